@@ -1,0 +1,6 @@
+//! The composition root.
+
+/// Runs the program.
+pub fn run() -> std::process::ExitCode {
+    std::process::ExitCode::SUCCESS
+}

@@ -1,0 +1,82 @@
+//! One mutex with its condvar, from parking_lot or, under `cfg(shuttle)`, from the
+//! model checker.
+//!
+//! Guards are moved through the waits, as in std, because that is the form that both
+//! have in common. Shuttle's timed waits never time out: a lost wake-up is a deadlock
+//! there, which is what the model check looks for.
+
+use std::time::Instant;
+
+#[cfg(not(shuttle))]
+use parking_lot::{Condvar, Mutex, MutexGuard};
+#[cfg(shuttle)]
+use shuttle::sync::{Condvar, Mutex, MutexGuard};
+
+/// A value behind a mutex, and the condvar that tells of its changes.
+#[derive(Debug, Default)]
+pub struct Monitor<T> {
+    value: Mutex<T>,
+    changed: Condvar,
+}
+
+/// The lock of a [`Monitor`], held.
+pub type Guard<'a, T> = MutexGuard<'a, T>;
+
+#[cfg(not(shuttle))]
+impl<T> Monitor<T> {
+    /// Puts a value behind the lock.
+    pub fn new(value: T) -> Self {
+        Monitor {
+            value: Mutex::new(value),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Takes the lock.
+    pub fn lock(&self) -> Guard<'_, T> {
+        self.value.lock()
+    }
+
+    /// Releases the lock until somebody notifies or `deadline` passes (`None`: never);
+    /// the caller looks at the value again, since wake-ups may be spurious.
+    pub fn wait<'a>(&self, mut guard: Guard<'a, T>, deadline: Option<Instant>) -> Guard<'a, T> {
+        match deadline {
+            Some(deadline) => {
+                self.changed.wait_until(&mut guard, deadline);
+            }
+            None => self.changed.wait(&mut guard),
+        }
+        guard
+    }
+
+    /// Wakes everyone who waits.
+    pub fn notify_all(&self) {
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(shuttle)]
+impl<T> Monitor<T> {
+    /// Puts a value behind the lock.
+    pub fn new(value: T) -> Self {
+        Monitor {
+            value: Mutex::new(value),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Takes the lock.
+    pub fn lock(&self) -> Guard<'_, T> {
+        self.value.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+
+    /// Waits for a notification; the deadline is never reached under the model checker.
+    pub fn wait<'a>(&self, guard: Guard<'a, T>, _deadline: Option<Instant>) -> Guard<'a, T> {
+        self.changed.wait(guard).unwrap_or_else(|broken| broken.into_inner())
+    }
+
+    /// Wakes everyone who waits.
+    pub fn notify_all(&self) {
+        self.changed.notify_all();
+    }
+}
