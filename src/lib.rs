@@ -19,6 +19,7 @@ pub mod text {
 pub mod protocol {
     pub mod era;
     pub mod framing;
+    pub mod header;
     pub mod message;
     pub mod transport;
 }

@@ -1,1 +1,213 @@
-//! placeholder
+//! The versions of MCP that are spoken, and the handshake of the legacy ones.
+//!
+//! Pure. A legacy connection opens with `initialize`, which settles one
+//! [`LegacyVersion`] for its whole life. Limits: what the versions differ in is not
+//! decided here, because nothing that this server sends does: tools, results, progress
+//! and cancellation read the same in all of them. Stateless versions have no handshake
+//! (they name themselves in every request) and so will stand beside the legacy ones, as
+//! a type of their own, and not among them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A version that is settled by `initialize`, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LegacyVersion {
+    /// The first one.
+    V2024_11_05,
+    /// Brought tool annotations (and batches, since withdrawn).
+    V2025_03_26,
+    /// Brought structured tool results and titles.
+    V2025_06_18,
+    /// The last one with a handshake.
+    V2025_11_25,
+}
+
+impl LegacyVersion {
+    /// All of them, oldest first.
+    pub const ALL: [LegacyVersion; 4] = [
+        LegacyVersion::V2024_11_05,
+        LegacyVersion::V2025_03_26,
+        LegacyVersion::V2025_06_18,
+        LegacyVersion::V2025_11_25,
+    ];
+
+    /// What a client is offered that asks for a version unknown here.
+    pub const NEWEST: LegacyVersion = LegacyVersion::V2025_11_25;
+
+    /// The version as it is written in messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LegacyVersion::V2024_11_05 => "2024-11-05",
+            LegacyVersion::V2025_03_26 => "2025-03-26",
+            LegacyVersion::V2025_06_18 => "2025-06-18",
+            LegacyVersion::V2025_11_25 => "2025-11-25",
+        }
+    }
+}
+
+/// The version for a connection whose client asks for `requested`: that one when it is
+/// known, else the newest; the client then goes on with it or hangs up.
+pub fn negotiate(requested: &str) -> LegacyVersion {
+    LegacyVersion::ALL
+        .into_iter()
+        .find(|version| version.as_str() == requested)
+        .unwrap_or(LegacyVersion::NEWEST)
+}
+
+/// What a client says of itself in `initialize`, as far as anything depends on it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hello {
+    /// The version it would like; see [`negotiate`].
+    pub protocol_version: String,
+    /// Which program it is; clients that do not say stay nameless.
+    #[serde(default)]
+    pub client_info: ClientInfo,
+}
+
+/// Which program the client is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ClientInfo {
+    /// Such as `claude-code`.
+    pub name: String,
+    /// In whatever form the client writes versions.
+    pub version: String,
+}
+
+/// The params of `initialize` are not what MCP says.
+#[derive(Debug, thiserror::Error)]
+pub enum HelloError {
+    /// There are none.
+    #[error("initialize needs params with protocolVersion")]
+    Missing,
+    /// A member is missing or of the wrong type.
+    #[error("params of initialize: {0}")]
+    Wrong(#[from] serde_json::Error),
+}
+
+impl Hello {
+    /// Reads the params of `initialize`.
+    ///
+    /// # Errors
+    /// There are no params, or no `protocolVersion` among them, or a member has the
+    /// wrong type: [`INVALID_PARAMS`](super::message::INVALID_PARAMS) to the client.
+    pub fn from_params(params: Option<&Value>) -> Result<Hello, HelloError> {
+        match params {
+            // Derived structs can also be read from arrays, which MCP does not allow.
+            Some(object @ Value::Object(_)) => Ok(Hello::deserialize(object)?),
+            Some(_) | None => Err(HelloError::Missing),
+        }
+    }
+}
+
+/// The result of `initialize`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InitializeResult<'a> {
+    protocol_version: &'static str,
+    capabilities: Capabilities,
+    server_info: ServerInfo,
+    instructions: &'a str,
+}
+
+/// What the server can do: tools, and nothing that would need a request of its own.
+#[derive(Debug, Serialize)]
+struct Capabilities {
+    tools: Tools,
+}
+
+/// No `listChanged`: the tools are the same for the whole life of the server.
+#[derive(Debug, Serialize)]
+struct Tools {}
+
+#[derive(Debug, Serialize)]
+struct ServerInfo {
+    name: &'static str,
+    title: &'static str,
+    version: &'static str,
+}
+
+const SERVER_INFO: ServerInfo = ServerInfo {
+    name: env!("CARGO_PKG_NAME"),
+    title: "zsh-tool",
+    version: env!("CARGO_PKG_VERSION"),
+};
+
+impl<'a> InitializeResult<'a> {
+    /// The result for a settled version; `instructions` are for the model to read.
+    pub fn new(version: LegacyVersion, instructions: &'a str) -> Self {
+        InitializeResult {
+            protocol_version: version.as_str(),
+            capabilities: Capabilities { tools: Tools {} },
+            server_info: SERVER_INFO,
+            instructions,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn known_versions_are_echoed_and_unknown_ones_become_the_newest() {
+        for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+            assert_eq!(negotiate(version).as_str(), version);
+        }
+        for unknown in ["", "2026-07-28", "1999-01-01", "2025-11-25 "] {
+            assert_eq!(negotiate(unknown).as_str(), "2025-11-25");
+        }
+        assert_eq!(
+            LegacyVersion::ALL.into_iter().max(),
+            Some(LegacyVersion::NEWEST)
+        );
+    }
+
+    #[test]
+    fn the_result_says_version_tools_server_and_instructions() {
+        let result = InitializeResult::new(LegacyVersion::V2025_06_18, "Poll it.");
+        assert_eq!(
+            serde_json::to_value(result).expect("a result is JSON"),
+            json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": { "tools": {} },
+                "serverInfo": {
+                    "name": "zsh-tool",
+                    "title": "zsh-tool",
+                    "version": env!("CARGO_PKG_VERSION"),
+                },
+                "instructions": "Poll it.",
+            })
+        );
+    }
+
+    #[test]
+    fn a_client_may_leave_out_who_it_is_but_not_its_version() {
+        let full = json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": { "name": "claude-code", "title": "Claude Code", "version": "2.1.330" },
+        });
+        let hello = Hello::from_params(Some(&full)).expect("params of a real client");
+        assert_eq!(hello.protocol_version, "2025-06-18");
+        assert_eq!(hello.client_info.name, "claude-code");
+
+        let bare = json!({ "protocolVersion": "2025-06-18" });
+        let hello = Hello::from_params(Some(&bare)).expect("a version is enough");
+        assert_eq!(hello.client_info, ClientInfo::default());
+
+        assert!(Hello::from_params(None).is_err());
+        for wrong in [
+            json!({}),
+            json!({ "protocolVersion": 5 }),
+            json!(["2025-06-18"]),
+            json!({ "protocolVersion": "2025-06-18", "clientInfo": "claude-code" }),
+        ] {
+            assert!(Hello::from_params(Some(&wrong)).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,1 +1,629 @@
-//! placeholder
+//! JSON-RPC 2.0 messages: bytes to [`Incoming`], results and errors to bytes.
+//!
+//! Pure. What a request means is the business of the dispatcher; how messages are cut
+//! out of a stream is that of [`framing`](super::framing). Limits: no batches (MCP
+//! dropped them), no requests from the server, so a client's response is only
+//! recognised, never read.
+
+use std::hash::{Hash, Hasher};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Number, Value};
+
+/// The bytes are no JSON text (JSON-RPC 2.0, section 5.1).
+pub const PARSE_ERROR: i64 = -32700;
+/// The JSON is no request object (JSON-RPC 2.0, section 5.1).
+pub const INVALID_REQUEST: i64 = -32600;
+/// There is no such method (JSON-RPC 2.0, section 5.1).
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// The parameters, or the tool they name, are wrong (JSON-RPC 2.0, section 5.1).
+pub const INVALID_PARAMS: i64 = -32602;
+/// The server failed at something that is not the client's fault (JSON-RPC 2.0, section 5.1).
+pub const INTERNAL_ERROR: i64 = -32603;
+
+/// The only value that `jsonrpc` may have.
+const VERSION: &str = "2.0";
+
+/// Sent when an error answer cannot itself be written as JSON.
+const LAST_RESORT: &str =
+    r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}"#;
+
+/// What names a request in its response: given back as it came, with its JSON type.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum RequestId {
+    /// A number, of any size.
+    Number(NumberId),
+    /// A string.
+    String(String),
+}
+
+/// A number as the client wrote it, so that `1.50` or an integer beyond 64 bits comes
+/// back digit by digit.
+///
+/// Two of them are equal when they have the same value as 64-bit integers or doubles:
+/// a cancellation names its request by value, through a parser that keeps no digits.
+#[derive(Debug, Clone)]
+pub struct NumberId {
+    written: Box<RawValue>,
+    value: Number,
+}
+
+impl PartialEq for NumberId {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl Eq for NumberId {}
+
+impl Hash for NumberId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.value.hash(state);
+    }
+}
+
+impl RequestId {
+    /// The id in a parsed value, such as the `requestId` of `notifications/cancelled`;
+    /// `None` when it is neither a number nor a string.
+    pub fn from_value(value: &Value) -> Option<RequestId> {
+        match value {
+            Value::Number(number) => Some(RequestId::Number(NumberId {
+                written: RawValue::from_string(number.to_string()).ok()?,
+                value: number.clone(),
+            })),
+            Value::String(text) => Some(RequestId::String(text.clone())),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
+    fn from_raw(raw: &RawValue) -> Option<RequestId> {
+        if let Ok(text) = serde_json::from_str::<String>(raw.get()) {
+            return Some(RequestId::String(text));
+        }
+        Some(RequestId::Number(NumberId {
+            value: serde_json::from_str(raw.get()).ok()?,
+            written: raw.to_owned(),
+        }))
+    }
+}
+
+impl Serialize for RequestId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            RequestId::Number(number) => number.written.serialize(serializer),
+            RequestId::String(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+/// One message from the client.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Incoming {
+    /// Wants exactly one response, under the same id.
+    Request {
+        /// Names the request.
+        id: RequestId,
+        /// Such as `tools/call`.
+        method: String,
+        /// An object or an array, if present.
+        params: Option<Value>,
+    },
+    /// Is never answered.
+    Notification {
+        /// Such as `notifications/cancelled`.
+        method: String,
+        /// An object or an array, if present.
+        params: Option<Value>,
+    },
+    /// A client's response. The server asks nothing, so there is nothing to match it
+    /// with; it is not answered either, or two peers could trade errors for ever.
+    Response,
+}
+
+/// A frame that is no usable message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Malformed {
+    /// The request's id where it could be read.
+    pub id: Option<RequestId>,
+    /// The JSON-RPC error code, one of this module's constants.
+    pub code: i64,
+    /// What is wrong, for the client's developer.
+    pub message: String,
+}
+
+impl Malformed {
+    /// The answer to send; `None` for a notification with wrong params, since a
+    /// notification is never answered.
+    pub fn reply(&self) -> Option<Vec<u8>> {
+        // Params are only looked at when the rest is right, so a missing id means here
+        // that the message had none.
+        let is_notification = self.id.is_none() && self.code == INVALID_PARAMS;
+        (!is_notification).then(|| error(self.id.as_ref(), self.code, &self.message, None))
+    }
+}
+
+/// The members of a message, each unread, a `null` told from a missing one.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// Reads one frame.
+///
+/// # Errors
+/// [`PARSE_ERROR`] for what is not JSON or not UTF-8, or is nested too deep to be read
+/// safely; [`INVALID_REQUEST`] for what is no JSON-RPC 2.0 message or a batch;
+/// [`INVALID_PARAMS`] for params that are neither object nor array.
+pub fn parse(frame: &[u8]) -> Result<Incoming, Malformed> {
+    let envelope = read_envelope(frame)?;
+    if envelope.method.is_none() && (envelope.result.is_some() || envelope.error.is_some()) {
+        return Ok(Incoming::Response);
+    }
+
+    let id = match envelope.id {
+        None => None,
+        Some(raw) => Some(RequestId::from_raw(raw).ok_or_else(|| {
+            invalid_request(
+                None,
+                "id must be a string or a number; leave it out to notify",
+            )
+        })?),
+    };
+    if text_of(envelope.jsonrpc).as_deref() != Some(VERSION) {
+        return Err(invalid_request(id, "jsonrpc must be \"2.0\""));
+    }
+    let Some(method) = text_of(envelope.method) else {
+        return Err(invalid_request(id, "method must be a string"));
+    };
+    let params = match envelope.params {
+        None => None,
+        Some(raw) => Some(read_params(raw, &id)?),
+    };
+
+    Ok(match id {
+        Some(id) => Incoming::Request { id, method, params },
+        None => Incoming::Notification { method, params },
+    })
+}
+
+fn read_envelope(frame: &[u8]) -> Result<Envelope<'_>, Malformed> {
+    // The first pass takes the whole text for valid JSON or not, so that everything
+    // wrong after it is wrong in meaning. It does not recurse, whatever the nesting.
+    let text: &RawValue =
+        serde_json::from_slice(frame).map_err(|error| parse_error(None, &error))?;
+    // Derived structs can also be read from arrays, which a batch must not be.
+    match text.get().as_bytes().first() {
+        Some(b'{') => {}
+        Some(b'[') => {
+            return Err(invalid_request(
+                None,
+                "batches are not supported: send one message per frame",
+            ));
+        }
+        _ => return Err(invalid_request(None, "a message must be a JSON object")),
+    }
+    serde_json::from_str(text.get()).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => invalid_request(None, &error.to_string()),
+        _ => parse_error(None, &error),
+    })
+}
+
+fn read_params(raw: &RawValue, id: &Option<RequestId>) -> Result<Value, Malformed> {
+    // The id is known here, so the client learns which of its requests it was: what
+    // fails is nesting beyond serde_json's limit or a lone surrogate.
+    let params: Value =
+        serde_json::from_str(raw.get()).map_err(|error| parse_error(id.clone(), &error))?;
+    if params.is_object() || params.is_array() {
+        return Ok(params);
+    }
+    Err(Malformed {
+        id: id.clone(),
+        code: INVALID_PARAMS,
+        message: "params must be an object; leave it out when there are none".to_owned(),
+    })
+}
+
+fn text_of(raw: Option<&RawValue>) -> Option<String> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+fn parse_error(id: Option<RequestId>, error: &serde_json::Error) -> Malformed {
+    Malformed {
+        id,
+        code: PARSE_ERROR,
+        message: format!("bad JSON: {error}"),
+    }
+}
+
+fn invalid_request(id: Option<RequestId>, message: &str) -> Malformed {
+    Malformed {
+        id,
+        code: INVALID_REQUEST,
+        message: format!("bad request: {message}"),
+    }
+}
+
+/// The answer to a request that succeeded. A result that cannot be written as JSON (a
+/// map with keys that are no strings) becomes an [`INTERNAL_ERROR`] under the same id.
+pub fn response(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Response<'a, R> {
+        jsonrpc: &'static str,
+        id: &'a RequestId,
+        result: &'a R,
+    }
+    let jsonrpc = VERSION;
+    serde_json::to_vec(&Response {
+        jsonrpc,
+        id,
+        result,
+    })
+    .unwrap_or_else(|cause| {
+        let message = format!("the result cannot be written as JSON: {cause}");
+        error(Some(id), INTERNAL_ERROR, &message, None)
+    })
+}
+
+/// The answer to a request that failed; without an id (written as `null`) to a frame
+/// whose id could not be read.
+pub fn error(id: Option<&RequestId>, code: i64, message: &str, data: Option<Value>) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Response<'a> {
+        jsonrpc: &'static str,
+        id: Option<&'a RequestId>,
+        error: Body<'a>,
+    }
+    #[derive(Serialize)]
+    struct Body<'a> {
+        code: i64,
+        message: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        data: Option<Value>,
+    }
+    let error = Body {
+        code,
+        message,
+        data,
+    };
+    serde_json::to_vec(&Response {
+        jsonrpc: VERSION,
+        id,
+        error,
+    })
+    .unwrap_or_else(|_| LAST_RESORT.as_bytes().to_vec())
+}
+
+/// A message that wants no answer, such as `notifications/progress`.
+///
+/// # Errors
+/// The params cannot be written as JSON (a map with keys that are no strings).
+pub fn notification(method: &str, params: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    #[derive(Serialize)]
+    struct Notification<'a, P> {
+        jsonrpc: &'static str,
+        method: &'a str,
+        params: &'a P,
+    }
+    serde_json::to_vec(&Notification {
+        jsonrpc: VERSION,
+        method,
+        params,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn malformed(frame: &str) -> Malformed {
+        match parse(frame.as_bytes()) {
+            Err(malformed) => malformed,
+            Ok(incoming) => panic!("{frame} was read as {incoming:?}"),
+        }
+    }
+
+    fn request_id(written: &str) -> RequestId {
+        let frame = format!(r#"{{"jsonrpc":"2.0","id":{written},"method":"ping"}}"#);
+        match parse(frame.as_bytes()) {
+            Ok(Incoming::Request { id, .. }) => id,
+            other => panic!("{frame} was read as {other:?}"),
+        }
+    }
+
+    #[test]
+    fn requests_and_notifications_are_told_apart_by_the_id() {
+        let request =
+            br#" {"params":{"a":[1]},"method":"tools/call","id":"x","jsonrpc":"2.0","more":1} "#;
+        assert_eq!(
+            parse(request),
+            Ok(Incoming::Request {
+                id: RequestId::String("x".to_owned()),
+                method: "tools/call".to_owned(),
+                params: Some(json!({"a": [1]})),
+            })
+        );
+        assert_eq!(
+            parse(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#),
+            Ok(Incoming::Notification {
+                method: "notifications/initialized".to_owned(),
+                params: None,
+            })
+        );
+    }
+
+    #[test]
+    fn responses_of_the_client_are_recognised_even_with_a_null_id() {
+        for frame in [
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#,
+        ] {
+            assert_eq!(parse(frame.as_bytes()), Ok(Incoming::Response), "{frame}");
+        }
+    }
+
+    #[test]
+    fn malformed_frames_get_the_code_and_the_id_that_could_be_read() {
+        let one = Some(request_id("1"));
+        let table = [
+            ("", PARSE_ERROR, &None),
+            ("hello", PARSE_ERROR, &None),
+            ("{", PARSE_ERROR, &None),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"ping"}x"#,
+                PARSE_ERROR,
+                &None,
+            ),
+            (r#"[{"jsonrpc":"2.0","#, PARSE_ERROR, &None),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"s":"\ud800"}}"#,
+                PARSE_ERROR,
+                &one,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"n":1e999}}"#,
+                PARSE_ERROR,
+                &one,
+            ),
+            ("[]", INVALID_REQUEST, &None),
+            (
+                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+                INVALID_REQUEST,
+                &None,
+            ),
+            (r#"["2.0",1,"ping",{},null,null]"#, INVALID_REQUEST, &None),
+            ("null", INVALID_REQUEST, &None),
+            ("5", INVALID_REQUEST, &None),
+            (r#""ping""#, INVALID_REQUEST, &None),
+            ("{}", INVALID_REQUEST, &None),
+            (r#"{"id":1,"method":"ping"}"#, INVALID_REQUEST, &one),
+            (
+                r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#,
+                INVALID_REQUEST,
+                &one,
+            ),
+            (
+                r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#,
+                INVALID_REQUEST,
+                &one,
+            ),
+            (r#"{"jsonrpc":"2.0","id":1}"#, INVALID_REQUEST, &one),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+                INVALID_REQUEST,
+                &one,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":null}"#,
+                INVALID_REQUEST,
+                &one,
+            ),
+            (r#"{"jsonrpc":"2.0","method":7}"#, INVALID_REQUEST, &None),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+                INVALID_REQUEST,
+                &None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#,
+                INVALID_REQUEST,
+                &None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
+                INVALID_REQUEST,
+                &None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#,
+                INVALID_REQUEST,
+                &None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1e999,"method":"ping"}"#,
+                INVALID_REQUEST,
+                &None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
+                INVALID_REQUEST,
+                &None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"a","params":5}"#,
+                INVALID_PARAMS,
+                &one,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"a","params":"x"}"#,
+                INVALID_PARAMS,
+                &one,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"a","params":null}"#,
+                INVALID_PARAMS,
+                &one,
+            ),
+        ];
+        for (frame, code, id) in table {
+            let malformed = malformed(frame);
+            assert_eq!((malformed.code, &malformed.id), (code, id), "{frame}");
+            assert!(malformed.reply().is_some(), "{frame}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_a_parse_error() {
+        let frame = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}";
+        assert_eq!(parse(frame).map_err(|m| m.code), Err(PARSE_ERROR));
+    }
+
+    #[test]
+    fn a_notification_with_wrong_params_is_not_answered() {
+        let malformed = malformed(r#"{"jsonrpc":"2.0","method":"a","params":5}"#);
+        assert_eq!(malformed.code, INVALID_PARAMS);
+        assert_eq!(malformed.reply(), None);
+    }
+
+    #[test]
+    fn nesting_without_end_does_not_overflow_the_stack() {
+        let depth = 1_000_000;
+        let nested = "[".repeat(depth) + &"]".repeat(depth);
+        let params = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{nested}}}"#);
+        assert_eq!(malformed(&params).code, PARSE_ERROR);
+        assert_eq!(malformed(&params).id, Some(request_id("1")));
+        let id = format!(r#"{{"jsonrpc":"2.0","id":{nested},"method":"a"}}"#);
+        assert_eq!(malformed(&id).code, INVALID_REQUEST);
+        assert_eq!(malformed(&nested).code, INVALID_REQUEST);
+        assert_eq!(malformed(&"[".repeat(depth)).code, PARSE_ERROR);
+    }
+
+    #[test]
+    fn ids_come_back_as_they_were_written() {
+        for written in [
+            "0",
+            "-7",
+            "1.50",
+            "1e2",
+            "18446744073709551615",
+            "123456789012345678901234567890",
+            r#""1""#,
+            r#""""#,
+        ] {
+            let answer = response(&request_id(written), &json!({}));
+            let expected = format!(r#"{{"jsonrpc":"2.0","id":{written},"result":{{}}}}"#);
+            assert_eq!(String::from_utf8_lossy(&answer), expected);
+        }
+    }
+
+    #[test]
+    fn a_cancellation_finds_its_request_by_value() {
+        for written in ["7", "1.50", "123456789012345678901234567890", r#""7""#] {
+            let calls = HashSet::from([request_id(written)]);
+            let named: Value = serde_json::from_str(written).expect("an id is JSON");
+            let named = RequestId::from_value(&named).expect("a number or a string");
+            assert!(calls.contains(&named), "{written}");
+        }
+        assert_ne!(request_id("7"), request_id(r#""7""#));
+        assert_eq!(RequestId::from_value(&Value::Null), None);
+    }
+
+    #[test]
+    fn errors_carry_a_null_id_and_data_only_when_there_is_some() {
+        let plain = error(None, PARSE_ERROR, "no\nJSON", None);
+        assert_eq!(
+            String::from_utf8_lossy(&plain),
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no\nJSON"}}"#
+        );
+        let id = request_id("3");
+        let with_data = error(Some(&id), -32022, "version", Some(json!({"supported": []})));
+        assert_eq!(
+            String::from_utf8_lossy(&with_data),
+            r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32022,"message":"version","data":{"supported":[]}}}"#
+        );
+    }
+
+    #[test]
+    fn a_result_that_is_no_json_is_an_internal_error_of_that_request() {
+        let keyed_by_pairs = std::collections::BTreeMap::from([((1, 2), 3)]);
+        let answer: Value = serde_json::from_slice(&response(&request_id("3"), &keyed_by_pairs))
+            .expect("an answer is JSON");
+        assert_eq!(answer.get("id"), Some(&json!(3)));
+        assert_eq!(answer.pointer("/error/code"), Some(&json!(INTERNAL_ERROR)));
+        assert!(notification("notifications/progress", &keyed_by_pairs).is_err());
+    }
+
+    #[test]
+    fn a_notification_has_no_id() {
+        let bytes = notification("notifications/progress", &json!({"progress": 1}))
+            .expect("params are JSON");
+        assert_eq!(
+            String::from_utf8_lossy(&bytes),
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}"#
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(frame in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Err(malformed) = parse(&frame) {
+                let reply = malformed.reply().unwrap_or_default();
+                prop_assert!(!reply.contains(&b'\n'));
+            }
+        }
+
+        #[test]
+        fn almost_requests_never_panic(
+            frame in r#"[{\[]("(id|method|params|jsonrpc|result)":("2\.0"|-?[0-9.e]{1,5}|null|true|"[a-z\\u]{0,4}"|\{|\[|\}|\]),?){0,6}[}\]]"#
+        ) {
+            if let Err(malformed) = parse(frame.as_bytes()) {
+                prop_assert!([PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS].contains(&malformed.code));
+            }
+        }
+
+        #[test]
+        fn ids_of_any_kind_keep_their_json_type(
+            id in prop_oneof![
+                any::<i64>().prop_map(Value::from),
+                any::<u64>().prop_map(Value::from),
+                any::<f64>().prop_filter("JSON has no NaN", |n| n.is_finite()).prop_map(Value::from),
+                any::<String>().prop_map(Value::from),
+            ]
+        ) {
+            let written = id.to_string();
+            let read = request_id(&written);
+            let parsed: Value = serde_json::from_str(&written).expect("JSON");
+            prop_assert_eq!(Some(read.clone()), RequestId::from_value(&parsed));
+            let answer = String::from_utf8(response(&read, &json!({}))).expect("UTF-8");
+            prop_assert_eq!(answer, format!(r#"{{"jsonrpc":"2.0","id":{written},"result":{{}}}}"#));
+        }
+
+        #[test]
+        fn a_response_is_one_line_whatever_it_carries(text in any::<String>(), id in any::<String>()) {
+            let line = response(&RequestId::String(id), &json!({ "text": text }));
+            prop_assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
+        }
+    }
+}

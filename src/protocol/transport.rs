@@ -1,1 +1,454 @@
-//! placeholder
+//! The connection: a `reader` thread that hands over frames, and a `writer` thread that
+//! owns the output.
+//!
+//! Nothing else in the program writes to stdout. Whoever has something to say holds an
+//! [`Outbound`], a clonable handle on a bounded queue; the writer takes one message at a
+//! time, so frames never mix. When either side of the connection ends, [`Transport::ended`]
+//! tells so; when it is the output, all senders get [`Closed`] from then on and nobody
+//! blocks. Limits: messages are bytes here, and who answers what is not known.
+//!
+//! A read from stdin cannot be called off. When a signal ends the server while its client
+//! keeps stdin open, the reader thread stays in `read(2)` until the process exits:
+//! [`Transport::finish`] does not wait for it, and no other code may.
+
+use std::convert::Infallible;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, select_biased};
+
+use super::framing::{Frame, FrameError, FrameReader, Framing, MAX_FRAME_BYTES};
+
+/// Messages that may wait for a client that reads slowly; then senders wait too.
+const QUEUED_MESSAGES: usize = 1024;
+
+/// One end for each of the two threads, so that telling it never blocks.
+const ENDS: usize = 2;
+
+/// Nothing can be sent any more: the client is gone, or the transport has finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection to the client is closed")]
+pub struct Closed;
+
+/// What ended one side of the connection.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    /// The client closed our input: it will ask nothing more.
+    #[error("end of input")]
+    Input,
+    /// The input cannot be read any more.
+    #[error("cannot read from the client: {0}")]
+    InputFailed(#[source] io::Error),
+    /// The output cannot be written any more, mostly since the client is gone (EPIPE).
+    #[error("cannot write to the client: {0}")]
+    OutputFailed(#[source] io::Error),
+}
+
+/// How [`Transport::finish`] went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finished {
+    /// All that was queued has been written.
+    Flushed,
+    /// The output had failed before.
+    ClientGone,
+    /// The client did not read within the limit; the rest stays unsent.
+    GaveUp,
+}
+
+enum Command {
+    Write(Vec<u8>),
+    Finish,
+}
+
+/// A way to the client's ear; cheap to clone, for any thread.
+#[derive(Debug, Clone)]
+pub struct Outbound {
+    queue: Sender<Command>,
+    /// Carries nothing, and is disconnected when the transport has finished.
+    finished: Receiver<Infallible>,
+}
+
+impl Outbound {
+    /// Queues one JSON message, without framing. Waits while the queue is full, which it
+    /// is when the client does not read.
+    ///
+    /// # Errors
+    /// [`Closed`] when the client is gone or the transport finishes, also meanwhile.
+    pub fn send(&self, message: Vec<u8>) -> Result<(), Closed> {
+        select_biased! {
+            recv(self.finished) -> _ => Err(Closed),
+            send(self.queue, Command::Write(message)) -> sent => sent.map_err(|_| Closed),
+        }
+    }
+}
+
+/// A running connection. Dropped without [`finish`](Self::finish), it leaves its threads
+/// to end with the input.
+#[derive(Debug)]
+pub struct Transport {
+    outbound: Outbound,
+    ended: Receiver<Ended>,
+    reader: JoinHandle<()>,
+    /// Returns whether all went out.
+    writer: JoinHandle<bool>,
+    /// Disconnected by the writer's end.
+    writer_done: Receiver<Infallible>,
+    /// Held to be dropped, which disconnects [`Outbound::finished`].
+    _unfinished: Sender<Infallible>,
+}
+
+/// The client's ends of a connection within the process, for tests.
+#[derive(Debug)]
+pub struct Peer {
+    /// What is written here, the server reads; dropping it is the end of its input.
+    pub to_server: PipeWriter,
+    /// What the server writes; dropping it makes the server's next write fail.
+    pub from_server: PipeReader,
+}
+
+impl Transport {
+    /// Starts both threads. `handler` gets each frame, on the reader thread: what takes
+    /// time must go elsewhere. Should it panic, that is logged, and the next frame read.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start<H>(
+        input: Box<dyn Read + Send>,
+        output: Box<dyn Write + Send>,
+        handler: H,
+    ) -> io::Result<Transport>
+    where
+        H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
+    {
+        let (queue, queued) = bounded(QUEUED_MESSAGES);
+        let (unfinished, finished) = bounded(0);
+        let (writer_running, writer_done) = bounded::<Infallible>(0);
+        let (end, ended) = bounded(ENDS);
+        let framing = Arc::new(OnceLock::new());
+        let outbound = Outbound { queue, finished };
+
+        let writer = thread::Builder::new().name("writer".to_owned()).spawn({
+            let end = end.clone();
+            let framing = Arc::clone(&framing);
+            move || {
+                let _running = writer_running;
+                let written = write_queued(output, &queued, &framing);
+                let flushed = written.is_ok();
+                if let Err(error) = written {
+                    report(&end, Ended::OutputFailed(error));
+                }
+                // The queue's end is dropped here, which wakes all who wait to send.
+                flushed
+            }
+        })?;
+        let reader = thread::Builder::new().name("reader".to_owned()).spawn({
+            let outbound = outbound.clone();
+            move || report(&end, read_frames(input, &outbound, &framing, handler))
+        })?;
+
+        Ok(Transport {
+            outbound,
+            ended,
+            reader,
+            writer,
+            writer_done,
+            _unfinished: unfinished,
+        })
+    }
+
+    /// Starts on the process's stdin and stdout. To be called once.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn stdio<H>(handler: H) -> io::Result<Transport>
+    where
+        H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
+    {
+        Transport::start(Box::new(io::stdin()), Box::new(io::stdout()), handler)
+    }
+
+    /// Starts on two pipes whose other ends are returned: the kernel's own behaviour at
+    /// full, closed and broken pipes, without another process.
+    ///
+    /// # Errors
+    /// A pipe cannot be made or a thread not be started.
+    pub fn memory<H>(handler: H) -> io::Result<(Transport, Peer)>
+    where
+        H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
+    {
+        let (input, to_server) = io::pipe()?;
+        let (from_server, output) = io::pipe()?;
+        let transport = Transport::start(Box::new(input), Box::new(output), handler)?;
+        let peer = Peer {
+            to_server,
+            from_server,
+        };
+        Ok((transport, peer))
+    }
+
+    /// The handle for sending.
+    pub fn outbound(&self) -> &Outbound {
+        &self.outbound
+    }
+
+    /// Gets a message when the input ends and one when the output fails, each at most
+    /// once; to be selected on together with signals.
+    pub fn ended(&self) -> &Receiver<Ended> {
+        &self.ended
+    }
+
+    /// Writes what is queued, within `limit`, and closes: whoever sends from now on, or
+    /// still waits to, gets [`Closed`]. Frames that are read later are still handed over.
+    pub fn finish(self, limit: Duration) -> Finished {
+        let deadline = Instant::now() + limit;
+        // Fails when the queue stays full, or when the writer has ended already: both show
+        // below.
+        let _ = self.outbound.queue.send_deadline(Command::Finish, deadline);
+        if self.reader.is_finished() && self.reader.join().is_err() {
+            tracing::error!("the reader thread panicked");
+        }
+        match self.writer_done.recv_deadline(deadline) {
+            Ok(never) => match never {},
+            // Stuck in the kernel, and left there until the process exits.
+            Err(RecvTimeoutError::Timeout) => Finished::GaveUp,
+            Err(RecvTimeoutError::Disconnected) => match self.writer.join() {
+                Ok(true) => Finished::Flushed,
+                Ok(false) => Finished::ClientGone,
+                Err(_) => {
+                    tracing::error!("the writer thread panicked");
+                    Finished::ClientGone
+                }
+            },
+        }
+    }
+}
+
+fn read_frames<H>(
+    input: Box<dyn Read + Send>,
+    outbound: &Outbound,
+    framing: &OnceLock<Framing>,
+    mut handler: H,
+) -> Ended
+where
+    H: FnMut(&Outbound, Result<Frame, FrameError>),
+{
+    let mut frames = FrameReader::new(input, MAX_FRAME_BYTES);
+    loop {
+        let received = match frames.next_frame() {
+            Ok(Some(received)) => received,
+            Ok(None) => return Ended::Input,
+            Err(error) => return Ended::InputFailed(error),
+        };
+        // Before the handler, so that the first answer already is in the right framing.
+        if let Some(detected) = frames.framing() {
+            framing.get_or_init(|| detected);
+        }
+        // The handler's own state may be half-changed after a panic; one wrong answer
+        // later is better than a server that has gone deaf.
+        if catch_unwind(AssertUnwindSafe(|| handler(outbound, received))).is_err() {
+            tracing::error!("the handling of a frame panicked; reading goes on");
+        }
+    }
+}
+
+fn write_queued(
+    mut output: Box<dyn Write + Send>,
+    queue: &Receiver<Command>,
+    framing: &OnceLock<Framing>,
+) -> io::Result<()> {
+    loop {
+        let command = match queue.try_recv() {
+            Err(TryRecvError::Empty) => {
+                output.flush()?;
+                queue.recv().ok()
+            }
+            other => other.ok(),
+        };
+        let Some(Command::Write(message)) = command else {
+            return output.flush();
+        };
+        let framing = framing.get().copied().unwrap_or_default();
+        output.write_all(&framing.encode(message))?;
+    }
+}
+
+fn report(end: &Sender<Ended>, ended: Ended) {
+    tracing::debug!("{ended}");
+    // Fails only when the transport has been dropped, and then nobody wants to know.
+    let _ = end.try_send(ended);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Cursor, ErrorKind};
+
+    use super::*;
+
+    /// Long enough for any machine; only a failing test waits for it.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn echo(outbound: &Outbound, received: Result<Frame, FrameError>) {
+        let answer = received.unwrap_or_else(|error| error.to_string().into_bytes());
+        let _ = outbound.send(answer);
+    }
+
+    fn read_to_end(mut input: impl Read) -> String {
+        let mut text = String::new();
+        input.read_to_string(&mut text).expect("a readable pipe");
+        text
+    }
+
+    #[test]
+    fn frames_are_answered_in_order_and_in_their_framing() {
+        for (input, output) in [
+            ("{1}\r\n\n{2}\n{3}", "{1}\n{2}\n{3}\n"),
+            (
+                "Content-Length: 3\n\n{1}Content-Length: 4\r\n\r\n{\n2}",
+                "Content-Length: 3\r\n\r\n{1}Content-Length: 4\r\n\r\n{\n2}",
+            ),
+            (
+                "Content-Length: x\r\n\r\n",
+                "Content-Length: 61\r\n\r\nbad Content-Length `x`: a decimal number of bytes is expected",
+            ),
+        ] {
+            let (transport, mut peer) = Transport::memory(echo).expect("pipes");
+            peer.to_server.write_all(input.as_bytes()).expect("room");
+            drop(peer.to_server);
+            let ended = transport.ended().recv_timeout(PATIENCE);
+            assert!(matches!(ended, Ok(Ended::Input)), "{ended:?}");
+            assert_eq!(transport.finish(PATIENCE), Finished::Flushed);
+            assert_eq!(read_to_end(peer.from_server), output);
+        }
+    }
+
+    #[test]
+    fn the_threads_have_names() {
+        let (transport, mut peer) = Transport::memory(|outbound, _| {
+            let name = thread::current().name().unwrap_or_default().to_owned();
+            let _ = outbound.send(name.into_bytes());
+        })
+        .expect("pipes");
+        peer.to_server.write_all(b"{}\n").expect("room");
+        let mut line = String::new();
+        let mut from_server = BufReader::new(&peer.from_server);
+        from_server.read_line(&mut line).expect("a readable pipe");
+        assert_eq!(line, "reader\n");
+        assert_eq!(transport.writer.thread().name(), Some("writer"));
+    }
+
+    #[test]
+    fn an_answer_leaves_while_the_input_stays_open_and_finish_does_not_wait_for_it() {
+        let (transport, mut peer) = Transport::memory(echo).expect("pipes");
+        peer.to_server.write_all(b"{1}\n").expect("room");
+        let mut line = String::new();
+        let mut from_server = BufReader::new(&peer.from_server);
+        from_server.read_line(&mut line).expect("a readable pipe");
+        assert_eq!(line, "{1}\n");
+
+        let outbound = transport.outbound().clone();
+        outbound.send(b"{2}".to_vec()).expect("an open connection");
+        assert_eq!(transport.finish(PATIENCE), Finished::Flushed);
+        line.clear();
+        from_server.read_line(&mut line).expect("a readable pipe");
+        assert_eq!(line, "{2}\n");
+        assert_eq!(outbound.send(b"{3}".to_vec()), Err(Closed));
+        drop(peer.to_server);
+    }
+
+    #[test]
+    fn messages_of_many_threads_do_not_mix() {
+        let (transport, peer) = Transport::memory(echo).expect("pipes");
+        let reader = thread::spawn(move || read_to_end(peer.from_server));
+        let senders: Vec<_> = (b'a'..b'i')
+            .map(|letter| {
+                let outbound = transport.outbound().clone();
+                thread::spawn(move || (0..100).try_for_each(|_| outbound.send(vec![letter; 5000])))
+            })
+            .collect();
+        for sender in senders {
+            assert_eq!(sender.join().expect("no panic"), Ok(()));
+        }
+        assert_eq!(transport.finish(PATIENCE), Finished::Flushed);
+        let text = reader.join().expect("no panic");
+        assert_eq!(text.lines().count(), 800);
+        for line in text.lines() {
+            let first = line.get(..1).unwrap_or_default();
+            assert_eq!(line, first.repeat(5000));
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_gone_is_told_once_and_blocks_nobody() {
+        let (transport, peer) = Transport::memory(echo).expect("pipes");
+        drop(peer.from_server);
+        let outbound = transport.outbound().clone();
+        while outbound.send(vec![b'x'; 100_000]).is_ok() {}
+        let ended = transport.ended().recv_timeout(PATIENCE);
+        assert!(
+            matches!(&ended, Ok(Ended::OutputFailed(error)) if error.kind() == ErrorKind::BrokenPipe),
+            "{ended:?}"
+        );
+        assert_eq!(outbound.send(b"{}".to_vec()), Err(Closed));
+        assert!(transport.ended().is_empty());
+        assert_eq!(transport.finish(PATIENCE), Finished::ClientGone);
+        drop(peer.to_server);
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_given_up_after_the_limit() {
+        let (transport, peer) = Transport::memory(echo).expect("pipes");
+        let outbound = transport.outbound().clone();
+        outbound
+            .send(vec![b'x'; 1 << 20])
+            .expect("an open connection");
+        let sender = thread::spawn(move || while outbound.send(b"{}".to_vec()).is_ok() {});
+        assert_eq!(
+            transport.finish(Duration::from_millis(20)),
+            Finished::GaveUp
+        );
+        sender.join().expect("no panic");
+        drop(peer);
+    }
+
+    #[test]
+    fn a_panic_of_the_handler_costs_that_frame_only() {
+        let (transport, mut peer) = Transport::memory(|outbound, received| {
+            if matches!(&received, Ok(frame) if frame == b"boom") {
+                panic!("wanted by the test");
+            }
+            echo(outbound, received);
+        })
+        .expect("pipes");
+        peer.to_server.write_all(b"{1}\nboom\n{2}\n").expect("room");
+        drop(peer.to_server);
+        let ended = transport.ended().recv_timeout(PATIENCE);
+        assert!(matches!(ended, Ok(Ended::Input)), "{ended:?}");
+        assert_eq!(transport.finish(PATIENCE), Finished::Flushed);
+        assert_eq!(read_to_end(peer.from_server), "{1}\n{2}\n");
+    }
+
+    #[test]
+    fn an_input_that_fails_is_told_after_the_frames_before() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(ErrorKind::ConnectionReset.into())
+            }
+        }
+        let input = Box::new(Cursor::new(b"{1}\n{2").chain(Broken));
+        let (seen, frames) = bounded(2);
+        let transport = Transport::start(input, Box::new(io::sink()), move |_, received| {
+            let _ = seen.send(received);
+        })
+        .expect("threads");
+        let ended = transport.ended().recv_timeout(PATIENCE);
+        assert!(
+            matches!(&ended, Ok(Ended::InputFailed(error)) if error.kind() == ErrorKind::ConnectionReset),
+            "{ended:?}"
+        );
+        assert_eq!(frames.iter().collect::<Vec<_>>(), [Ok(b"{1}".to_vec())]);
+    }
+}
