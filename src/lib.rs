@@ -20,6 +20,8 @@ pub mod protocol {
     pub mod era;
     pub mod framing;
     pub mod header;
+    pub mod id;
     pub mod message;
+    pub mod reader;
     pub mod transport;
 }

@@ -5,11 +5,11 @@
 //! dropped them), no requests from the server, so a client's response is only
 //! recognised, never read.
 
-use std::hash::{Hash, Hasher};
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Number, Value};
+
+use super::id::RequestId;
 
 /// The bytes are no JSON text (JSON-RPC 2.0, section 5.1).
 pub const PARSE_ERROR: i64 = -32700;
@@ -28,74 +28,6 @@ const VERSION: &str = "2.0";
 /// Sent when an error answer cannot itself be written as JSON.
 const LAST_RESORT: &str =
     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}"#;
-
-/// What names a request in its response: given back as it came, with its JSON type.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum RequestId {
-    /// A number, of any size.
-    Number(NumberId),
-    /// A string.
-    String(String),
-}
-
-/// A number as the client wrote it, so that `1.50` or an integer beyond 64 bits comes
-/// back digit by digit.
-///
-/// Two of them are equal when they have the same value as 64-bit integers or doubles:
-/// a cancellation names its request by value, through a parser that keeps no digits.
-#[derive(Debug, Clone)]
-pub struct NumberId {
-    written: Box<RawValue>,
-    value: Number,
-}
-
-impl PartialEq for NumberId {
-    fn eq(&self, other: &Self) -> bool {
-        self.value == other.value
-    }
-}
-
-impl Eq for NumberId {}
-
-impl Hash for NumberId {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.value.hash(state);
-    }
-}
-
-impl RequestId {
-    /// The id in a parsed value, such as the `requestId` of `notifications/cancelled`;
-    /// `None` when it is neither a number nor a string.
-    pub fn from_value(value: &Value) -> Option<RequestId> {
-        match value {
-            Value::Number(number) => Some(RequestId::Number(NumberId {
-                written: RawValue::from_string(number.to_string()).ok()?,
-                value: number.clone(),
-            })),
-            Value::String(text) => Some(RequestId::String(text.clone())),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-        }
-    }
-
-    fn from_raw(raw: &RawValue) -> Option<RequestId> {
-        if let Ok(text) = serde_json::from_str::<String>(raw.get()) {
-            return Some(RequestId::String(text));
-        }
-        Some(RequestId::Number(NumberId {
-            value: serde_json::from_str(raw.get()).ok()?,
-            written: raw.to_owned(),
-        }))
-    }
-}
-
-impl Serialize for RequestId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            RequestId::Number(number) => number.written.serialize(serializer),
-            RequestId::String(text) => serializer.serialize_str(text),
-        }
-    }
-}
 
 /// One message from the client.
 #[derive(Debug, Clone, PartialEq)]
@@ -330,7 +262,7 @@ pub fn notification(method: &str, params: &impl Serialize) -> Result<Vec<u8>, se
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::BTreeMap;
 
     use proptest::prelude::*;
     use serde_json::json;
@@ -386,112 +318,48 @@ mod tests {
 
     #[test]
     fn malformed_frames_get_the_code_and_the_id_that_could_be_read() {
-        let one = Some(request_id("1"));
-        let table = [
-            ("", PARSE_ERROR, &None),
-            ("hello", PARSE_ERROR, &None),
-            ("{", PARSE_ERROR, &None),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"ping"}x"#,
-                PARSE_ERROR,
-                &None,
-            ),
-            (r#"[{"jsonrpc":"2.0","#, PARSE_ERROR, &None),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"s":"\ud800"}}"#,
-                PARSE_ERROR,
-                &one,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"n":1e999}}"#,
-                PARSE_ERROR,
-                &one,
-            ),
-            ("[]", INVALID_REQUEST, &None),
-            (
-                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
-                INVALID_REQUEST,
-                &None,
-            ),
-            (r#"["2.0",1,"ping",{},null,null]"#, INVALID_REQUEST, &None),
-            ("null", INVALID_REQUEST, &None),
-            ("5", INVALID_REQUEST, &None),
-            (r#""ping""#, INVALID_REQUEST, &None),
-            ("{}", INVALID_REQUEST, &None),
-            (r#"{"id":1,"method":"ping"}"#, INVALID_REQUEST, &one),
-            (
-                r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#,
-                INVALID_REQUEST,
-                &one,
-            ),
-            (
-                r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#,
-                INVALID_REQUEST,
-                &one,
-            ),
-            (r#"{"jsonrpc":"2.0","id":1}"#, INVALID_REQUEST, &one),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
-                INVALID_REQUEST,
-                &one,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":null}"#,
-                INVALID_REQUEST,
-                &one,
-            ),
-            (r#"{"jsonrpc":"2.0","method":7}"#, INVALID_REQUEST, &None),
-            (
-                r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
-                INVALID_REQUEST,
-                &None,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#,
-                INVALID_REQUEST,
-                &None,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
-                INVALID_REQUEST,
-                &None,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#,
-                INVALID_REQUEST,
-                &None,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1e999,"method":"ping"}"#,
-                INVALID_REQUEST,
-                &None,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
-                INVALID_REQUEST,
-                &None,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"a","params":5}"#,
-                INVALID_PARAMS,
-                &one,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"a","params":"x"}"#,
-                INVALID_PARAMS,
-                &one,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1,"method":"a","params":null}"#,
-                INVALID_PARAMS,
-                &one,
-            ),
-        ];
-        for (frame, code, id) in table {
-            let malformed = malformed(frame);
-            assert_eq!((malformed.code, &malformed.id), (code, id), "{frame}");
-            assert!(malformed.reply().is_some(), "{frame}");
+        // The code, the id, the frame.
+        let table = r#"
+            -32700 null hello
+            -32700 null {
+            -32700 null {"jsonrpc":"2.0","id":1,"method":"ping"}x
+            -32700 null [{"jsonrpc":"2.0",
+            -32700    1 {"jsonrpc":"2.0","id":1,"method":"a","params":{"s":"\ud800"}}
+            -32700    1 {"jsonrpc":"2.0","id":1,"method":"a","params":{"n":1e999}}
+            -32600 null []
+            -32600 null [{"jsonrpc":"2.0","id":1,"method":"ping"}]
+            -32600 null ["2.0",1,"ping",{},null,null]
+            -32600 null null
+            -32600 null 5
+            -32600 null "ping"
+            -32600 null {}
+            -32600    1 {"id":1,"method":"ping"}
+            -32600    1 {"jsonrpc":"1.0","id":1,"method":"ping"}
+            -32600    1 {"jsonrpc":2.0,"id":1,"method":"ping"}
+            -32600    1 {"jsonrpc":"2.0","id":1}
+            -32600    1 {"jsonrpc":"2.0","id":1,"method":7}
+            -32600    1 {"jsonrpc":"2.0","id":1,"method":null}
+            -32600 null {"jsonrpc":"2.0","method":7}
+            -32600 null {"jsonrpc":"2.0","id":null,"method":"ping"}
+            -32600 null {"jsonrpc":"2.0","id":true,"method":"ping"}
+            -32600 null {"jsonrpc":"2.0","id":{},"method":"ping"}
+            -32600 null {"jsonrpc":"2.0","id":[1],"method":"ping"}
+            -32600 null {"jsonrpc":"2.0","id":1e999,"method":"ping"}
+            -32600 null {"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}
+            -32602    1 {"jsonrpc":"2.0","id":1,"method":"a","params":5}
+            -32602    1 {"jsonrpc":"2.0","id":1,"method":"a","params":"x"}
+            -32602    1 {"jsonrpc":"2.0","id":1,"method":"a","params":null}
+        "#;
+        for row in table.trim().lines().map(str::trim) {
+            let (code, rest) = row.split_once(' ').expect("a code");
+            let (id, frame) = rest.trim_start().split_once(' ').expect("an id");
+            let reply = malformed(frame).reply().expect("no notification");
+            let reply: Value = serde_json::from_slice(&reply).expect("a reply is JSON");
+            let shown = |pointer| reply.pointer(pointer).map(Value::to_string);
+            assert_eq!(shown("/error/code").as_deref(), Some(code), "{frame}");
+            assert_eq!(shown("/id").as_deref(), Some(id), "{frame}");
         }
+        assert_eq!(malformed("").code, PARSE_ERROR);
     }
 
     #[test]
@@ -521,36 +389,6 @@ mod tests {
     }
 
     #[test]
-    fn ids_come_back_as_they_were_written() {
-        for written in [
-            "0",
-            "-7",
-            "1.50",
-            "1e2",
-            "18446744073709551615",
-            "123456789012345678901234567890",
-            r#""1""#,
-            r#""""#,
-        ] {
-            let answer = response(&request_id(written), &json!({}));
-            let expected = format!(r#"{{"jsonrpc":"2.0","id":{written},"result":{{}}}}"#);
-            assert_eq!(String::from_utf8_lossy(&answer), expected);
-        }
-    }
-
-    #[test]
-    fn a_cancellation_finds_its_request_by_value() {
-        for written in ["7", "1.50", "123456789012345678901234567890", r#""7""#] {
-            let calls = HashSet::from([request_id(written)]);
-            let named: Value = serde_json::from_str(written).expect("an id is JSON");
-            let named = RequestId::from_value(&named).expect("a number or a string");
-            assert!(calls.contains(&named), "{written}");
-        }
-        assert_ne!(request_id("7"), request_id(r#""7""#));
-        assert_eq!(RequestId::from_value(&Value::Null), None);
-    }
-
-    #[test]
     fn errors_carry_a_null_id_and_data_only_when_there_is_some() {
         let plain = error(None, PARSE_ERROR, "no\nJSON", None);
         assert_eq!(
@@ -567,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_result_that_is_no_json_is_an_internal_error_of_that_request() {
-        let keyed_by_pairs = std::collections::BTreeMap::from([((1, 2), 3)]);
+        let keyed_by_pairs = BTreeMap::from([((1, 2), 3)]);
         let answer: Value = serde_json::from_slice(&response(&request_id("3"), &keyed_by_pairs))
             .expect("an answer is JSON");
         assert_eq!(answer.get("id"), Some(&json!(3)));
@@ -601,23 +439,6 @@ mod tests {
             if let Err(malformed) = parse(frame.as_bytes()) {
                 prop_assert!([PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS].contains(&malformed.code));
             }
-        }
-
-        #[test]
-        fn ids_of_any_kind_keep_their_json_type(
-            id in prop_oneof![
-                any::<i64>().prop_map(Value::from),
-                any::<u64>().prop_map(Value::from),
-                any::<f64>().prop_filter("JSON has no NaN", |n| n.is_finite()).prop_map(Value::from),
-                any::<String>().prop_map(Value::from),
-            ]
-        ) {
-            let written = id.to_string();
-            let read = request_id(&written);
-            let parsed: Value = serde_json::from_str(&written).expect("JSON");
-            prop_assert_eq!(Some(read.clone()), RequestId::from_value(&parsed));
-            let answer = String::from_utf8(response(&read, &json!({}))).expect("UTF-8");
-            prop_assert_eq!(answer, format!(r#"{{"jsonrpc":"2.0","id":{written},"result":{{}}}}"#));
         }
 
         #[test]

@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, select_biased};
 
-use super::framing::{Frame, FrameError, FrameReader, Framing, MAX_FRAME_BYTES};
+use super::framing::{Frame, FrameError, Framing, MAX_FRAME_BYTES};
+use super::reader::FrameReader;
 
 /// Messages that may wait for a client that reads slowly; then senders wait too.
 const QUEUED_MESSAGES: usize = 1024;
