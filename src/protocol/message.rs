@@ -1,9 +1,9 @@
 //! JSON-RPC 2.0 messages: bytes to [`Incoming`], results and errors to bytes.
 //!
 //! Pure. What a request means is the business of the dispatcher; how messages are cut
-//! out of a stream is that of [`framing`](super::framing). Limits: no batches (MCP
-//! dropped them), no requests from the server, so a client's response is only
-//! recognised, never read.
+//! out of a stream is that of [`reader`](super::reader). Limits: no batches (MCP dropped
+//! them), no requests from the server, so a client's response is only recognised, never
+//! read.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;

@@ -58,8 +58,9 @@ enum Block {
 }
 
 impl<R: Read> FrameReader<R> {
-    /// Reads from `input` frames of at most `limit` bytes ([`MAX_FRAME_BYTES`] but for
-    /// tests; a header line must fit too). Never holds more than about twice that.
+    /// Reads from `input` frames of at most `limit` bytes, which is
+    /// [`MAX_FRAME_BYTES`](super::framing::MAX_FRAME_BYTES) but for tests; a header line
+    /// must fit too. Never holds more than about twice that.
     pub fn new(input: R, limit: usize) -> Self {
         FrameReader {
             input: BufReader::with_capacity(READ_BYTES, input),
