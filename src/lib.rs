@@ -15,6 +15,11 @@ pub mod text {
     pub mod redact;
 }
 
+/// L1: how far a task has come. Pure.
+pub mod progress {
+    pub mod advice;
+}
+
 /// L2: JSON-RPC over stdio.
 pub mod protocol {
     pub mod era;
