@@ -12,6 +12,7 @@ pub mod base {
 
 /// L1: text as people read it. Pure.
 pub mod text {
+    pub mod quoting;
     pub mod redact;
 }
 

@@ -16,6 +16,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::quoting::{Quotes, find_end, opening_quote, quoted_end, word_end};
+
 /// What stands in place of a secret.
 pub const PLACEHOLDER: &str = "[redacted]";
 
@@ -326,7 +328,7 @@ fn unquoted(text: &str, range: Range<usize>) -> Range<usize> {
         return range;
     };
     let start = (range.start + quote.len()).min(range.end);
-    match text[start..range.end].as_bytes().ends_with(quote) {
+    match text.as_bytes()[start..range.end].ends_with(quote) {
         true => start..range.end - quote.len(),
         false => start..range.end,
     }
@@ -338,126 +340,6 @@ fn unclosed(text: &str, range: Range<usize>) -> Range<usize> {
         .trim_end_matches(['"', '\'', '\\'])
         .len();
     range.start..range.start + kept
-}
-
-/// The end of the shell word at `start`. All that ends a word is ASCII, so that every
-/// position returned is on a character boundary.
-fn word_end(bytes: &[u8], start: usize, enclosing: Option<u8>) -> usize {
-    let mut at = start;
-    let mut depth = 0_usize;
-    while let Some(&byte) = bytes.get(at) {
-        if Some(byte) == enclosing {
-            return at;
-        }
-        if let Some(quote) = opening_quote(bytes, at, enclosing) {
-            // In prose a later backtick closes a code span that began before the name.
-            if quote == b"`" && at != start {
-                return at;
-            }
-            at = quoted_end(bytes, at + quote.len(), quote, enclosing);
-            continue;
-        }
-        match byte {
-            b'\\' => at += escape_len(bytes, at) - 1,
-            b'(' => depth += 1,
-            b')' if depth == 0 => return at,
-            b')' => depth -= 1,
-            b';' | b'&' | b'|' | b'<' | b'>' if depth == 0 => return at,
-            _ if depth == 0 && byte.is_ascii_whitespace() => return at,
-            _ => {}
-        }
-        at += 1;
-    }
-    bytes.len()
-}
-
-/// The quote that opens at `at`: also an escaped one inside of double quotes.
-fn opening_quote(bytes: &[u8], at: usize, enclosing: Option<u8>) -> Option<&'static [u8]> {
-    match (bytes.get(at)?, bytes.get(at + 1)) {
-        (b'\\', Some(b'"')) if enclosing == Some(b'"') => Some(b"\\\""),
-        (b'"', _) => Some(b"\""),
-        (b'\'', _) => Some(b"'"),
-        (b'`', _) => Some(b"`"),
-        _ => None,
-    }
-}
-
-/// The position after the closing `quote`; the end of what encloses it, or of the text,
-/// where none closes.
-fn quoted_end(bytes: &[u8], start: usize, quote: &[u8], enclosing: Option<u8>) -> usize {
-    let mut at = start;
-    while let Some(&byte) = bytes.get(at) {
-        if bytes[at..].starts_with(quote) {
-            return at + quote.len();
-        }
-        if Some(byte) == enclosing {
-            return at;
-        }
-        at += match byte {
-            b'\\' if quote != b"'" => escape_len(bytes, at),
-            _ => 1,
-        };
-    }
-    bytes.len()
-}
-
-/// A backslash and what it escapes, if that is ASCII: never into a character.
-fn escape_len(bytes: &[u8], at: usize) -> usize {
-    match bytes.get(at + 1) {
-        Some(next) if next.is_ascii() => 2,
-        _ => 1,
-    }
-}
-
-fn find_end(bytes: &[u8], start: usize, ends: impl Fn(u8) -> bool) -> usize {
-    bytes[start..]
-        .iter()
-        .position(|&byte| ends(byte))
-        .map_or(bytes.len(), |length| start + length)
-}
-
-/// Follows the shell's quotes through a text, once, from its beginning.
-struct Quotes<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    open: Option<u8>,
-}
-
-impl<'a> Quotes<'a> {
-    fn new(text: &'a str) -> Self {
-        Quotes {
-            bytes: text.as_bytes(),
-            at: 0,
-            open: None,
-        }
-    }
-
-    /// The quote that is open at `position`, which never goes back from call to call.
-    fn enclosing(&mut self, position: usize) -> Option<u8> {
-        while self.at < position {
-            let Some(&byte) = self.bytes.get(self.at) else {
-                break;
-            };
-            match (self.open, byte) {
-                (None | Some(b'"'), b'\\') => {
-                    self.at += escape_len(self.bytes, self.at).min(position - self.at) - 1;
-                }
-                (Some(open), _) if open == byte => self.open = None,
-                (None, b'"') => self.open = Some(byte),
-                (None, b'\'') if !self.is_apostrophe() => self.open = Some(byte),
-                _ => {}
-            }
-            self.at += 1;
-        }
-        self.open
-    }
-
-    /// As in `don't`: a letter on both sides.
-    fn is_apostrophe(&self) -> bool {
-        let is_letter = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphabetic);
-        let before = self.at.checked_sub(1).and_then(|at| self.bytes.get(at));
-        is_letter(before) && is_letter(self.bytes.get(self.at + 1))
-    }
 }
 
 /// The text with each range, or run of ranges that touch, replaced once.
