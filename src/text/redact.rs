@@ -79,23 +79,30 @@ const BEFORE_A_WORD: &[&str] = &[
     r"(?i)(?:^|[\s\x22'`(])--?(?:[a-z0-9]+[-_.])*(?:password|passwd|passphrase|pass|passin|passout|token|secret|api-?key|auth-?key|(?:access|secret|account|encryption|master|license)-key|oauth2-bearer)(?:=|\s+\\?\s*)",
     // sshpass takes its options before the program that it runs (`ssh -p PORT`).
     r"\bsshpass\s+(?:-[vPe]\S*\s+)*-p[ \t]*",
-    r"\b(?:docker|podman|nerdctl|buildah|skopeo|helm)\s+(?:registry\s+)?login\b[^;&|\n]*?\s-p[ \t=]+",
-    r"\bredis-cli\b[^;&|\n]*?\s-a[ \t]+",
 ];
 
-/// Programs whose short options take a secret: the program with its arguments, the
-/// option within them, and which part of the word after it is the secret.
+/// The rest of a command, over quoted operators and continued lines.
+const ARGUMENTS: &str = r#"(?:\\\n|"(?:[^"\\]|\\(?s:.))*"|'[^']*'|[^;&|\n"'])*"#;
+
+/// Programs whose short options take a secret: the program, the option among its
+/// [`ARGUMENTS`], and which part of what follows is the secret.
 const OPTIONS_OF: &[(&str, &str, Extent)] = &[
     (
-        r"(?:^|[\s;&|(/\x22'`])(?:mysql(?:dump|admin|import|show|check)?|mariadb(?:-\w+)?)\s(?:\\\n|[^;&|\n])*",
-        r"\s-p",
+        r"(?:^|[\s;&|(/\x22'`])(?:mysql(?:dump|admin|import|show|check)?|mariadb(?:-\w+)?)\s",
+        r"(?:^|\s)-p",
         Extent::AttachedWord,
     ),
     (
-        r"\bcurl\s(?:\\\n|[^;&|\n])*",
-        r"\s(?:-[a-zA-Z]*[uU][ \t]*|--(?:proxy-)?user[ \t=]+)",
+        r"\bcurl\s",
+        r"(?:^|\s)(?:-[a-zA-Z]*[uU][ \t]*|--(?:proxy-)?user[ \t=]+)",
         Extent::AfterColon,
     ),
+    (
+        r"\b(?:docker|podman|nerdctl|buildah|skopeo|helm)\s+(?:registry\s+)?login\s",
+        r"(?:^|\s)-p[ \t=]+",
+        Extent::Word,
+    ),
+    (r"\bredis-cli\s", r"(?:^|\s)-a[ \t]+", Extent::Word),
 ];
 
 /// How far a value reaches from where it starts.
@@ -107,8 +114,8 @@ enum Extent {
     AttachedWord,
     /// What follows the first colon of a shell word (`user:password`).
     AfterColon,
-    /// To the quote that was opened just before the name (`-e "NAME=a b"`).
-    Enclosed,
+    /// To the end of the quote that was opened just before the name (`-e "NAME=a b"`).
+    Enclosed(u8),
     /// A string, or the rest of the line.
     Line,
     /// A string, or all up to the next `,` or `}`.
@@ -129,7 +136,10 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| Rules {
     before_a_word: BEFORE_A_WORD.iter().map(|rule| compile(rule)).collect(),
     options: OPTIONS_OF
         .iter()
-        .map(|(scope, option, extent)| (compile(scope), compile(option), *extent))
+        .map(|(program, option, extent)| {
+            let arguments = compile(&format!("(?:{program})({ARGUMENTS})"));
+            (arguments, compile(option), *extent)
+        })
         .collect(),
     assignment: compile(&format!(r"(?i){SECRET_NAME}(?:\[[^\]\s]*\])?\+?=")),
     line_entry: compile(&format!(
@@ -231,7 +241,7 @@ fn named(text: &str) -> Vec<Range<usize>> {
         );
     }
     for (scope, option, extent) in &RULES.options {
-        for arguments in scope.find_iter(text) {
+        for arguments in scope.captures_iter(text).filter_map(|found| found.get(1)) {
             let options = option.find_iter(arguments.as_str());
             starts.extend(options.map(|found| (arguments.start() + found.end(), *extent)));
         }
@@ -274,8 +284,10 @@ fn named(text: &str) -> Vec<Range<usize>> {
 
 /// `"NAME=a b"` is one word; `sh -c "NAME=a b"` is a command line.
 fn extent_of_assignment(before: &str) -> Extent {
-    let Some(opener) = before.strip_suffix(['"', '\'']) else {
-        return Extent::Word;
+    let (opener, quote) = match (before.strip_suffix('"'), before.strip_suffix('\'')) {
+        (Some(opener), _) => (opener, b'"'),
+        (_, Some(opener)) => (opener, b'\''),
+        _ => return Extent::Word,
     };
     if !opener.ends_with(char::is_whitespace) {
         return Extent::Word;
@@ -285,7 +297,7 @@ fn extent_of_assignment(before: &str) -> Extent {
         last_word == "eval" || (last_word.starts_with('-') && last_word.ends_with('c'));
     match is_command_line {
         true => Extent::Word,
-        false => Extent::Enclosed,
+        false => Extent::Enclosed(quote),
     }
 }
 
@@ -303,7 +315,7 @@ fn value(text: &str, start: usize, extent: Extent, enclosing: Option<u8>) -> Ran
             let secret = text[start..end].find(':').map_or(end, |at| start + at + 1);
             return unclosed(text, secret..end);
         }
-        Extent::Enclosed => start..find_end(bytes, start, |byte| Some(byte) == enclosing),
+        Extent::Enclosed(quote) => unclosed(text, start..quoted_end(bytes, start, &[quote], None)),
         Extent::Line | Extent::Item => match opening_quote(bytes, start, enclosing) {
             Some(quote) => start..quoted_end(bytes, start + quote.len(), quote, enclosing),
             None => {
@@ -433,6 +445,7 @@ mod tests {
             r#"Authorization: Digest «username="u", response="0123"»"#,
             "grpcurl -H 'x: Bearer «abcdefghijklmnop123»'",
             "curl -u user:«hunter2» https://x",
+            "curl -d 'a;b&c' -u user:«hunter2» https://x",
             "curl -s -u 'user:«my pass word»' https://x",
             r#"curl --user "user:«hunter2»" --proxy-user=p:«q» https://x"#,
             "sh -c 'curl -uadmin:«hunter2» https://x'",
@@ -456,6 +469,8 @@ mod tests {
             "openssl rsa -passin «pass:hunter2» -in a.pem",
             "mysql -u root -p«hunter2» app",
             "mysqldump --single-transaction -p'«a b»' app | gzip",
+            "mysql -e \"select 1; select 2\" -p«hunter2» app",
+            "ssh host \"mysql -p«hunter2» app\" && mkdir -pv x",
             "sudo mariadb -p«hunter2»",
             "mysql \\\n  -p«hunter2» app",
             "sshpass -p «hunter2» ssh -p 2222 host",
@@ -482,6 +497,7 @@ mod tests {
             "keys[token]=«abc» x",
             "TOKEN+=«abc» x",
             "docker run -e API_KEY=«abc» -e \"DB_PASSWORD=«a b»\" image",
+            "docker run -e \"TOKEN=«a\\\"b c»\" -e 'KEY=«a \"b\" c»' image",
             "sh -c 'export API_KEY=«abc»; run'",
             "sh -c \"API_KEY=«abc» run\"",
             "bash -lc \"export TOKEN=\\\"«a b»\\\" && run\"",
