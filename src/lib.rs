@@ -12,7 +12,13 @@ pub mod base {
 
 /// L1: text as people read it. Pure.
 pub mod text {
+    pub mod quoting;
     pub mod redact;
+}
+
+/// L1: how far a task has come. Pure.
+pub mod progress {
+    pub mod advice;
 }
 
 /// L2: JSON-RPC over stdio.

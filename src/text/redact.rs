@@ -1,1 +1,652 @@
-//! placeholder
+//! Takes secrets out of text that is kept: commands in the database, logs, agent text.
+//!
+//! A secret is known by its own shape (`ghp_…`, a JWT, a private key block), by what
+//! stands before it (`--password`, `API_KEY=`, `Authorization:`), or because the caller
+//! knows its value. Only the value is replaced, so that the text stays readable.
+//! In doubt the value goes: a lost word costs less than a leaked secret.
+//!
+//! Limits: the text is read as a shell, JSON or YAML would roughly read it, not parsed;
+//! a secret without shape, name or known value is not found. Pure, and linear in the
+//! text's length: no rule looks back, and the number of passes is fixed.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::quoting::{Quotes, find_end, opening_quote, quoted_end, word_end};
+
+/// What stands in place of a secret.
+pub const PLACEHOLDER: &str = "[redacted]";
+
+/// Known values shorter than this are too likely to be ordinary words.
+const MIN_LITERAL_CHARS: usize = 8;
+
+/// A replacement may uncover one more secret; ordinary text is stable after one pass.
+const MAX_PASSES: usize = 4;
+
+/// What a name that holds a secret contains, in any case.
+const SECRET_NAME: &str = r"[\w.-]*(?:key|token|secret|passw(?:or)?d|passphrase|mysql_pwd)[\w.-]*";
+
+/// Secrets with a shape of their own; a capture group is the secret where there is one.
+const SHAPES: &[&str] = &[
+    // AWS access key ids.
+    r"\b(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}\b",
+    // Google: API keys, access tokens, client secrets.
+    r"AIza[A-Za-z0-9_-]{35}",
+    r"\bya29\.[A-Za-z0-9_-]{20,}",
+    r"GOCSPX-[A-Za-z0-9_-]{20,}",
+    // Azure: client secrets, the signature of a shared access URL.
+    r"\b[A-Za-z0-9_]{3}8Q~[A-Za-z0-9_.~-]{31,}",
+    r"[?&]sig=([A-Za-z0-9_%+/=-]{20,})",
+    // GitHub, GitLab.
+    r"gh[pousr]_[A-Za-z0-9]{20,}",
+    r"github_pat_[A-Za-z0-9_]{20,}",
+    r"gl(?:pat|dt|rt|ptt|cbt|agent)-[A-Za-z0-9_-]{20,}",
+    // Slack: tokens and webhooks.
+    r"xox[a-z](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}",
+    r"xapp-[A-Za-z0-9-]{10,}",
+    r"hooks\.slack\.com/services/([A-Za-z0-9_/]+)",
+    // Stripe.
+    r"\b[srp]k_(?:live|test)_[A-Za-z0-9]{10,}",
+    r"\bwhsec_[A-Za-z0-9+/=]{20,}",
+    // Package registries.
+    r"\bnpm_[A-Za-z0-9]{30,}",
+    r"\bpypi-[A-Za-z0-9_-]{50,}",
+    // OpenAI, Anthropic and others with the same prefix; Hugging Face.
+    r"\bsk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{16,}",
+    r"\bsk-[A-Za-z0-9]{20,}",
+    r"\bhf_[A-Za-z0-9]{20,}",
+    r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
+    r"\bdo[opr]_v1_[a-f0-9]{32,}",
+    // JSON web tokens: base64 of `{"`, then one to four more parts.
+    r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}",
+    // Private key blocks, also cut ones.
+    r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(.*?)(?:-----END [A-Z0-9 ]*-----|\z)",
+    // Headers: one word for a known scheme, else all up to the quote or the line's end.
+    r#"(?i)authorization\\?["']?\s*[:=](?:\s|\\ )*\\?["']?(?:(?:bearer|basic|token|apikey|negotiate)(?:\s|\\ )+([^\s"'\\]+)|(?:digest|aws4-hmac-sha256)\s+([^\r\n']+)|([^\s"'\\][^\r\n"'\\]*))"#,
+    r"(?i)\bbearer\s+([A-Za-z0-9_.~+/=-]{16,})",
+    // URLs: the password, or a user name that is as long as a token.
+    r#"://[^\s/@:"'?#]*:([^\s/"'?#]+)@"#,
+    r#"(?i)https?://([^\s/@:"'?#]{20,})@"#,
+];
+
+/// What is directly followed by a secret that is one shell word.
+const BEFORE_A_WORD: &[&str] = &[
+    // `=value` may be anything; a value after a blank is not another option.
+    r"(?i)(?:^|[\s\x22'`(])--?(?:[a-z0-9]+[-_.])*(?:password|passwd|passphrase|pass|passin|passout|token|secret|api-?key|auth-?key|(?:access|secret|account|encryption|master|license)-key|oauth2-bearer)(?:=|\s+\\?\s*)",
+    // sshpass takes its options before the program that it runs (`ssh -p PORT`).
+    r"\bsshpass\s+(?:-[vPe]\S*\s+)*-p[ \t]*",
+];
+
+/// The rest of a command, over quoted operators and continued lines.
+const ARGUMENTS: &str = r#"(?:\\\n|"(?:[^"\\]|\\(?s:.))*"|'[^']*'|[^;&|\n"'])*"#;
+
+/// Programs whose short options take a secret: the program, the option among its
+/// [`ARGUMENTS`], and which part of what follows is the secret.
+const OPTIONS_OF: &[(&str, &str, Extent)] = &[
+    (
+        r"(?:^|[\s;&|(/\x22'`])(?:mysql(?:dump|admin|import|show|check)?|mariadb(?:-\w+)?)\s",
+        r"(?:^|\s)-p",
+        Extent::AttachedWord,
+    ),
+    (
+        r"\bcurl\s",
+        r"(?:^|\s)(?:-[a-zA-Z]*[uU][ \t]*|--(?:proxy-)?user[ \t=]+)",
+        Extent::AfterColon,
+    ),
+    (
+        r"\b(?:docker|podman|nerdctl|buildah|skopeo|helm)\s+(?:registry\s+)?login\s",
+        r"(?:^|\s)-p[ \t=]+",
+        Extent::Word,
+    ),
+    (r"\bredis-cli\s", r"(?:^|\s)-a[ \t]+", Extent::Word),
+];
+
+/// How far a value reaches from where it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Extent {
+    /// One shell word.
+    Word,
+    /// One shell word that must follow at once (`-pX`, not `-p X`).
+    AttachedWord,
+    /// What follows the first colon of a shell word (`user:password`).
+    AfterColon,
+    /// To the end of the quote that was opened just before the name (`-e "NAME=a b"`).
+    Enclosed(u8),
+    /// A string, or the rest of the line.
+    Line,
+    /// A string, or all up to the next `,` or `}`.
+    Item,
+}
+
+struct Rules {
+    shapes: Vec<Regex>,
+    before_a_word: Vec<Regex>,
+    options: Vec<(Regex, Regex, Extent)>,
+    assignment: Regex,
+    line_entry: Regex,
+    inline_entry: Regex,
+}
+
+static RULES: LazyLock<Rules> = LazyLock::new(|| Rules {
+    shapes: SHAPES.iter().map(|rule| compile(rule)).collect(),
+    before_a_word: BEFORE_A_WORD.iter().map(|rule| compile(rule)).collect(),
+    options: OPTIONS_OF
+        .iter()
+        .map(|(program, option, extent)| {
+            let arguments = compile(&format!("(?:{program})({ARGUMENTS})"));
+            (arguments, compile(option), *extent)
+        })
+        .collect(),
+    assignment: compile(&format!(r"(?i){SECRET_NAME}(?:\[[^\]\s]*\])?\+?=")),
+    line_entry: compile(&format!(
+        r#"(?im)^[ \t]*(?:- |export )?["']?{SECRET_NAME}["']?(?:[ \t]*:[ \t]*|[ \t]+=[ \t]*)"#
+    )),
+    inline_entry: compile(&format!(
+        r#"(?i)(?:[{{,][ \t]*|["']){SECRET_NAME}\\?["']?[ \t]*:[ \t]*"#
+    )),
+});
+
+/// The rules are constants and compiled by every test, so that this cannot fail.
+/// Word boundaries are ASCII ones: the others cost the regex engine its fast path.
+fn compile(rule: &str) -> Regex {
+    Regex::new(&rule.replace(r"\b", r"(?-u:\b)"))
+        .unwrap_or_else(|error| unreachable!("rule {rule}: {error}"))
+}
+
+/// Replaces secrets by [`PLACEHOLDER`].
+#[derive(Debug, Clone, Default)]
+pub struct Redactor {
+    literals: Vec<String>,
+}
+
+impl Redactor {
+    /// A redactor that also replaces the given values wherever they stand. Values of
+    /// less than 8 characters are left out: they would take ordinary words with them.
+    pub fn new(literals: impl IntoIterator<Item = String>) -> Self {
+        let mut literals: Vec<String> = literals
+            .into_iter()
+            .map(|literal| literal.trim().to_owned())
+            .filter(|literal| literal.chars().count() >= MIN_LITERAL_CHARS)
+            .filter(|literal| !PLACEHOLDER.contains(literal.as_str()))
+            .collect();
+        literals.sort();
+        literals.dedup();
+        Redactor { literals }
+    }
+
+    /// The text without its secrets; borrowed when there are none. Doing it twice
+    /// changes nothing more. A text that is not stable after four passes is made of
+    /// secrets in one another and is replaced as a whole.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let Some(mut redacted) = self.pass(text) else {
+            return Cow::Borrowed(text);
+        };
+        for _ in 1..MAX_PASSES {
+            match self.pass(&redacted) {
+                Some(next) => redacted = next,
+                None => return Cow::Owned(redacted),
+            }
+        }
+        Cow::Owned(PLACEHOLDER.to_owned())
+    }
+
+    /// One pass of all rules; `None` when the text stays as it is.
+    fn pass(&self, text: &str) -> Option<String> {
+        let mut secrets = shaped(text);
+        for literal in &self.literals {
+            secrets.extend(
+                text.match_indices(literal.as_str())
+                    .map(|(at, found)| at..at + found.len()),
+            );
+        }
+        secrets.extend(named(text));
+        let redacted = replace(text, secrets);
+        (redacted != text).then_some(redacted)
+    }
+}
+
+/// Whether a variable of this name is taken to hold a secret, by the rule that
+/// [`Redactor::redact`] applies to assignments.
+pub fn is_secret_name(name: &str) -> bool {
+    static WHOLE: LazyLock<Regex> = LazyLock::new(|| compile(&format!("(?i)^{SECRET_NAME}$")));
+    WHOLE.is_match(name)
+}
+
+fn shaped(text: &str) -> Vec<Range<usize>> {
+    let mut secrets = Vec::new();
+    for shape in &RULES.shapes {
+        for found in shape.captures_iter(text) {
+            let group = found.iter().skip(1).flatten().next();
+            secrets.extend(group.or(found.get(0)).map(|secret| secret.range()));
+        }
+    }
+    secrets
+}
+
+/// Values that are secret for what stands before them.
+fn named(text: &str) -> Vec<Range<usize>> {
+    let mut starts: Vec<(usize, Extent)> = Vec::new();
+    for rule in &RULES.before_a_word {
+        starts.extend(
+            rule.find_iter(text)
+                // `--password --user x` asks for the password.
+                .filter(|found| {
+                    found.as_str().ends_with('=') || !text[found.end()..].starts_with('-')
+                })
+                .map(|found| (found.end(), Extent::Word)),
+        );
+    }
+    for (scope, option, extent) in &RULES.options {
+        for arguments in scope.captures_iter(text).filter_map(|found| found.get(1)) {
+            let options = option.find_iter(arguments.as_str());
+            starts.extend(options.map(|found| (arguments.start() + found.end(), *extent)));
+        }
+    }
+    for found in RULES.assignment.find_iter(text) {
+        // Long options have a rule of their own: `--key=2` and `--token-file=x` stay.
+        if !found.as_str().starts_with("--") {
+            starts.push((found.end(), extent_of_assignment(&text[..found.start()])));
+        }
+    }
+    for (rule, extent) in [
+        (&RULES.line_entry, Extent::Line),
+        (&RULES.inline_entry, Extent::Item),
+    ] {
+        starts.extend(
+            rule.find_iter(text)
+                // `key::path` and `key == value` are code.
+                .filter(|found| !text[found.end()..].starts_with([':', '=']))
+                .map(|found| (found.end(), extent)),
+        );
+    }
+    starts.sort_by_key(|(at, _)| *at);
+
+    let mut quotes = Quotes::new(text);
+    let mut read_to: BTreeMap<Extent, usize> = BTreeMap::new();
+    let mut secrets = Vec::new();
+    for (at, extent) in starts {
+        let enclosing = quotes.enclosing(at);
+        // One that begins within a value of its kind is part of it; reading that again
+        // would cost quadratic time on nested ones.
+        if read_to.get(&extent).is_some_and(|&end| at < end) {
+            continue;
+        }
+        let secret = value(text, at, extent, enclosing);
+        read_to.insert(extent, secret.end);
+        secrets.push(secret);
+    }
+    secrets
+}
+
+/// `"NAME=a b"` is one word; `sh -c "NAME=a b"` is a command line.
+fn extent_of_assignment(before: &str) -> Extent {
+    let (opener, quote) = match (before.strip_suffix('"'), before.strip_suffix('\'')) {
+        (Some(opener), _) => (opener, b'"'),
+        (_, Some(opener)) => (opener, b'\''),
+        _ => return Extent::Word,
+    };
+    if !opener.ends_with(char::is_whitespace) {
+        return Extent::Word;
+    }
+    let last_word = opener.split_ascii_whitespace().next_back().unwrap_or("");
+    let is_command_line =
+        last_word == "eval" || (last_word.starts_with('-') && last_word.ends_with('c'));
+    match is_command_line {
+        true => Extent::Word,
+        false => Extent::Enclosed(quote),
+    }
+}
+
+/// Where the value that starts at `start` lies, without the quotes around it; empty
+/// where there is none.
+fn value(text: &str, start: usize, extent: Extent, enclosing: Option<u8>) -> Range<usize> {
+    let bytes = text.as_bytes();
+    let range = match extent {
+        Extent::AttachedWord if bytes.get(start).is_none_or(u8::is_ascii_whitespace) => {
+            return start..start;
+        }
+        Extent::Word | Extent::AttachedWord => start..word_end(bytes, start, enclosing),
+        Extent::AfterColon => {
+            let end = word_end(bytes, start, enclosing);
+            let secret = text[start..end].find(':').map_or(end, |at| start + at + 1);
+            return unclosed(text, secret..end);
+        }
+        Extent::Enclosed(quote) => unclosed(text, start..quoted_end(bytes, start, &[quote], None)),
+        Extent::Line | Extent::Item => match opening_quote(bytes, start, enclosing) {
+            Some(quote) => start..quoted_end(bytes, start + quote.len(), quote, enclosing),
+            None => {
+                let end = find_end(bytes, start, |byte| {
+                    Some(byte) == enclosing
+                        || matches!(byte, b'\n' | b'\r')
+                        || (extent == Extent::Item && matches!(byte, b',' | b'}'))
+                });
+                let kept = text[start..end].trim_end().trim_end_matches(',').len();
+                start..start + kept
+            }
+        },
+    };
+    unquoted(text, range)
+}
+
+/// The value without the quote that opens it and the same one that closes it.
+fn unquoted(text: &str, range: Range<usize>) -> Range<usize> {
+    let Some(quote) = opening_quote(text.as_bytes(), range.start, Some(b'"'))
+        .or_else(|| opening_quote(text.as_bytes(), range.start, None))
+    else {
+        return range;
+    };
+    let start = (range.start + quote.len()).min(range.end);
+    match text.as_bytes()[start..range.end].ends_with(quote) {
+        true => start..range.end - quote.len(),
+        false => start..range.end,
+    }
+}
+
+/// The end of a quoted word without the quote that closes it.
+fn unclosed(text: &str, range: Range<usize>) -> Range<usize> {
+    let kept = text[range.clone()]
+        .trim_end_matches(['"', '\'', '\\'])
+        .len();
+    range.start..range.start + kept
+}
+
+/// The text with each range, or run of ranges that touch, replaced once.
+fn replace(text: &str, mut secrets: Vec<Range<usize>>) -> String {
+    secrets.retain(|secret| !secret.is_empty());
+    secrets.sort_by_key(|secret| (secret.start, secret.end));
+    let mut redacted = String::with_capacity(text.len());
+    let mut copied = 0;
+    let mut open: Option<Range<usize>> = None;
+    let mut close = |range: Range<usize>| {
+        redacted.push_str(&text[copied..range.start]);
+        redacted.push_str(PLACEHOLDER);
+        copied = range.end;
+    };
+    for secret in secrets {
+        open = match open {
+            Some(run) if secret.start <= run.end => Some(run.start..run.end.max(secret.end)),
+            Some(run) => {
+                close(run);
+                Some(secret)
+            }
+            None => Some(secret),
+        };
+    }
+    open.into_iter().for_each(&mut close);
+    redacted.push_str(&text[copied..]);
+    redacted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn redact(text: &str) -> String {
+        Redactor::default().redact(text).into_owned()
+    }
+
+    /// The secret stands between `«` and `»`; the value alone must go.
+    fn assert_redacted(cases: &[&str]) {
+        for case in cases {
+            let mut text = String::new();
+            let mut expected = String::new();
+            for (index, part) in case.split(['«', '»']).enumerate() {
+                text.push_str(part);
+                expected.push_str(if index % 2 == 1 { PLACEHOLDER } else { part });
+            }
+            let redacted = redact(&text);
+            assert_eq!(redacted, expected, "of {text}");
+            assert_eq!(redact(&redacted), redacted, "twice, of {text}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_known_by_their_shape() {
+        assert_redacted(&[
+            "aws configure set x «AKIAIOSFODNN7EXAMPLE»",
+            "echo «ASIAIOSFODNN7EXAMPLE» | cat",
+            "curl 'https://maps.example/?k=«AIzaSyA1234567890abcdefghijklmnopqrstuv»'",
+            "gcloud x «ya29.a0AfH6SMBx1234567890abcdef»",
+            "az login x «abc8Q~abcdefghijklmnopqrstuvwxyz0123456»",
+            "curl 'https://a.blob.example/c?sv=2020&sig=«abcdefghijklmnopqrstuvwxyz%2Fabc%3D»&se=1'",
+            "git clone x «ghp_abcdefghijklmnopqrstuvwxyz0123456789»",
+            "echo «gho_abcdefghijklmnopqrstuvwxyz0123456789»",
+            "echo «github_pat_11ABCDEFG0abcdefghijkl_mnopqrstuvwxyz»",
+            "echo «glpat-abcdefghij0123456789»",
+            "echo «xoxb-123456789012-abcdefGHIJ»",
+            "curl https://hooks.slack.com/services/«T00000000/B00000000/XXXXXXXXXXXXXXXX»",
+            "stripe «sk_live_abcdefghijklmnop»",
+            "stripe «rk_test_abcdefghijklmnop»",
+            "echo «npm_abcdefghijklmnopqrstuvwxyz0123456789»",
+            "echo «sk-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKL»",
+            "echo «sk-proj-abc_def-ghijklmnopqrstuvwxyz»",
+            "echo «sk-ant-api03-abc_def-ghijklmnopqrstuvwxyz»",
+            "echo «hf_abcdefghijklmnopqrstuvwxyzABCDEFGH»",
+            "x «eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NSJ9.dozjgNryP4J3jVmNHl0w5N» y",
+            "-----BEGIN RSA PRIVATE KEY-----«\nMIIEow\nAAAA\n»-----END RSA PRIVATE KEY-----\nls",
+            "echo '-----BEGIN OPENSSH PRIVATE KEY-----«\nb3BlbnNzaC1rZX»",
+        ]);
+    }
+
+    #[test]
+    fn credentials_of_headers_and_urls_go_and_their_frame_stays() {
+        assert_redacted(&[
+            r#"curl -H "Authorization: Bearer «abc.def»" https://x"#,
+            "curl -H 'Authorization: Basic «dXNlcjpwYXNz»' https://x",
+            "curl -H 'authorization: «abcdef»' https://x",
+            r"curl -H Authorization:\ Bearer\ «abcdef» https://x",
+            "Proxy-Authorization: Token «abcdef»\nHost: x",
+            r#"{"Authorization": "Bearer «abc»", "a": 1}"#,
+            r#"Authorization: Digest «username="u", response="0123"»"#,
+            "grpcurl -H 'x: Bearer «abcdefghijklmnop123»'",
+            "curl -u user:«hunter2» https://x",
+            "curl -d 'a;b&c' -u user:«hunter2» https://x",
+            "curl -s -u 'user:«my pass word»' https://x",
+            r#"curl --user "user:«hunter2»" --proxy-user=p:«q» https://x"#,
+            "sh -c 'curl -uadmin:«hunter2» https://x'",
+            "git clone https://user:«hunter2»@example.org/a.git",
+            "psql postgres://app:«p%40ss»@db:5432/app",
+            "redis-cli -u redis://:«hunter2»@cache:6379",
+            "git clone https://«0123456789abcdef0123456789abcdef»@example.org/a.git",
+        ]);
+    }
+
+    #[test]
+    fn values_of_options_go() {
+        assert_redacted(&[
+            "app --password «hunter2» --verbose",
+            "app --password=«hunter2» --verbose",
+            "app --password \"«two words»\" x",
+            "app --token «abc» --api-key='«d e»' run",
+            "terraform login -token=«abc»",
+            "app --db-password «hunter2» && ls",
+            "wget --http-password=«hunter2» https://x",
+            "openssl rsa -passin «pass:hunter2» -in a.pem",
+            "mysql -u root -p«hunter2» app",
+            "mysqldump --single-transaction -p'«a b»' app | gzip",
+            "mysql -e \"select 1; select 2\" -p«hunter2» app",
+            "ssh host \"mysql -p«hunter2» app\" && mkdir -pv x",
+            "sudo mariadb -p«hunter2»",
+            "mysql \\\n  -p«hunter2» app",
+            "sshpass -p «hunter2» ssh -p 2222 host",
+            "sshpass -p'«a b»' ssh host ls",
+            "docker login -u me -p «hunter2» registry.example",
+            "redis-cli -h cache -a «hunter2» ping",
+        ]);
+    }
+
+    #[test]
+    fn values_of_secret_names_go() {
+        assert_redacted(&[
+            "API_KEY=«abc» make",
+            "export GITHUB_TOKEN=\"«two words»\"",
+            "export SECRET='«it is»'; ls",
+            "db_passwd=«abc»; ls",
+            "KEYBOARD=«us» startx",
+            "monkey=«1»",
+            "AWS_SECRET_ACCESS_KEY=«a/b+c» aws s3 ls",
+            "TOKEN=«a\"b c\"d» run",
+            "TOKEN=«$(cat a b)» run",
+            "PASSWORD=\"«a\\\"b»\" run",
+            "PASSWORD=\"«unterminated",
+            "keys[token]=«abc» x",
+            "TOKEN+=«abc» x",
+            "docker run -e API_KEY=«abc» -e \"DB_PASSWORD=«a b»\" image",
+            "docker run -e \"TOKEN=«a\\\"b c»\" -e 'KEY=«a \"b\" c»' image",
+            "sh -c 'export API_KEY=«abc»; run'",
+            "sh -c \"API_KEY=«abc» run\"",
+            "bash -lc \"export TOKEN=\\\"«a b»\\\" && run\"",
+            "echo \"API_KEY=«abc»\" >> .env",
+            "curl 'https://x/?access_token=«abc»&page=2'",
+            "java -Ddb.password=«abc» -jar a.jar",
+            "helm upgrade --set db.password=«abc» x",
+            "docker build --build-arg=NPM_TOKEN=«abc» .",
+            r#"curl -d '{"api_key": "«abc»", "user": "me"}' https://x"#,
+            r#"curl -d "{\"password\":\"«a b»\",\"user\":1}" https://x"#,
+            "{token: «abc», user: me}",
+            "user: me\npassword: «two words»\nhost: x",
+            "  - secret: «abc»\n",
+            "curl -H 'X-Api-Key: «abc»' https://x",
+            "[default]\naws_secret_access_key = «a/b+c»\nregion = x",
+            "don't forget API_KEY=«abc»",
+            "PASSWORD=«größe» ls",
+            "écho ключ TOKEN=«значение» ok",
+        ]);
+    }
+
+    #[test]
+    fn harmless_lines_stay() {
+        for line in [
+            "git commit -m \"token ring\"",
+            "git commit -m 'add the key to the door'",
+            "ssh -p 2222 host",
+            "mkdir -p dir",
+            "mysql -p app",
+            "mysql -P3306 -h db app",
+            "cd mysql && mkdir -pv dir",
+            "app --password-file path",
+            "app --password-file=path --token-path x",
+            "docker login --username me --password-stdin",
+            "app --password --user me",
+            "sort --key=2 file",
+            "sort -k 2 file",
+            "ssh -i ~/.ssh/id_ed25519 git@github.com",
+            "git clone ssh://git@github.com/a/b.git",
+            "git clone git@github.com:a/b.git",
+            "curl https://example.org:8080/path@2",
+            "curl -u user https://example.org",
+            "grep -rn \"Authorization:\" src/",
+            "cargo test --package tokenizer",
+            "pip install scikit-learn tokenizers",
+            "echo task-management-for-everyone-and-more",
+            "vault token lookup",
+            "kubectl get secrets -n prod",
+            "TOKEN= make",
+            "export PASSWORD",
+            "if [ -z \"$API_KEY\" ]; then exit 1; fi",
+            "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+            "fn f() { Token::new() }",
+            "ls -la /etc/ssl/private",
+            "PATH=/usr/bin:/bin FOO=1 npm run build",
+            "",
+        ] {
+            assert!(
+                matches!(Redactor::default().redact(line), Cow::Borrowed(same) if same == line),
+                "of {line}: {}",
+                redact(line)
+            );
+        }
+    }
+
+    #[test]
+    fn known_values_go_wherever_they_stand() {
+        let redactor = Redactor::new(["correct horse".to_owned(), "short".to_owned()]);
+        assert_eq!(
+            redactor.redact("echo 'correct horse' short;correct horse"),
+            "echo '[redacted]' short;[redacted]"
+        );
+    }
+
+    #[test]
+    fn a_known_value_within_the_placeholder_does_not_grow_the_text() {
+        let redactor = Redactor::new(["redacted".to_owned()]);
+        assert_eq!(
+            redactor.redact("KEY=abc redacted"),
+            "KEY=[redacted] redacted"
+        );
+    }
+
+    #[test]
+    fn secret_names_are_those_of_the_assignments() {
+        assert!(is_secret_name("GITHUB_TOKEN"));
+        assert!(is_secret_name("my_passwd_2"));
+        assert!(!is_secret_name("PATH"));
+    }
+
+    /// Pieces that rules are made of, so that random texts reach them.
+    fn pieces() -> impl Strategy<Value = String> {
+        let piece = prop::sample::select(vec![
+            "KEY=",
+            "token: ",
+            "\"",
+            "'",
+            "\\",
+            "`",
+            " ",
+            "\n",
+            "(",
+            ")",
+            ",",
+            "{",
+            "}",
+            "a",
+            "[redacted]",
+            "[",
+            "redacted",
+            "]",
+            "://",
+            ":",
+            "@",
+            "--password ",
+            "--token=",
+            "mysql -p",
+            "curl -u ",
+            "sshpass -p ",
+            "Authorization: Bearer ",
+            "secret = ",
+            "é",
+            "-----BEGIN PRIVATE KEY-----",
+            "-----END PRIVATE KEY-----",
+            "eyJhbGciOiJI.",
+            "-c ",
+            "ghp_abcdefghijklmnopqrstuvwxyz",
+            "$",
+            "=",
+            ";",
+            "&",
+            "hunter22",
+            "\u{212a}",
+        ]);
+        prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn twice_is_once_on_any_text(text in any::<String>()) {
+            let once = redact(&text);
+            prop_assert_eq!(redact(&once), once);
+        }
+
+        #[test]
+        fn twice_is_once_on_texts_full_of_secrets(text in pieces()) {
+            let redactor = Redactor::new(["hunter22".to_owned(), "cted]KEY=".to_owned()]);
+            let once = redactor.redact(&text).into_owned();
+            prop_assert_eq!(redactor.redact(&once).into_owned(), once);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The settings that are one of a few words, and the words.
+
+use super::value::Choice;
+
+/// How the shell reads its startup files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShellMode {
+    /// Neither login nor interactive.
+    Plain,
+    /// A login shell (`-l`).
+    Login,
+    /// An interactive shell (`-i`).
+    Interactive,
+}
+
+impl ShellMode {
+    pub(crate) const WORDS: Choice<Self> = Choice(&[
+        ("plain", Self::Plain),
+        ("login", Self::Login),
+        ("interactive", Self::Interactive),
+    ]);
+}
+
+/// Where a task's output is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpoolMode {
+    /// In files of the state directory.
+    Disk,
+    /// In memory, 4 MiB a task; nothing is written.
+    Memory,
+}
+
+impl SpoolMode {
+    pub(crate) const WORDS: Choice<Self> =
+        Choice(&[("disk", Self::Disk), ("memory", Self::Memory)]);
+}
+
+/// When results are coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColorChoice {
+    /// For clients that are known to show colours.
+    Auto,
+    /// For every client.
+    Always,
+    /// For none.
+    Never,
+}
+
+impl ColorChoice {
+    pub(crate) const WORDS: Choice<Self> = Choice(&[
+        ("auto", Self::Auto),
+        ("always", Self::Always),
+        ("never", Self::Never),
+    ]);
+}
+
+/// Which insights a result carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InsightChoice {
+    /// Every one.
+    All,
+    /// Warnings, estimates and likeness to other commands.
+    Useful,
+}
+
+impl InsightChoice {
+    pub(crate) const WORDS: Choice<Self> = Choice(&[("all", Self::All), ("useful", Self::Useful)]);
+}
+
+/// What the server's log holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Nothing.
+    Off,
+    /// What went wrong.
+    Error,
+    /// And what may go wrong.
+    Warn,
+    /// And what was done, without command text.
+    Info,
+    /// And how, with command text.
+    Debug,
+    /// And every step.
+    Trace,
+}
+
+impl LogLevel {
+    pub(crate) const WORDS: Choice<Self> = Choice(&[
+        ("off", Self::Off),
+        ("error", Self::Error),
+        ("warn", Self::Warn),
+        ("info", Self::Info),
+        ("debug", Self::Debug),
+        ("trace", Self::Trace),
+    ]);
+}

@@ -1,0 +1,103 @@
+//! Places that the environment decides: the state directory and the file's.
+//!
+//! Limits: computes paths only; creates and checks nothing.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::value::is_unexpanded;
+
+/// The environment, as a function from a name to its value.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// Why there is no state directory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StateDirError {
+    /// Nothing in the environment says where it could be.
+    #[error("no state directory: set HOME, XDG_STATE_HOME or ZSH_TOOL_STATE_DIR")]
+    NoHome,
+    /// A relative one would be another one for every client.
+    #[error("ZSH_TOOL_STATE_DIR must be an absolute path, not {0:?}")]
+    Relative(PathBuf),
+}
+
+/// A variable that is set: not empty, and no literal `${…}`.
+pub(crate) fn variable(env: Env<'_>, name: &str) -> Option<OsString> {
+    env(name).filter(|value| !value.is_empty() && !is_unexpanded(&value.to_string_lossy()))
+}
+
+/// A variable that holds an absolute path; the XDG standard ignores relative ones.
+pub(crate) fn directory(env: Env<'_>, name: &str) -> Option<PathBuf> {
+    variable(env, name)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+}
+
+/// Our directory under one of the XDG directories, or under its place in HOME.
+pub(crate) fn base_directory(env: Env<'_>, xdg_name: &str, under_home: &str) -> Option<PathBuf> {
+    directory(env, xdg_name)
+        .or_else(|| Some(directory(env, "HOME")?.join(under_home)))
+        .map(|base| base.join("zsh-tool"))
+}
+
+/// The state directory, and what decides it.
+pub(crate) fn state_dir(env: Env<'_>) -> (Result<PathBuf, StateDirError>, Option<&'static str>) {
+    let name = "ZSH_TOOL_STATE_DIR";
+    if let Some(path) = variable(env, name).map(PathBuf::from) {
+        let path = match path.is_absolute() {
+            true => Ok(path),
+            false => Err(StateDirError::Relative(path)),
+        };
+        return (path, Some(name));
+    }
+    let name = "XDG_STATE_HOME";
+    let decided_by = directory(env, name).map(|_| name);
+    let path = base_directory(env, name, ".local/state");
+    (path.ok_or(StateDirError::NoHome), decided_by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state_dir_of(variables: &[(&str, &str)]) -> Result<PathBuf, StateDirError> {
+        state_dir(&|name| {
+            let (_, value) = variables.iter().find(|(known, _)| *known == name)?;
+            Some(value.into())
+        })
+        .0
+    }
+
+    #[test]
+    fn the_state_directory_is_the_first_that_is_given() {
+        let all = [
+            ("ZSH_TOOL_STATE_DIR", "/own"),
+            ("XDG_STATE_HOME", "/xdg"),
+            ("HOME", "/home/me"),
+        ];
+        assert_eq!(state_dir_of(&all), Ok("/own".into()));
+        assert_eq!(state_dir_of(&all[1..]), Ok("/xdg/zsh-tool".into()));
+        let under_home = "/home/me/.local/state/zsh-tool";
+        assert_eq!(state_dir_of(&all[2..]), Ok(under_home.into()));
+    }
+
+    #[test]
+    fn an_unexpanded_variable_is_no_directory() {
+        let variables = [("ZSH_TOOL_STATE_DIR", "${DIR}/x"), ("HOME", "/home/me")];
+        let under_home = "/home/me/.local/state/zsh-tool";
+        assert_eq!(state_dir_of(&variables), Ok(under_home.into()));
+    }
+
+    #[test]
+    fn without_a_home_the_error_says_what_to_set() {
+        let error = state_dir_of(&[("XDG_STATE_HOME", "relative")]).unwrap_err();
+        assert_eq!(error, StateDirError::NoHome);
+        assert!(error.to_string().contains("ZSH_TOOL_STATE_DIR"));
+    }
+
+    #[test]
+    fn a_relative_state_directory_is_an_error() {
+        let error = state_dir_of(&[("ZSH_TOOL_STATE_DIR", "here"), ("HOME", "/h")]).unwrap_err();
+        assert_eq!(error, StateDirError::Relative("here".into()));
+    }
+}

@@ -1,0 +1,334 @@
+//! What to tell an agent that polls a running task.
+//!
+//! Counts polls without output and compares the time with the task's usual one.
+//! Evidence outranks counting: what waits for input, is stuck or moves bytes arrives
+//! here already decided. Advice never stops or blocks anything. Pure: the caller keeps
+//! the counts and resets them when output arrives.
+
+use std::fmt;
+use std::time::Duration;
+
+/// From this many idle polls on, polling less often is suggested.
+const SPACE_POLLS_FROM: u32 = 3;
+
+/// From this many idle polls on, a command without I/O may be hung.
+const HUNG_FROM: u32 = 10;
+
+/// The part of the median run time, in percent, from which and up to which completion
+/// is near.
+const NEARING_PERCENT: std::ops::RangeInclusive<u128> = 80..=120;
+
+/// The wait that counts as one poll; the default listen window of a poll.
+const ONE_POLL: Duration = Duration::from_secs(2);
+
+/// A single long wait says less than as many polls as would fit into it.
+const MAX_POLLS_PER_WAIT: u32 = 5;
+
+/// How long commands of this kind usually take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Estimate {
+    /// The kind of command, as in `git push origin *`.
+    pub template: String,
+    /// Half of the runs were done by then.
+    pub median: Duration,
+}
+
+/// What is known about a running task at the end of a poll.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Situation {
+    /// This poll brought output.
+    pub new_output: bool,
+    /// Polls since the last output, long waits counted by [`idle_polls_of`].
+    pub idle_polls: u32,
+    /// Time since the last output, or since the start before any.
+    pub silent_for: Duration,
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// How long such a command usually takes, where that is known.
+    pub estimate: Option<Estimate>,
+    /// The task reads from its terminal or standard input.
+    pub waiting_for_input: bool,
+    /// The tracker found the task alive without progress.
+    pub stuck: bool,
+    /// The task reads or writes steadily, though it prints nothing.
+    pub io_progress: bool,
+}
+
+/// A suggestion; its text is what [`fmt::Display`] gives. The agent decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Advice {
+    /// The command waits for input.
+    SendInput,
+    /// The command may be hung.
+    Hung {
+        /// Time without output.
+        silent: Duration,
+        /// Polls without output.
+        polls: u32,
+    },
+    /// Commands of this kind usually end about now.
+    NearingCompletion,
+    /// Polling less often costs nothing.
+    SpacePolls {
+        /// Time without output.
+        silent: Duration,
+        /// Time since the start.
+        elapsed: Duration,
+        /// How long such a command usually takes, where that is known.
+        estimate: Option<Estimate>,
+    },
+}
+
+/// The first suggestion that holds, or none while all is well.
+pub fn advise(situation: &Situation) -> Option<Advice> {
+    let silent = situation.silent_for;
+    let polls = situation.idle_polls;
+    if situation.new_output {
+        return None;
+    }
+    if situation.waiting_for_input {
+        return Some(Advice::SendInput);
+    }
+    if situation.stuck || (polls >= HUNG_FROM && !situation.io_progress) {
+        return Some(Advice::Hung { silent, polls });
+    }
+    if let Some(estimate) = &situation.estimate
+        && is_near(situation.elapsed, estimate.median)
+    {
+        return Some(Advice::NearingCompletion);
+    }
+    (polls >= SPACE_POLLS_FROM).then(|| Advice::SpacePolls {
+        silent,
+        elapsed: situation.elapsed,
+        estimate: situation.estimate.clone(),
+    })
+}
+
+/// How many idle polls a wait without output counts for: one per 2 s begun, 1 to 5.
+pub fn idle_polls_of(wait: Duration) -> u32 {
+    let begun = wait.as_nanos().div_ceil(ONE_POLL.as_nanos());
+    u32::try_from(begun)
+        .unwrap_or(MAX_POLLS_PER_WAIT)
+        .clamp(1, MAX_POLLS_PER_WAIT)
+}
+
+fn is_near(elapsed: Duration, median: Duration) -> bool {
+    // In whole numbers, so that exactly 80 % is 80 %; a rest beyond 120 % is past it.
+    let (elapsed, median) = (elapsed.as_nanos() * 100, median.as_nanos());
+    median > 0
+        && (median * NEARING_PERCENT.start()..=median * NEARING_PERCENT.end()).contains(&elapsed)
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Advice::SendInput => write!(f, "Waiting for input. Answer it with zsh_send."),
+            Advice::Hung { silent, polls } => write!(
+                f,
+                "No output for {}s across {polls} poll{}. Command may be hung. Consider zsh_kill.",
+                Seconds(*silent),
+                if *polls == 1 { "" } else { "s" },
+            ),
+            Advice::NearingCompletion => {
+                write!(f, "Nearing typical completion — poll again soon.")
+            }
+            Advice::SpacePolls {
+                silent,
+                elapsed,
+                estimate: Some(estimate),
+            } => write!(
+                f,
+                "No output for {}s. Median completion for '{}' is {}s ({}s elapsed). \
+                 Consider spacing polls.",
+                Seconds(*silent),
+                estimate.template,
+                Seconds(estimate.median),
+                Seconds(*elapsed),
+            ),
+            Advice::SpacePolls {
+                silent,
+                estimate: None,
+                ..
+            } => write!(
+                f,
+                "No output for {}s. Consider spacing polls wider.",
+                Seconds(*silent)
+            ),
+        }
+    }
+}
+
+/// Whole seconds; tenths below ten, where they matter.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = (self.0.as_millis() + 50) / 100;
+        match (tenths / 10, tenths % 10) {
+            (whole, tenth) if whole < 10 && tenth > 0 => write!(f, "{whole}.{tenth}"),
+            _ => write!(f, "{}", (self.0.as_millis() + 500) / 1000),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HUNG: &str = "No output for 20s across 10 polls. Command may be hung. Consider zsh_kill.";
+    const NEARING: &str = "Nearing typical completion — poll again soon.";
+    const SPACE: &str = "No output for 20s. Consider spacing polls wider.";
+
+    fn idle(idle_polls: u32) -> Situation {
+        Situation {
+            idle_polls,
+            silent_for: Duration::from_secs(20),
+            elapsed: Duration::from_secs(25),
+            ..Situation::default()
+        }
+    }
+
+    fn with_median(mut situation: Situation, seconds: u64) -> Situation {
+        situation.estimate = Some(Estimate {
+            template: "make *".to_owned(),
+            median: Duration::from_secs(seconds),
+        });
+        situation
+    }
+
+    fn text(situation: &Situation) -> Option<String> {
+        advise(situation).map(|advice| advice.to_string())
+    }
+
+    #[test]
+    fn up_to_two_idle_polls_are_too_early() {
+        for polls in [0, 1, 2] {
+            assert_eq!(text(&idle(polls)), None, "{polls} polls");
+        }
+    }
+
+    #[test]
+    fn three_to_nine_idle_polls_suggest_wider_spacing() {
+        for polls in [3, 5, 6, 9] {
+            assert_eq!(text(&idle(polls)).as_deref(), Some(SPACE), "{polls} polls");
+        }
+    }
+
+    #[test]
+    fn an_estimate_is_named_with_the_spacing() {
+        for polls in [3, 5, 9] {
+            assert_eq!(
+                text(&with_median(idle(polls), 90)).as_deref(),
+                Some(
+                    "No output for 20s. Median completion for 'make *' is 90s \
+                     (25s elapsed). Consider spacing polls."
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn ten_idle_polls_may_be_hung() {
+        assert_eq!(text(&idle(10)).as_deref(), Some(HUNG));
+        assert_eq!(text(&with_median(idle(10), 90)).as_deref(), Some(HUNG));
+    }
+
+    #[test]
+    fn hung_outranks_nearing_completion() {
+        assert_eq!(text(&with_median(idle(10), 25)).as_deref(), Some(HUNG));
+    }
+
+    #[test]
+    fn new_output_resets_every_suggestion() {
+        let situation = Situation {
+            new_output: true,
+            waiting_for_input: true,
+            stuck: true,
+            ..with_median(idle(12), 25)
+        };
+        assert_eq!(text(&situation), None);
+    }
+
+    #[test]
+    fn completion_is_near_from_80_to_120_percent_of_the_median() {
+        for (elapsed, near) in [(79, false), (80, true), (120, true), (121, false)] {
+            let situation = Situation {
+                elapsed: Duration::from_secs(elapsed),
+                ..with_median(idle(1), 100)
+            };
+            let expected = near.then_some(NEARING);
+            assert_eq!(text(&situation).as_deref(), expected, "{elapsed} %");
+        }
+    }
+
+    #[test]
+    fn completion_that_is_near_outranks_spacing() {
+        assert_eq!(text(&with_median(idle(5), 25)).as_deref(), Some(NEARING));
+    }
+
+    #[test]
+    fn a_median_of_nothing_is_never_near() {
+        let situation = Situation {
+            elapsed: Duration::ZERO,
+            ..with_median(idle(0), 0)
+        };
+        assert_eq!(text(&situation), None);
+    }
+
+    #[test]
+    fn a_command_that_waits_for_input_is_not_called_hung() {
+        let situation = Situation {
+            waiting_for_input: true,
+            stuck: true,
+            ..idle(12)
+        };
+        assert_eq!(advise(&situation), Some(Advice::SendInput));
+    }
+
+    #[test]
+    fn a_silent_writer_is_never_called_hung() {
+        let situation = Situation {
+            io_progress: true,
+            ..idle(30)
+        };
+        assert_eq!(text(&situation).as_deref(), Some(SPACE));
+    }
+
+    #[test]
+    fn a_stuck_command_is_said_to_be_hung_before_ten_polls() {
+        let situation = Situation {
+            stuck: true,
+            ..idle(1)
+        };
+        assert_eq!(
+            text(&situation).as_deref(),
+            Some("No output for 20s across 1 poll. Command may be hung. Consider zsh_kill.")
+        );
+    }
+
+    #[test]
+    fn long_waits_count_as_several_polls() {
+        for (milliseconds, polls) in [
+            (0, 1),
+            (2_000, 1),
+            (2_001, 2),
+            (4_000, 2),
+            (4_001, 3),
+            (8_001, 5),
+            (10_001, 5),
+            (50_000, 5),
+        ] {
+            let wait = Duration::from_millis(milliseconds);
+            assert_eq!(idle_polls_of(wait), polls, "{milliseconds} ms");
+        }
+        assert_eq!(idle_polls_of(Duration::MAX), 5);
+    }
+
+    #[test]
+    fn short_times_are_shown_with_tenths() {
+        for (milliseconds, shown) in [(0, "0"), (440, "0.4"), (9_990, "10"), (61_600, "62")] {
+            let seconds = Seconds(Duration::from_millis(milliseconds));
+            assert_eq!(seconds.to_string(), shown);
+        }
+    }
+}
