@@ -67,12 +67,16 @@ impl<T> Monitor<T> {
 
     /// Takes the lock.
     pub fn lock(&self) -> Guard<'_, T> {
-        self.value.lock().unwrap_or_else(|broken| broken.into_inner())
+        self.value
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner())
     }
 
     /// Waits for a notification; the deadline is never reached under the model checker.
     pub fn wait<'a>(&self, guard: Guard<'a, T>, _deadline: Option<Instant>) -> Guard<'a, T> {
-        self.changed.wait(guard).unwrap_or_else(|broken| broken.into_inner())
+        self.changed
+            .wait(guard)
+            .unwrap_or_else(|broken| broken.into_inner())
     }
 
     /// Wakes everyone who waits.

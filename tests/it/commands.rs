@@ -40,7 +40,12 @@ fn commands_of_any_script_run_and_come_back_unchanged() {
 fn commands_around_the_kernels_argument_limit_keep_their_line_numbers() {
     let env = Env::new();
     let client = env.client();
-    for length in [ARGUMENT_LIMIT - 1024, ARGUMENT_LIMIT, 200 * 1024, COMMAND_LIMIT] {
+    for length in [
+        ARGUMENT_LIMIT - 1024,
+        ARGUMENT_LIMIT,
+        200 * 1024,
+        COMMAND_LIMIT,
+    ] {
         let (command, lines) = long_command(length);
         let result = client.call("zsh", json!({"command": command, "yield_after": 25}));
         assert!(!result.is_error, "{length}: {}", result.text);
@@ -94,7 +99,11 @@ fn a_command_that_no_shell_could_take_is_a_clear_error() {
         let result = client.call("zsh", json!({"command": command}));
         assert!(result.is_error, "{command:?}: {}", result.text);
         assert!(result.text.contains(word), "{command:?}: {}", result.text);
-        assert!(!result.text.contains("exit=0"), "{command:?}: {}", result.text);
+        assert!(
+            !result.text.contains("exit=0"),
+            "{command:?}: {}",
+            result.text
+        );
     }
 }
 
@@ -114,7 +123,10 @@ fn the_echoed_command_is_cut_on_a_character_and_counts_the_lines_left_out() {
             .unwrap_or_else(|| panic!("not cut: {header}"));
         assert!(first.starts_with(shown), "{header}");
         let length = shown.chars().count();
-        assert!((ECHOED - 1..=ECHOED).contains(&length), "{length}: {header}");
+        assert!(
+            (ECHOED - 1..=ECHOED).contains(&length),
+            "{length}: {header}"
+        );
         assert!(header.ends_with("… +3 lines"), "{header}");
     }
 }
@@ -123,7 +135,10 @@ fn the_echoed_command_is_cut_on_a_character_and_counts_the_lines_left_out() {
 fn a_short_first_line_is_echoed_whole() {
     let env = Env::new();
     let client = env.client();
-    let result = client.call("zsh", json!({"command": "echo a\n:\n:\n:", "yield_after": 20}));
+    let result = client.call(
+        "zsh",
+        json!({"command": "echo a\n:\n:\n:", "yield_after": 20}),
+    );
     assert!(result.header().starts_with("$ echo a"), "{}", result.text);
     assert!(result.header().ends_with("… +3 lines"), "{}", result.text);
     let whole = format!("echo {}", "y".repeat(ECHOED - 5));

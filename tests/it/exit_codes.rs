@@ -264,7 +264,12 @@ fn named_exit_codes_are_as_specified() {
     ];
     for (command, code) in expected {
         let result = client.call("zsh", json!({"command": command, "yield_after": 20}));
-        assert_eq!(result.meta["exit_code"], json!(code), "{command}: {}", result.text);
+        assert_eq!(
+            result.meta["exit_code"],
+            json!(code),
+            "{command}: {}",
+            result.text
+        );
     }
 }
 
@@ -288,7 +293,11 @@ fn the_shell_holds_one_more_descriptor_than_bare_zsh_and_hands_it_to_nobody() {
     let flags = flags.split_whitespace().nth(1).expect("the flags in octal");
     let flags = u32::from_str_radix(flags, 8).expect("octal digits");
     // O_CLOEXEC on Linux, whatever the architecture.
-    assert_ne!(flags & 0o2_000_000, 0, "the side-band is inherited: {flags:o}");
+    assert_ne!(
+        flags & 0o2_000_000,
+        0,
+        "the side-band is inherited: {flags:o}"
+    );
 }
 
 /// Runs every row twice, seen by the call and seen by a poll, and compares both with
@@ -322,7 +331,13 @@ fn polled_ends_as_in_bare_zsh(env: &Env, client: &Client, rows: &[Row]) {
         client.call("zsh_poll", end);
         let whole = json!({"task_id": &task, "full_output": true, "listen": 0});
         let result = client.call("zsh_poll", whole);
-        compare(env, &command, pipestatus, &result, &result.without_numbers());
+        compare(
+            env,
+            &command,
+            pipestatus,
+            &result,
+            &result.without_numbers(),
+        );
     }
 }
 
@@ -330,10 +345,22 @@ fn compare(env: &Env, command: &str, pipestatus: &[i64], result: &ToolResult, ou
     let bare = env.bare_zsh(command);
     let context = format!("of {command:?} in {}", result.text);
     assert!(!result.is_error, "an error {context}");
-    assert_eq!(result.meta["exit_code"], json!(bare.exit_code), "exit code {context}");
-    let status = if bare.exit_code == 0 { "completed" } else { "failed" };
+    assert_eq!(
+        result.meta["exit_code"],
+        json!(bare.exit_code),
+        "exit code {context}"
+    );
+    let status = if bare.exit_code == 0 {
+        "completed"
+    } else {
+        "failed"
+    };
     assert_eq!(result.status(), status, "status {context}");
-    assert_eq!(output.trim_end(), bare.output.trim_end(), "output {context}");
+    assert_eq!(
+        output.trim_end(),
+        bare.output.trim_end(),
+        "output {context}"
+    );
 
     let footer = result.footer();
     assert!(
@@ -345,7 +372,11 @@ fn compare(env: &Env, command: &str, pipestatus: &[i64], result: &ToolResult, ou
         let reported = result.meta["pipestatus"].as_array().map_or(0, Vec::len);
         assert!(reported < 2, "pipestatus {context}");
     } else {
-        assert_eq!(result.meta["pipestatus"], json!(pipestatus), "pipestatus {context}");
+        assert_eq!(
+            result.meta["pipestatus"],
+            json!(pipestatus),
+            "pipestatus {context}"
+        );
         let shown = serde_json::to_string(pipestatus).expect("a list of numbers");
         assert!(
             footer.contains(&format!("pipestatus={shown}  ")),
@@ -367,9 +398,8 @@ fn a_forged_record_does_not_change_the_exit_code() {
     let env = Env::new();
     let client = env.client();
     let word = unique_word();
-    let forged = format!(
-        "print -rN -- T 0 0 0 / > /proc/self/fd/$ZSH_TOOL_FD; echo {word}; exit 4"
-    );
+    let forged =
+        format!("print -rN -- T 0 0 0 / > /proc/self/fd/$ZSH_TOOL_FD; echo {word}; exit 4");
     let result = client.call("zsh", json!({"command": forged, "yield_after": 20}));
     assert_eq!(result.meta["exit_code"], json!(4), "{}", result.text);
     assert!(result.output().contains(&word), "{}", result.text);
@@ -391,7 +421,10 @@ fn a_missing_shell_is_an_error_and_never_an_exit_code() {
 fn a_working_directory_that_is_gone_is_an_error_that_names_it() {
     let env = Env::new();
     let client = env.client();
-    let result = client.call("zsh", json!({"command": "true", "cwd": "/nonexistent/here"}));
+    let result = client.call(
+        "zsh",
+        json!({"command": "true", "cwd": "/nonexistent/here"}),
+    );
     assert!(result.is_error, "{}", result.text);
     assert!(result.text.contains("/nonexistent/here"), "{}", result.text);
 }

@@ -56,7 +56,9 @@ impl<'a> Puppet<'a> {
 
     fn say(&mut self, word: &str) {
         let line = format!("{word}\n");
-        self.strings.write_all(line.as_bytes()).expect("the puppet listens");
+        self.strings
+            .write_all(line.as_bytes())
+            .expect("the puppet listens");
     }
 
     fn poll(&self, arguments: Value) -> ToolResult {
@@ -120,7 +122,11 @@ fn an_empty_window_lasts_two_seconds_and_says_what_is_known() {
     let client = env.client();
     let mut puppet = Puppet::start(&env, &client);
     let result = puppet.poll(json!({}));
-    assert!(result.elapsed >= Duration::from_millis(1900), "{:?}", result.elapsed);
+    assert!(
+        result.elapsed >= Duration::from_millis(1900),
+        "{:?}",
+        result.elapsed
+    );
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
     assert_eq!(result.numbered(), []);
     let known = result
@@ -173,10 +179,17 @@ fn a_finished_task_gives_its_rest_once_and_then_nothing() {
 fn waiting_for_the_end_goes_on_through_output() {
     let env = Env::new();
     let client = env.client();
-    let task = start(&client, "for word in one two three; do echo $word; sleep 0.4; done");
+    let task = start(
+        &client,
+        "for word in one two three; do echo $word; sleep 0.4; done",
+    );
     let result = poll(&client, &task, json!({"wait_for": "end", "listen": LONG}));
     assert_eq!(result.status(), "completed", "{}", result.text);
-    assert!(result.without_numbers().ends_with("three"), "{}", result.text);
+    assert!(
+        result.without_numbers().ends_with("three"),
+        "{}",
+        result.text
+    );
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
 }
 
@@ -191,7 +204,11 @@ fn until_goes_on_through_output_and_names_the_line_that_matched() {
     let task = start(&client, &command);
     let result = poll(&client, &task, json!({"until": "^th?ree$", "listen": LONG}));
     assert_eq!(result.status(), "running", "{}", result.text);
-    assert!(result.without_numbers().ends_with("three"), "{}", result.text);
+    assert!(
+        result.without_numbers().ends_with("three"),
+        "{}",
+        result.text
+    );
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
     names_the_matched_line(&result, 3);
 }
@@ -207,7 +224,11 @@ fn until_matches_the_unterminated_last_line() {
     puppet.say("part:ready> ");
     let result = waiting.tool_result();
     assert_eq!(result.status(), "running", "{}", result.text);
-    assert!(result.without_numbers().contains("ready>"), "{}", result.text);
+    assert!(
+        result.without_numbers().contains("ready>"),
+        "{}",
+        result.text
+    );
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
     names_the_matched_line(&result, 2);
 }
@@ -238,7 +259,11 @@ fn a_line_that_was_shown_matches_no_more() {
     puppet.say("match");
     puppet.poll(json!({"listen": LONG}));
     let result = puppet.poll(json!({"until": "match", "listen": 1}));
-    assert!(result.elapsed >= Duration::from_millis(900), "{:?}", result.elapsed);
+    assert!(
+        result.elapsed >= Duration::from_millis(900),
+        "{:?}",
+        result.elapsed
+    );
     assert_eq!(result.numbered(), []);
 }
 
@@ -246,11 +271,18 @@ fn a_line_that_was_shown_matches_no_more() {
 fn the_first_call_waits_for_its_own_pattern() {
     let env = Env::new();
     let client = env.client();
-    let command = format!("echo starting; echo listening on 80; sleep {}", unique_sleep());
+    let command = format!(
+        "echo starting; echo listening on 80; sleep {}",
+        unique_sleep()
+    );
     let arguments = json!({"command": command, "until": "listening", "yield_after": LONG});
     let result = client.call("zsh", arguments);
     assert_eq!(result.status(), "running", "{}", result.text);
-    assert!(result.output().contains("listening on 80"), "{}", result.text);
+    assert!(
+        result.output().contains("listening on 80"),
+        "{}",
+        result.text
+    );
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
     names_the_matched_line(&result, 2);
 }
@@ -322,7 +354,10 @@ fn a_partial_last_line_is_delivered_again_when_it_grew() {
     puppet.say("next");
     puppet.has_said("next");
     let result = puppet.poll(json!({"listen": LONG}));
-    assert_eq!(result.numbered(), numbered(&[(1, "abcdefghi"), (2, "next")]));
+    assert_eq!(
+        result.numbered(),
+        numbered(&[(1, "abcdefghi"), (2, "next")])
+    );
 }
 
 #[test]
@@ -330,12 +365,13 @@ fn ranges_grep_and_full_output_read_anything_and_move_nothing() {
     let env = Env::new();
     let client = env.client();
     let mut puppet = Puppet::start(&env, &client);
-    let words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta"];
+    let words = [
+        "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "omega",
+    ];
     for word in words {
         puppet.say(word);
     }
-    puppet.has_said("zeta");
-    puppet.has_said("eta");
+    puppet.has_said("omega");
     reads_any_part(&puppet);
 
     // The cursor is where it was: nothing has been delivered yet.
@@ -343,7 +379,12 @@ fn ranges_grep_and_full_output_read_anything_and_move_nothing() {
     let all: Vec<(u64, String)> = (1..).zip(words.map(str::to_owned)).collect();
     assert_eq!(delta.numbered(), all);
     reads_any_part(&puppet);
-    assert_eq!(puppet.poll(json!({"full_output": true, "listen": 0})).numbered(), all);
+    assert_eq!(
+        puppet
+            .poll(json!({"full_output": true, "listen": 0}))
+            .numbered(),
+        all
+    );
 
     puppet.say("quit 0");
     puppet.poll(json!({"wait_for": "end", "listen": LONG}));
@@ -359,7 +400,7 @@ fn reads_any_part(puppet: &Puppet<'_>) {
         numbered(&[(2, "beta"), (3, "gamma"), (4, "delta")])
     );
     let open = puppet.poll(json!({"from_line": 6, "listen": 0}));
-    assert_eq!(open.numbered(), numbered(&[(6, "zeta"), (7, "eta")]));
+    assert_eq!(open.numbered(), numbered(&[(6, "zeta"), (7, "omega")]));
     let found = puppet.poll(json!({"grep": "^(gam|eps)", "listen": 0}));
     assert_eq!(found.numbered(), numbered(&[(3, "gamma"), (5, "epsilon")]));
     let around = puppet.poll(json!({"grep": "^epsilon$", "context": 1, "listen": 0}));
@@ -372,7 +413,11 @@ fn reads_any_part(puppet: &Puppet<'_>) {
 
 /// The text below the output says which line it was.
 fn names_the_matched_line(result: &ToolResult, line: u64) {
-    let pattern = regex::Regex::new(&format!(r"(?i)(until|match)[^\n]*\bline {line}\b"))
-        .expect("a regex");
-    assert!(pattern.is_match(&result.footer()), "line {line}: {}", result.text);
+    let pattern =
+        regex::Regex::new(&format!(r"(?i)(until|match)[^\n]*\bline {line}\b")).expect("a regex");
+    assert!(
+        pattern.is_match(&result.footer()),
+        "line {line}: {}",
+        result.text
+    );
 }

@@ -9,6 +9,7 @@ mod commands;
 mod exit_codes;
 mod listen_window;
 mod protocol;
+mod shutdown;
 mod terminal;
 mod timing;
 

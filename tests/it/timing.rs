@@ -15,7 +15,11 @@ fn a_command_that_has_ended_returns_long_before_its_yield() {
     let client = env.client();
     let result = client.call("zsh", json!({"command": "true", "yield_after": 50}));
     assert_eq!(result.meta["exit_code"], json!(0), "{}", result.text);
-    assert!(result.elapsed < Duration::from_secs(10), "{:?}", result.elapsed);
+    assert!(
+        result.elapsed < Duration::from_secs(10),
+        "{:?}",
+        result.elapsed
+    );
 }
 
 #[test]
@@ -26,9 +30,21 @@ fn a_command_that_runs_on_is_given_back_at_its_yield() {
     let result = client.call("zsh", json!({"command": command, "yield_after": 1.0}));
     assert_eq!(result.status(), "running", "{}", result.text);
     assert_eq!(result.output(), "begun");
-    assert!(result.footer().starts_with("⟳ RUNNING  "), "{}", result.text);
-    assert!(result.elapsed >= Duration::from_millis(900), "{:?}", result.elapsed);
-    assert!(result.elapsed < Duration::from_secs(10), "{:?}", result.elapsed);
+    assert!(
+        result.footer().starts_with("⟳ RUNNING  "),
+        "{}",
+        result.text
+    );
+    assert!(
+        result.elapsed >= Duration::from_millis(900),
+        "{:?}",
+        result.elapsed
+    );
+    assert!(
+        result.elapsed < Duration::from_secs(10),
+        "{:?}",
+        result.elapsed
+    );
 }
 
 #[test]
@@ -76,7 +92,10 @@ fn a_poll_that_waits_does_not_hold_up_a_call() {
         .task_id();
     let end = json!({"task_id": task, "wait_for": "end", "listen": 25});
     let poll = client.call_async("zsh_poll", end);
-    let result = client.call("zsh", json!({"command": "echo meanwhile", "yield_after": 20}));
+    let result = client.call(
+        "zsh",
+        json!({"command": "echo meanwhile", "yield_after": 20}),
+    );
     assert_eq!(result.output(), "meanwhile");
     assert!(!poll.has_arrived(), "{}", client.describe());
     client.call("zsh_kill", json!({"task_id": task}));

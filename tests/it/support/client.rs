@@ -143,7 +143,9 @@ impl Client {
         stdin
             .write_all(bytes)
             .and_then(|()| stdin.flush())
-            .unwrap_or_else(|error| panic!("the server reads no more: {error}\n{}", self.describe()));
+            .unwrap_or_else(|error| {
+                panic!("the server reads no more: {error}\n{}", self.describe())
+            });
     }
 
     /// The next response that nobody took, of whatever id.
@@ -179,7 +181,10 @@ impl Client {
     pub fn wait_exit(&self, patience: Duration) -> (ExitStatus, Duration) {
         let asked = Instant::now();
         let (status, at) = self.process.wait(patience).unwrap_or_else(|| {
-            panic!("the server did not end within {patience:?}\n{}", self.describe())
+            panic!(
+                "the server did not end within {patience:?}\n{}",
+                self.describe()
+            )
         });
         (status, at.saturating_duration_since(asked))
     }
@@ -268,9 +273,10 @@ impl Pending<'_> {
         let sent = self.sent;
         let client = self.client;
         let frame = self.frame();
-        let result = frame.value.get("result").cloned().unwrap_or_else(|| {
-            panic!("an error where a result was due\n{}", client.describe())
-        });
+        let result =
+            frame.value.get("result").cloned().unwrap_or_else(|| {
+                panic!("an error where a result was due\n{}", client.describe())
+            });
         ToolResult::new(result, frame.arrived.saturating_duration_since(sent))
     }
 

@@ -18,8 +18,10 @@ const MARK_VARIABLE: &str = "ZSH_TOOL_TEST_MARK";
 
 /// The program under test.
 pub fn binary() -> PathBuf {
-    std::env::var_os("ZSH_TOOL_BIN")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_zsh-tool")), PathBuf::from)
+    std::env::var_os("ZSH_TOOL_BIN").map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_zsh-tool")),
+        PathBuf::from,
+    )
 }
 
 /// A word that no other test and no other process has.

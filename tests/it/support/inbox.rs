@@ -141,7 +141,10 @@ fn next_line(reader: &mut impl BufRead) -> Option<Vec<u8>> {
     if reader.read_until(b'\n', &mut line).ok()? == 0 {
         return None;
     }
-    while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+    while line
+        .last()
+        .is_some_and(|byte| matches!(byte, b'\n' | b'\r'))
+    {
         line.pop();
     }
     Some(line)
