@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
-use crate::support::env::{Env, unique_sleep};
-use crate::support::processes::wait_until;
+use crate::support::env::Env;
+use crate::support::processes::{UniqueSleep, wait_until};
 use crate::support::result::ToolResult;
 
 /// A wait that is never to be waited out.
@@ -197,10 +197,8 @@ fn waiting_for_the_end_goes_on_through_output() {
 fn until_goes_on_through_output_and_names_the_line_that_matched() {
     let env = Env::new();
     let client = env.client();
-    let command = format!(
-        "for word in one two three; do echo $word; sleep 0.3; done; sleep {}",
-        unique_sleep()
-    );
+    let sleep = UniqueSleep::new();
+    let command = format!("for word in one two three; do echo $word; sleep 0.3; done; {sleep}");
     let task = start(&client, &command);
     let result = poll(&client, &task, json!({"until": "^th?ree$", "listen": LONG}));
     assert_eq!(result.status(), "running", "{}", result.text);
@@ -271,10 +269,8 @@ fn a_line_that_was_shown_matches_no_more() {
 fn the_first_call_waits_for_its_own_pattern() {
     let env = Env::new();
     let client = env.client();
-    let command = format!(
-        "echo starting; echo listening on 80; sleep {}",
-        unique_sleep()
-    );
+    let sleep = UniqueSleep::new();
+    let command = format!("echo starting; echo listening on 80; {sleep}");
     let arguments = json!({"command": command, "until": "listening", "yield_after": LONG});
     let result = client.call("zsh", arguments);
     assert_eq!(result.status(), "running", "{}", result.text);

@@ -5,6 +5,8 @@
 //! under test is the one that Cargo built, or the one that `ZSH_TOOL_BIN` names (the
 //! static build is tested so).
 
+mod arguments;
+mod calls_under_way;
 mod commands;
 mod exit_codes;
 mod listen_window;

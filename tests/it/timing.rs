@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::env::{Env, unique_sleep};
+use crate::support::env::Env;
+use crate::support::processes::UniqueSleep;
 
 #[test]
 fn a_command_that_has_ended_returns_long_before_its_yield() {
@@ -26,7 +27,8 @@ fn a_command_that_has_ended_returns_long_before_its_yield() {
 fn a_command_that_runs_on_is_given_back_at_its_yield() {
     let env = Env::new();
     let client = env.client();
-    let command = format!("echo begun; sleep {}", unique_sleep());
+    let sleep = UniqueSleep::new();
+    let command = format!("echo begun; {sleep}");
     let result = client.call("zsh", json!({"command": command, "yield_after": 1.0}));
     assert_eq!(result.status(), "running", "{}", result.text);
     assert_eq!(result.output(), "begun");
@@ -86,7 +88,8 @@ fn fifty_polls_of_one_task_side_by_side_all_answer() {
 fn a_poll_that_waits_does_not_hold_up_a_call() {
     let env = Env::new();
     let client = env.client();
-    let command = format!("sleep {}", unique_sleep());
+    let sleep = UniqueSleep::new();
+    let command = sleep.to_string();
     let task = client
         .call("zsh", json!({"command": command, "yield_after": 0}))
         .task_id();

@@ -12,9 +12,14 @@ use std::process::{Command, ExitStatus, Stdio};
 use tempfile::TempDir;
 
 use super::client::Client;
+use super::processes::{end, processes_with};
 
 /// The variable by which processes that a test left behind are found.
 const MARK_VARIABLE: &str = "ZSH_TOOL_TEST_MARK";
+
+/// Starts the oracle without the descriptors that the test's own parents left open and
+/// that a command can name with one digit.
+const WITHOUT_INHERITED: &str = r#"exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec zsh -c "$1""#;
 
 /// The program under test.
 pub fn binary() -> PathBuf {
@@ -28,17 +33,6 @@ pub fn binary() -> PathBuf {
 pub fn unique_word() -> String {
     let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a random uuid");
     uuid.trim().replace('-', "")
-}
-
-/// An argument for `sleep` that no other process has: 27 hours and a random fraction.
-///
-/// A process that dropped its environment is still found by it.
-pub fn unique_sleep() -> String {
-    let digits: String = unique_word()
-        .bytes()
-        .map(|byte| char::from(b'0' + byte % 10))
-        .collect();
-    format!("98765.{digits}")
 }
 
 /// One test's directories and environment.
@@ -124,8 +118,8 @@ impl Env {
     /// tool's: no input, stdout and stderr on one pipe.
     pub fn bare_zsh(&self, command: &str) -> Ended {
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
-        let mut zsh = self.command("zsh");
-        zsh.args(["-c", command])
+        let mut zsh = self.command("sh");
+        zsh.args(["-c", WITHOUT_INHERITED, "sh", command])
             .stdin(Stdio::null())
             .stdout(writer.try_clone().expect("a second end"))
             .stderr(writer);
@@ -139,6 +133,13 @@ impl Env {
             exit_code: shell_exit_code(status),
             output: String::from_utf8(output).expect("the oracle prints UTF-8"),
         }
+    }
+}
+
+impl Drop for Env {
+    /// A test that fails leaves nothing on the machine either.
+    fn drop(&mut self) {
+        end(&processes_with(&self.mark));
     }
 }
 

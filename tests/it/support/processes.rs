@@ -2,11 +2,14 @@
 //!
 //! A test asks here what the program under test left behind. Linux only.
 
+use std::fmt;
 use std::fs;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::client::PATIENCE;
+use super::env::unique_word;
 
 /// How often [`wait_until`] looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -44,20 +47,75 @@ pub fn processes_with(mark: &str) -> Vec<Found> {
 }
 
 /// The living processes that carry this word in their arguments.
-pub fn processes_named(word: &str) -> Vec<Found> {
+fn processes_named(word: &str) -> Vec<Found> {
     all_processes()
         .filter(|pid| file_contains(*pid, "cmdline", word))
         .map(found)
         .collect()
 }
 
-/// The `sleep`s with this argument: not the shells whose command text names it.
-pub fn sleeps(argument: &str) -> Vec<Found> {
-    let wanted = format!("sleep {argument}");
-    processes_named(argument)
-        .into_iter()
-        .filter(|process| process.arguments == wanted)
-        .collect()
+/// A `sleep` that no other process has, by an argument of its own: 27 hours and a
+/// random fraction. It is found even when it has dropped its environment.
+pub struct UniqueSleep {
+    argument: String,
+}
+
+impl UniqueSleep {
+    /// Chooses the argument; the test's command does the sleeping.
+    pub fn new() -> UniqueSleep {
+        let digits: String = unique_word()
+            .bytes()
+            .map(|byte| char::from(b'0' + byte % 10))
+            .collect();
+        UniqueSleep {
+            argument: format!("98765.{digits}"),
+        }
+    }
+
+    /// The sleeps themselves, not the shells whose command text names them.
+    pub fn running(&self) -> Vec<Found> {
+        let wanted = self.to_string();
+        processes_named(&self.argument)
+            .into_iter()
+            .filter(|process| process.arguments == wanted)
+            .collect()
+    }
+
+    /// Waits until so many of them run.
+    pub fn wait_for(&self, count: usize) {
+        wait_until("the sleeps run", || {
+            (self.running().len() == count).then_some(())
+        });
+    }
+
+    /// Waits until no process names it.
+    pub fn assert_gone(&self) {
+        assert_gone(|| processes_named(&self.argument));
+    }
+}
+
+impl fmt::Display for UniqueSleep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "sleep {}", self.argument)
+    }
+}
+
+impl Drop for UniqueSleep {
+    /// A test that fails leaves nothing on the machine either.
+    fn drop(&mut self) {
+        end(&self.running());
+    }
+}
+
+/// Ends processes that a test found by a word of its own.
+pub fn end(processes: &[Found]) {
+    for process in processes {
+        // Whether it is gone already does not matter.
+        let _ = Command::new("kill")
+            .args(["-s", "KILL", &process.pid.to_string()])
+            .stderr(Stdio::null())
+            .status();
+    }
 }
 
 /// The living processes below this one, by parent chain.
@@ -79,16 +137,18 @@ pub fn descendants_of(pid: u32) -> Vec<Found> {
     family.into_iter().skip(1).map(found).collect()
 }
 
-/// Waits until no process carries this word, in its environment or arguments.
-pub fn assert_none_left(word: &str) {
-    let mut left = Vec::new();
+/// Waits until no process carries this word in its environment.
+pub fn assert_none_left(mark: &str) {
+    assert_gone(|| processes_with(mark));
+}
+
+fn assert_gone(look: impl Fn() -> Vec<Found>) {
     let deadline = Instant::now() + PATIENCE / 3;
-    let gone = wait_until("an end of the look-out for processes", || {
-        left = processes_with(word);
-        left.extend(processes_named(word));
-        (left.is_empty() || Instant::now() > deadline).then_some(left.is_empty())
+    let left = wait_until("an end of the look-out for processes", || {
+        let left = look();
+        (left.is_empty() || Instant::now() > deadline).then_some(left)
     });
-    assert!(gone, "still running: {left:?}");
+    assert!(left.is_empty(), "still running: {left:?}");
 }
 
 fn all_processes() -> impl Iterator<Item = u32> {
