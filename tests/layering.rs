@@ -1,1 +1,305 @@
-//! Tests.
+//! The rules of the house, read off the source text: who may know whom, what is pure,
+//! and who may touch the kernel, the database and stdout.
+//!
+//! The rules themselves, with their reasons, stand in the architecture text of
+//! `src/lib.rs`. A new folder or top-level file gets its layer in [`LAYERS`] here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use layering::source::Source;
+
+mod layering {
+    pub mod source;
+}
+
+/// Each folder or top-level module with its layer: it knows strictly lower ones only.
+const LAYERS: &[(&str, u8)] = &[
+    ("base", 0),
+    ("text", 1),
+    ("shell", 1),
+    ("progress", 1),
+    ("neverhang", 1),
+    ("process", 2),
+    ("protocol", 2),
+    ("alan", 2),
+    ("task", 3),
+    ("config", 3),
+    ("record", 4),
+    ("agent", 4),
+    ("oneshot", 5),
+    ("mcp", 6),
+    ("monitor", 6),
+    ("cli", 7),
+    ("app", 8),
+    ("lib", 9),
+    ("main", 9),
+];
+
+/// `cli.rs` is the definition of the command line (low arguments), from which `config`
+/// is made; the folder `cli/` is the face that carries the commands out.
+const COMMAND_LINE: (&str, u8) = ("cli.rs", 1);
+
+/// Files and folders that decide: bytes, events and the time are their arguments.
+const PURE: &[&str] = &[
+    "text/",
+    "shell/",
+    "progress/",
+    "neverhang.rs",
+    "task/state.rs",
+    "protocol/message.rs",
+    "protocol/era.rs",
+    "alan/outcome.rs",
+    "alan/estimate.rs",
+    "alan/insight.rs",
+    "alan/kill.rs",
+    "alan/fingerprint.rs",
+    "oneshot/state.rs",
+    "agent/verdict.rs",
+];
+
+/// What of the standard library a pure file does without.
+const IMPURE_STD: &[&str] = &["fs", "net", "process", "thread", "env"];
+
+/// Clocks, locks and channels, by the words that stand for them.
+const IMPURE_WORDS: &[&str] = &[
+    "Instant::now",
+    "SystemTime::now",
+    "SystemClock",
+    "Mutex",
+    "RwLock",
+    "Condvar",
+    "Monitor",
+    "mpsc",
+    "crossbeam_channel",
+    "parking_lot",
+];
+
+/// Crates through which the kernel is spoken to.
+const KERNEL_CRATES: &[&str] = &["libc", "rustix", "pty_process", "procfs"];
+
+/// Folders in which values are typed, so that JSON does not get there.
+const WITHOUT_JSON: &[&str] = &[
+    "base",
+    "text",
+    "shell",
+    "progress",
+    "neverhang",
+    "process",
+    "task",
+];
+
+/// No file is longer; what grows beyond is two things.
+const MOST_LINES: usize = 500;
+
+#[test]
+fn folders_know_only_strictly_lower_layers() {
+    let sources = sources();
+    let mut broken = Vec::new();
+    for source in &sources {
+        let own = layer(source);
+        for known in known_files(source, &sources) {
+            if known.unit() != source.unit() && layer(known) >= own {
+                broken.push(format!(
+                    "{} (layer {own}) knows {} (layer {})",
+                    source.path,
+                    known.path,
+                    layer(known)
+                ));
+            }
+        }
+    }
+    none(&broken);
+}
+
+#[test]
+fn modules_of_one_folder_do_not_know_each_other_in_circles() {
+    let sources = sources();
+    let knows: BTreeMap<&str, BTreeSet<&str>> = sources
+        .iter()
+        .map(|source| {
+            let known = known_files(source, &sources)
+                .into_iter()
+                .filter(|known| known.unit() == source.unit())
+                .map(|known| known.path.as_str())
+                .collect();
+            (source.path.as_str(), known)
+        })
+        .collect();
+    let circles: Vec<String> = knows
+        .keys()
+        .filter_map(|start| way_back(start, &knows))
+        .map(|way| way.join(" -> "))
+        .collect();
+    none(&circles);
+}
+
+#[test]
+fn pure_files_take_the_world_as_arguments() {
+    let mut broken = Vec::new();
+    for source in sources() {
+        if !PURE.iter().any(|pure| is_at(&source, pure)) {
+            continue;
+        }
+        for path in source.paths_from("std") {
+            if path
+                .first()
+                .is_some_and(|part| IMPURE_STD.contains(&part.as_str()))
+            {
+                broken.push(format!("{} uses std::{}", source.path, path.join("::")));
+            }
+        }
+        for word in IMPURE_WORDS {
+            if source.has_word(word) {
+                broken.push(format!("{} uses {word}", source.path));
+            }
+        }
+    }
+    none(&broken);
+}
+
+#[test]
+fn only_process_speaks_to_the_kernel() {
+    let mut broken = Vec::new();
+    for source in sources() {
+        if is_at(&source, "process/") {
+            continue;
+        }
+        if source.has_word("unsafe") {
+            broken.push(format!("{} has unsafe code", source.path));
+        }
+        for name in KERNEL_CRATES {
+            if source.uses_crate(name) {
+                broken.push(format!("{} uses {name}", source.path));
+            }
+        }
+    }
+    none(&broken);
+}
+
+#[test]
+fn only_the_store_and_its_schema_speak_sql() {
+    let allowed = [
+        "alan/schema.rs",
+        "alan/schema/",
+        "alan/store.rs",
+        "alan/store/",
+    ];
+    let broken: Vec<String> = sources()
+        .into_iter()
+        .filter(|source| !allowed.iter().any(|place| is_at(source, place)))
+        .filter(|source| source.uses_crate("rusqlite"))
+        .map(|source| format!("{} uses rusqlite", source.path))
+        .collect();
+    none(&broken);
+}
+
+#[test]
+fn only_the_transport_and_the_commands_for_people_write_to_stdout() {
+    let allowed = ["protocol/transport.rs", "cli/"];
+    let mut broken = Vec::new();
+    for source in sources() {
+        if allowed.iter().any(|place| is_at(&source, place)) {
+            continue;
+        }
+        // With empty brackets: `Command::stdout(…)` is about a child's.
+        for word in ["stdout()", "print!", "println!"] {
+            if source.has_word(word) {
+                broken.push(format!("{} uses {word}", source.path));
+            }
+        }
+    }
+    none(&broken);
+}
+
+#[test]
+fn json_values_stop_at_the_faces() {
+    let broken: Vec<String> = sources()
+        .into_iter()
+        .filter(|source| WITHOUT_JSON.contains(&source.unit()))
+        .filter(|source| source.uses_crate("serde_json"))
+        .map(|source| format!("{} uses serde_json", source.path))
+        .collect();
+    none(&broken);
+}
+
+#[test]
+fn no_file_is_longer_than_one_can_hold_in_mind() {
+    let broken: Vec<String> = sources()
+        .into_iter()
+        .filter(|source| source.lines > MOST_LINES)
+        .map(|source| {
+            format!(
+                "{} has {} lines, {} of them before its tests",
+                source.path, source.lines, source.program_lines
+            )
+        })
+        .collect();
+    none(&broken);
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let sources = Source::read_all(&root);
+    assert!(!sources.is_empty(), "no sources below {}", root.display());
+    sources
+}
+
+fn layer(source: &Source) -> u8 {
+    let (command_line, low) = COMMAND_LINE;
+    if source.path == command_line {
+        return low;
+    }
+    LAYERS
+        .iter()
+        .find(|(unit, _)| *unit == source.unit())
+        .map(|(_, layer)| *layer)
+        .unwrap_or_else(|| panic!("{} has no layer: give it one in LAYERS", source.path))
+}
+
+/// The files whose modules this one names: for each path the deepest module of it.
+fn known_files<'a>(source: &Source, sources: &'a [Source]) -> Vec<&'a Source> {
+    source
+        .own_paths()
+        .iter()
+        .filter_map(|path| {
+            sources
+                .iter()
+                .filter(|known| path.starts_with(&known.module))
+                .max_by_key(|known| known.module.len())
+        })
+        .filter(|known| known.path != source.path)
+        .collect()
+}
+
+/// A way from this module back to itself, if there is one.
+fn way_back<'a>(
+    start: &'a str,
+    knows: &BTreeMap<&'a str, BTreeSet<&'a str>>,
+) -> Option<Vec<&'a str>> {
+    let mut ways = vec![vec![start]];
+    let mut seen = BTreeSet::new();
+    while let Some(way) = ways.pop() {
+        let here = way.last().copied().unwrap_or(start);
+        for next in knows.get(here).into_iter().flatten() {
+            let mut longer = way.clone();
+            longer.push(next);
+            if *next == start {
+                return Some(longer);
+            }
+            if seen.insert(*next) {
+                ways.push(longer);
+            }
+        }
+    }
+    None
+}
+
+/// Whether it is this file or, for a name that ends in `/`, below this folder.
+fn is_at(source: &Source, place: &str) -> bool {
+    source.path == place || (place.ends_with('/') && source.path.starts_with(place))
+}
+
+fn none(broken: &[String]) {
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}

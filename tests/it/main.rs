@@ -1,1 +1,26 @@
-//! Tests.
+//! The integration tests: the real binary, driven over stdio as a client drives it.
+//!
+//! One test binary for all of them, since each links the same harness. Every test has
+//! a directory tree and a server of its own, so they run side by side. The program
+//! under test is the one that Cargo built, or the one that `ZSH_TOOL_BIN` names (the
+//! static build is tested so).
+
+mod arguments;
+mod calls_under_way;
+mod commands;
+mod exit_codes;
+mod listen_window;
+mod protocol;
+mod shutdown;
+mod terminal;
+mod timing;
+
+/// What the tests are written with; no test of its own.
+mod support {
+    pub mod client;
+    pub mod env;
+    pub mod inbox;
+    pub mod processes;
+    pub mod result;
+    pub mod terminal;
+}

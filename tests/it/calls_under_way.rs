@@ -1,0 +1,103 @@
+//! A call that runs can be taken back, and tells how far it is when asked to.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::env::Env;
+use crate::support::inbox::Frame;
+use crate::support::processes::UniqueSleep;
+
+#[test]
+fn cancelling_a_first_call_ends_its_tree_and_nothing_is_answered() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let command = format!("{sleep} & (setsid {sleep} &); {sleep}; echo no");
+    let call = client.call_async("zsh", json!({"command": command, "yield_after": 50}));
+    sleep.wait_for(3);
+    client.cancel(&call);
+    sleep.assert_gone();
+    // A later call was answered, so the cancelled one would have been.
+    let next = client.call("zsh", json!({"command": "echo on", "yield_after": 20}));
+    assert_eq!(next.output(), "on");
+    assert!(!call.has_arrived(), "{}", client.describe());
+}
+
+#[test]
+fn cancelling_a_poll_leaves_the_task_running() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let started = client.call(
+        "zsh",
+        json!({"command": sleep.to_string(), "yield_after": 0}),
+    );
+    let task = started.task_id();
+    let end = json!({"task_id": &task, "wait_for": "end", "listen": 50});
+    let poll = client.call_async("zsh_poll", end);
+    client.ping();
+    client.cancel(&poll);
+    let after = client.call("zsh_poll", json!({"task_id": &task, "listen": 0.1}));
+    assert_eq!(after.status(), "running", "{}", after.text);
+    assert_eq!(sleep.running().len(), 1);
+    client.call("zsh_kill", json!({"task_id": &task}));
+    sleep.assert_gone();
+    assert!(!poll.has_arrived(), "{}", client.describe());
+}
+
+#[test]
+fn progress_rises_at_most_twice_a_second_and_ends_with_the_response() {
+    let env = Env::new();
+    let client = env.client();
+    let command = "repeat 30; do print -r -- $RANDOM ${(l:200::x:)}; sleep 0.1; done";
+    let call = client.request(
+        "tools/call",
+        json!({
+            "name": "zsh",
+            "arguments": {"command": command, "yield_after": 20},
+            "_meta": {"progressToken": "token-1"},
+        }),
+    );
+    let id = call.id().clone();
+    let result = call.tool_result();
+    assert_eq!(result.meta["exit_code"], json!(0), "{}", result.text);
+    client.ping();
+
+    let frames = client.frames();
+    let response = frames.iter().position(|frame| frame.answers(&id));
+    let progress: Vec<(usize, &Frame)> = frames
+        .iter()
+        .enumerate()
+        .filter(|(_, frame)| frame.value["method"] == json!("notifications/progress"))
+        .collect();
+    assert!(progress.len() >= 2, "{}", client.describe());
+    let mut last = f64::NEG_INFINITY;
+    for (position, frame) in &progress {
+        let params = &frame.value["params"];
+        assert_eq!(params["progressToken"], json!("token-1"));
+        let value = params["progress"].as_f64().expect("a number");
+        assert!(value > last, "{value} after {last}");
+        last = value;
+        let message = params["message"].as_str().unwrap_or_default();
+        assert!(message.chars().count() <= 120, "{message}");
+        assert!(Some(*position) < response, "progress after the response");
+    }
+    let allowed = 2 * (result.elapsed + Duration::from_secs(1)).as_secs() as usize;
+    assert!(
+        progress.len() <= allowed,
+        "{} in {:?}",
+        progress.len(),
+        result.elapsed
+    );
+}
+
+#[test]
+fn without_a_token_there_is_no_progress() {
+    let env = Env::new();
+    let client = env.client();
+    let command = "repeat 10; do echo $RANDOM; sleep 0.1; done";
+    client.call("zsh", json!({"command": command, "yield_after": 20}));
+    let told = client.frames().iter().any(|frame| !frame.is_response());
+    assert!(!told, "{}", client.describe());
+}

@@ -1,0 +1,302 @@
+//! A client that speaks raw frames, so that a test sees exactly what a server writes.
+//!
+//! Every wait has a deadline, and a deadline that passes tells what the server said
+//! last. Limits: it checks no protocol rule by itself; tests do.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::inbox::{Frame, Inbox};
+use super::result::ToolResult;
+
+/// How long anything may take before a test gives up; far above every real duration.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a server may take to end by itself once its client is done with it.
+const PARTING: Duration = Duration::from_secs(5);
+
+/// How many characters of a frame a failure shows.
+const SHOWN_OF_A_FRAME: usize = 600;
+
+/// The legacy protocol version that tests speak unless they are about versions.
+pub const PROTOCOL_VERSION: &str = "2025-06-18";
+
+/// A running server and the connection to it.
+pub struct Client {
+    process: Arc<Process>,
+    stdin: Mutex<Option<ChildStdin>>,
+    inbox: Arc<Inbox>,
+    next_id: AtomicU64,
+    stderr: PathBuf,
+}
+
+/// The server's process; a thread waits for its end.
+struct Process {
+    pid: u32,
+    ended: Mutex<Option<(ExitStatus, Instant)>>,
+    changed: Condvar,
+}
+
+impl Client {
+    /// Starts the server; its stderr goes to a file.
+    pub fn start(mut command: Command, stderr: PathBuf) -> Client {
+        let log = File::create(&stderr).expect("a file for stderr");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().expect("a piped stdout");
+        let inbox = Arc::new(Inbox::default());
+        let process = Arc::new(Process {
+            pid: child.id(),
+            ended: Mutex::new(None),
+            changed: Condvar::new(),
+        });
+        let filled = Arc::clone(&inbox);
+        thread::spawn(move || filled.fill_from(stdout));
+        let awaited = Arc::clone(&process);
+        thread::spawn(move || {
+            let status = child.wait().expect("the end of the server");
+            *awaited.ended.lock().expect("no waiter panicked") = Some((status, Instant::now()));
+            awaited.changed.notify_all();
+        });
+        Client {
+            process,
+            stdin: Mutex::new(stdin),
+            inbox,
+            next_id: AtomicU64::new(1),
+            stderr,
+        }
+    }
+
+    /// The opening that every legacy client makes; gives the server's answer.
+    pub fn initialize(&self) -> Value {
+        self.initialize_at(PROTOCOL_VERSION)
+    }
+
+    /// The same at a version of the test's choice.
+    pub fn initialize_at(&self, version: &str) -> Value {
+        let params = json!({
+            "protocolVersion": version,
+            "capabilities": {},
+            "clientInfo": {"name": "zsh-tool-tests", "version": "1"},
+        });
+        let response = self.request("initialize", params).wait();
+        self.notify("notifications/initialized", json!({}));
+        response["result"].clone()
+    }
+
+    /// Sends a request and does not wait.
+    pub fn request(&self, method: &str, params: Value) -> Pending<'_> {
+        let id = json!(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let sent = Instant::now();
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        Pending {
+            client: self,
+            id,
+            sent,
+        }
+    }
+
+    /// Calls a tool and does not wait.
+    pub fn call_async(&self, tool: &str, arguments: Value) -> Pending<'_> {
+        self.request("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// Calls a tool and waits for its result.
+    pub fn call(&self, tool: &str, arguments: Value) -> ToolResult {
+        self.call_async(tool, arguments).tool_result()
+    }
+
+    /// Sends a notification.
+    pub fn notify(&self, method: &str, params: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    /// Takes back a request.
+    pub fn cancel(&self, request: &Pending<'_>) {
+        let params = json!({"requestId": request.id, "reason": "the test changed its mind"});
+        self.notify("notifications/cancelled", params);
+    }
+
+    /// Sends a ping and waits for its answer: the server has read all that came before.
+    pub fn ping(&self) {
+        let response = self.request("ping", json!({})).wait();
+        assert_eq!(response["result"], json!({}), "{}", self.describe());
+    }
+
+    /// Writes bytes as they are.
+    pub fn send_raw(&self, bytes: &[u8]) {
+        let mut stdin = self.stdin.lock().expect("no writer panicked");
+        let stdin = stdin.as_mut().expect("stdin is still open");
+        stdin
+            .write_all(bytes)
+            .and_then(|()| stdin.flush())
+            .unwrap_or_else(|error| {
+                panic!("the server reads no more: {error}\n{}", self.describe())
+            });
+    }
+
+    /// The next response that nobody took, of whatever id.
+    pub fn next_raw_response(&self) -> Frame {
+        self.take("a response", PATIENCE, Frame::is_response)
+    }
+
+    /// Every frame so far, taken or not, in the order of arrival.
+    pub fn frames(&self) -> Vec<Frame> {
+        self.inbox.frames()
+    }
+
+    /// Ends the connection as a client that goes away does.
+    pub fn close_stdin(&self) {
+        self.stdin.lock().expect("no writer panicked").take();
+    }
+
+    /// Sends a signal, by name without `SIG`, to the process that the client started.
+    pub fn signal(&self, name: &str) {
+        let ended = self.process.ended.lock().expect("no waiter panicked");
+        // Under the lock, so that the pid is still this process's.
+        if ended.is_none() {
+            send_signal(name, self.process.pid);
+        }
+    }
+
+    /// The process that the client started (the guard).
+    pub fn pid(&self) -> u32 {
+        self.process.pid
+    }
+
+    /// Waits for the end of the process; gives its status and how long it took.
+    pub fn wait_exit(&self, patience: Duration) -> (ExitStatus, Duration) {
+        let asked = Instant::now();
+        let (status, at) = self.process.wait(patience).unwrap_or_else(|| {
+            panic!(
+                "the server did not end within {patience:?}\n{}",
+                self.describe()
+            )
+        });
+        (status, at.saturating_duration_since(asked))
+    }
+
+    /// Panics when anything but frames came on stdout.
+    pub fn assert_only_frames(&self) {
+        let noise = self.inbox.noise();
+        assert!(noise.is_empty(), "not frames: {noise:?}");
+    }
+
+    /// What a failure shows: the last frames and stderr.
+    pub fn describe(&self) -> String {
+        let frames = self.inbox.frames();
+        let last: Vec<String> = frames
+            .iter()
+            .rev()
+            .take(6)
+            .rev()
+            .map(|frame| frame.raw.chars().take(SHOWN_OF_A_FRAME).collect())
+            .collect();
+        let stderr = fs::read_to_string(&self.stderr).unwrap_or_default();
+        format!(
+            "last frames:\n{}\nother output: {:?}\nstderr:\n{stderr}",
+            last.join("\n"),
+            self.inbox.noise(),
+        )
+    }
+
+    fn send(&self, message: &Value) {
+        self.send_raw(format!("{message}\n").as_bytes());
+    }
+
+    fn take(&self, what: &str, patience: Duration, matches: impl Fn(&Frame) -> bool) -> Frame {
+        self.inbox
+            .take(Instant::now() + patience, matches)
+            .unwrap_or_else(|| panic!("{what} did not come\n{}", self.describe()))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Ok(mut stdin) = self.stdin.lock() {
+            stdin.take();
+        }
+        if self.process.wait(PARTING).is_none() {
+            self.signal("KILL");
+        }
+    }
+}
+
+impl Process {
+    fn wait(&self, patience: Duration) -> Option<(ExitStatus, Instant)> {
+        let ended = self.ended.lock().expect("no waiter panicked");
+        let (ended, _) = self
+            .changed
+            .wait_timeout_while(ended, patience, |ended| ended.is_none())
+            .expect("no waiter panicked");
+        *ended
+    }
+}
+
+/// Sends a signal with the system's `kill`.
+pub fn send_signal(name: &str, pid: u32) {
+    let status = Command::new("kill")
+        .args(["-s", name, &pid.to_string()])
+        .status()
+        .expect("the kill program");
+    assert!(status.success(), "cannot send {name} to {pid}");
+}
+
+/// A request that was sent.
+pub struct Pending<'a> {
+    client: &'a Client,
+    id: Value,
+    sent: Instant,
+}
+
+impl Pending<'_> {
+    /// Waits for the response, of either kind.
+    pub fn wait(self) -> Value {
+        self.frame().value
+    }
+
+    /// Waits for the result of a tool; a protocol error is a failure.
+    pub fn tool_result(self) -> ToolResult {
+        let sent = self.sent;
+        let client = self.client;
+        let frame = self.frame();
+        let result =
+            frame.value.get("result").cloned().unwrap_or_else(|| {
+                panic!("an error where a result was due\n{}", client.describe())
+            });
+        ToolResult::new(result, frame.arrived.saturating_duration_since(sent))
+    }
+
+    /// Whether the response is there already.
+    pub fn has_arrived(&self) -> bool {
+        self.client
+            .inbox
+            .frames()
+            .iter()
+            .any(|frame| frame.answers(&self.id))
+    }
+
+    /// The request's id.
+    pub fn id(&self) -> &Value {
+        &self.id
+    }
+
+    fn frame(self) -> Frame {
+        let what = format!("the response to {}", self.id);
+        self.client
+            .take(&what, PATIENCE, |frame| frame.answers(&self.id))
+    }
+}

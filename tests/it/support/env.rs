@@ -1,0 +1,162 @@
+//! A hermetic place to run in: a directory tree and an environment of its own.
+//!
+//! Nothing of the user's home, configuration or state reaches the program under test,
+//! and nothing of the test outlives it. The limit: the system's own files
+//! (`/etc/zsh/zshenv`) are read as everywhere.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use tempfile::TempDir;
+
+use super::client::Client;
+use super::processes::{end, processes_with};
+
+/// The variable by which processes that a test left behind are found.
+const MARK_VARIABLE: &str = "ZSH_TOOL_TEST_MARK";
+
+/// Starts the oracle without the descriptors that the test's own parents left open and
+/// that a command can name with one digit.
+const WITHOUT_INHERITED: &str = r#"exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec zsh -c "$1""#;
+
+/// The program under test.
+pub fn binary() -> PathBuf {
+    std::env::var_os("ZSH_TOOL_BIN").map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_zsh-tool")),
+        PathBuf::from,
+    )
+}
+
+/// A word that no other test and no other process has.
+pub fn unique_word() -> String {
+    let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a random uuid");
+    uuid.trim().replace('-', "")
+}
+
+/// One test's directories and environment.
+pub struct Env {
+    root: TempDir,
+    mark: String,
+}
+
+impl Env {
+    /// Makes the directories: home, state, an empty `ZDOTDIR`, tmp and the working one.
+    pub fn new() -> Env {
+        let root = tempfile::Builder::new()
+            .prefix("zsh-tool-it-")
+            .tempdir()
+            .expect("a temporary directory");
+        for name in ["home", "state", "zdotdir", "tmp", "work"] {
+            fs::create_dir(root.path().join(name)).expect("a directory for the test");
+        }
+        Env {
+            root,
+            mark: unique_word(),
+        }
+    }
+
+    /// A path below the test's own root.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// The directory in which the server, and so every command, starts.
+    pub fn work(&self) -> PathBuf {
+        self.path("work")
+    }
+
+    /// The word that every process of this test carries in its environment.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// Writes the configuration file.
+    pub fn configure(&self, yaml: &str) {
+        let folder = self.path("home/.config/zsh-tool");
+        fs::create_dir_all(&folder).expect("a folder for the configuration");
+        fs::write(folder.join("config.yaml"), yaml).expect("a configuration file");
+    }
+
+    /// A command with nothing in its environment but what the test gives.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("home"))
+            .env("LANG", "C.UTF-8")
+            .env("TMPDIR", self.path("tmp"))
+            .env("ZDOTDIR", self.path("zdotdir"))
+            .env("ZSH_TOOL_STATE_DIR", self.path("state"))
+            .env(MARK_VARIABLE, &self.mark)
+            .current_dir(self.work());
+        command
+    }
+
+    /// `zsh-tool serve`, not yet started.
+    pub fn serve(&self) -> Command {
+        let mut command = self.command(binary());
+        command.arg("serve");
+        command
+    }
+
+    /// A server that is started and initialized.
+    pub fn client(&self) -> Client {
+        let client = self.client_before_initialize();
+        client.initialize();
+        client
+    }
+
+    /// A server that is started and has not been spoken to.
+    pub fn client_before_initialize(&self) -> Client {
+        Client::start(self.serve(), self.path("stderr"))
+    }
+
+    /// Runs the command as bare `zsh -c` does, under the same surroundings as the
+    /// tool's: no input, stdout and stderr on one pipe.
+    pub fn bare_zsh(&self, command: &str) -> Ended {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let mut zsh = self.command("sh");
+        zsh.args(["-c", WITHOUT_INHERITED, "sh", command])
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone().expect("a second end"))
+            .stderr(writer);
+        let mut child = zsh.spawn().expect("zsh is installed");
+        // The command holds the write ends; end of file comes only without them.
+        drop(zsh);
+        let mut output = Vec::new();
+        reader.read_to_end(&mut output).expect("the output of zsh");
+        let status = child.wait().expect("the end of zsh");
+        Ended {
+            exit_code: shell_exit_code(status),
+            output: String::from_utf8(output).expect("the oracle prints UTF-8"),
+        }
+    }
+}
+
+impl Drop for Env {
+    /// A test that fails leaves nothing on the machine either.
+    fn drop(&mut self) {
+        end(&processes_with(&self.mark));
+    }
+}
+
+/// What a bare shell did.
+pub struct Ended {
+    /// 0-255, and 128 + N for a death by signal N.
+    pub exit_code: i64,
+    /// stdout and stderr in the order in which they were written.
+    pub output: String,
+}
+
+/// The code that a shell reports for a wait status.
+fn shell_exit_code(status: ExitStatus) -> i64 {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code.into(),
+        (None, Some(signal)) => 128 + i64::from(signal),
+        (None, None) => panic!("neither a code nor a signal: {status:?}"),
+    }
+}

@@ -1,0 +1,187 @@
+//! Other processes, as the kernel shows them.
+//!
+//! A test asks here what the program under test left behind. Linux only.
+
+use std::fmt;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::client::PATIENCE;
+use super::env::unique_word;
+
+/// How often [`wait_until`] looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Waits until the question has an answer.
+///
+/// The kernel offers no event for what processes of others do, so this one place looks
+/// again and again, with a bound; all else in the tests waits for an event.
+pub fn wait_until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = answer() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "never came true: {what}");
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// A process that a test found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its id.
+    pub pid: u32,
+    /// Its arguments, joined by spaces.
+    pub arguments: String,
+}
+
+/// The living processes that carry this word in their environment.
+pub fn processes_with(mark: &str) -> Vec<Found> {
+    all_processes()
+        .filter(|pid| file_contains(*pid, "environ", mark))
+        .map(found)
+        .collect()
+}
+
+/// The living processes that carry this word in their arguments.
+fn processes_named(word: &str) -> Vec<Found> {
+    all_processes()
+        .filter(|pid| file_contains(*pid, "cmdline", word))
+        .map(found)
+        .collect()
+}
+
+/// A `sleep` that no other process has, by an argument of its own: 27 hours and a
+/// random fraction. It is found even when it has dropped its environment.
+pub struct UniqueSleep {
+    argument: String,
+}
+
+impl UniqueSleep {
+    /// Chooses the argument; the test's command does the sleeping.
+    pub fn new() -> UniqueSleep {
+        let digits: String = unique_word()
+            .bytes()
+            .map(|byte| char::from(b'0' + byte % 10))
+            .collect();
+        UniqueSleep {
+            argument: format!("98765.{digits}"),
+        }
+    }
+
+    /// The sleeps themselves, not the shells whose command text names them.
+    pub fn running(&self) -> Vec<Found> {
+        let wanted = self.to_string();
+        processes_named(&self.argument)
+            .into_iter()
+            .filter(|process| process.arguments == wanted)
+            .collect()
+    }
+
+    /// Waits until so many of them run.
+    pub fn wait_for(&self, count: usize) {
+        wait_until("the sleeps run", || {
+            (self.running().len() == count).then_some(())
+        });
+    }
+
+    /// Waits until no process names it.
+    pub fn assert_gone(&self) {
+        assert_gone(|| processes_named(&self.argument));
+    }
+}
+
+impl fmt::Display for UniqueSleep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "sleep {}", self.argument)
+    }
+}
+
+impl Drop for UniqueSleep {
+    /// A test that fails leaves nothing on the machine either.
+    fn drop(&mut self) {
+        end(&self.running());
+    }
+}
+
+/// Ends processes that a test found by a word of its own.
+pub fn end(processes: &[Found]) {
+    for process in processes {
+        // Whether it is gone already does not matter.
+        let _ = Command::new("kill")
+            .args(["-s", "KILL", &process.pid.to_string()])
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+/// The living processes below this one, by parent chain.
+pub fn descendants_of(pid: u32) -> Vec<Found> {
+    let parents: Vec<(u32, u32)> = all_processes()
+        .filter_map(|child| Some((child, parent_of(child)?)))
+        .collect();
+    let mut family = vec![pid];
+    let mut next = 0;
+    while let Some(parent) = family.get(next).copied() {
+        family.extend(
+            parents
+                .iter()
+                .filter(|(_, of)| *of == parent)
+                .map(|(child, _)| *child),
+        );
+        next += 1;
+    }
+    family.into_iter().skip(1).map(found).collect()
+}
+
+/// Waits until no process carries this word in its environment.
+pub fn assert_none_left(mark: &str) {
+    assert_gone(|| processes_with(mark));
+}
+
+fn assert_gone(look: impl Fn() -> Vec<Found>) {
+    let deadline = Instant::now() + PATIENCE / 3;
+    let left = wait_until("an end of the look-out for processes", || {
+        let left = look();
+        (left.is_empty() || Instant::now() > deadline).then_some(left)
+    });
+    assert!(left.is_empty(), "still running: {left:?}");
+}
+
+fn all_processes() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc")
+        .expect("/proc is mounted")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != std::process::id())
+}
+
+fn file_contains(pid: u32, file: &str, word: &str) -> bool {
+    // A process that is gone by now, or another user's, is none of the test's.
+    fs::read(format!("/proc/{pid}/{file}")).is_ok_and(|bytes| {
+        bytes
+            .windows(word.len())
+            .any(|window| window == word.as_bytes())
+    })
+}
+
+fn found(pid: u32) -> Found {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    Found {
+        pid,
+        arguments: text.trim_end_matches('\0').replace('\0', " "),
+    }
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold spaces and brackets; the fields follow its last bracket.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    (state != "Z").then_some(parent)
+}

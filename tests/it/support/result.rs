@@ -1,0 +1,108 @@
+//! The result of a tool call, taken apart as the model reads it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// The line that stands before and after a command's output.
+const SEPARATOR: &str = "───";
+
+/// What stands where a command printed nothing.
+const NO_OUTPUT: &str = "(no output)";
+
+/// The result of one tool call.
+pub struct ToolResult {
+    /// The text block.
+    pub text: String,
+    /// Whether the tool itself failed.
+    pub is_error: bool,
+    /// `_meta["zsh-tool/result"]`, null when absent.
+    pub meta: Value,
+    /// The whole result.
+    pub raw: Value,
+    /// From the request's leaving to the response's arrival.
+    pub elapsed: Duration,
+}
+
+impl ToolResult {
+    /// Takes the `result` of a response apart.
+    pub fn new(raw: Value, elapsed: Duration) -> ToolResult {
+        let text = raw["content"][0]["text"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no text block: {raw}"))
+            .to_owned();
+        ToolResult {
+            text,
+            is_error: raw["isError"].as_bool().unwrap_or(false),
+            meta: raw["_meta"]["zsh-tool/result"].clone(),
+            raw,
+            elapsed,
+        }
+    }
+
+    /// The task's id.
+    pub fn task_id(&self) -> String {
+        self.meta["task_id"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no task_id: {}", self.raw))
+            .to_owned()
+    }
+
+    /// The task's status: `completed`, `failed`, `running` …
+    pub fn status(&self) -> &str {
+        self.meta["status"].as_str().unwrap_or_default()
+    }
+
+    /// The line that echoes the command.
+    pub fn header(&self) -> &str {
+        self.text
+            .lines()
+            .find(|line| line.starts_with("$ "))
+            .unwrap_or_else(|| panic!("no echoed command: {}", self.text))
+    }
+
+    /// The command's output as shown, without the last line's end.
+    pub fn output(&self) -> String {
+        let lines: Vec<&str> = self.text.split('\n').collect();
+        let (Some(first), Some(last)) = (
+            lines.iter().position(|line| *line == SEPARATOR),
+            lines.iter().rposition(|line| *line == SEPARATOR),
+        ) else {
+            panic!("no separators: {}", self.text);
+        };
+        assert!(first < last, "one separator only: {}", self.text);
+        let output = lines[first + 1..last].join("\n");
+        if output == NO_OUTPUT {
+            String::new()
+        } else {
+            output
+        }
+    }
+
+    /// All that follows the output: the status line, poll lines, insights.
+    pub fn footer(&self) -> String {
+        let lines: Vec<&str> = self.text.split('\n').collect();
+        let last = lines.iter().rposition(|line| *line == SEPARATOR);
+        lines[last.map_or(0, |at| at + 1)..].join("\n")
+    }
+
+    /// The numbered lines of a poll.
+    pub fn numbered(&self) -> Vec<(u64, String)> {
+        self.output()
+            .lines()
+            .filter_map(|line| {
+                let (number, text) = line.split_once(": ").or_else(|| {
+                    // An empty line may be shown without the space.
+                    line.strip_suffix(':').map(|number| (number, ""))
+                })?;
+                Some((number.parse().ok()?, text.to_owned()))
+            })
+            .collect()
+    }
+
+    /// The text of the numbered lines of a poll, joined.
+    pub fn without_numbers(&self) -> String {
+        let texts: Vec<String> = self.numbered().into_iter().map(|(_, text)| text).collect();
+        texts.join("\n")
+    }
+}

@@ -1,0 +1,106 @@
+//! Calls end when there is something to say, and never wait for one another.
+//!
+//! The bounds are far from the truth on both sides: they tell waiting from not
+//! waiting, not fast from slow.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::env::Env;
+use crate::support::processes::UniqueSleep;
+
+#[test]
+fn a_command_that_has_ended_returns_long_before_its_yield() {
+    let env = Env::new();
+    let client = env.client();
+    let result = client.call("zsh", json!({"command": "true", "yield_after": 50}));
+    assert_eq!(result.meta["exit_code"], json!(0), "{}", result.text);
+    assert!(
+        result.elapsed < Duration::from_secs(10),
+        "{:?}",
+        result.elapsed
+    );
+}
+
+#[test]
+fn a_command_that_runs_on_is_given_back_at_its_yield() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let command = format!("echo begun; {sleep}");
+    let result = client.call("zsh", json!({"command": command, "yield_after": 1.0}));
+    assert_eq!(result.status(), "running", "{}", result.text);
+    assert_eq!(result.output(), "begun");
+    assert!(
+        result.footer().starts_with("⟳ RUNNING  "),
+        "{}",
+        result.text
+    );
+    assert!(
+        result.elapsed >= Duration::from_millis(900),
+        "{:?}",
+        result.elapsed
+    );
+    assert!(
+        result.elapsed < Duration::from_secs(10),
+        "{:?}",
+        result.elapsed
+    );
+}
+
+#[test]
+fn two_calls_run_side_by_side() {
+    let env = Env::new();
+    let client = env.client();
+    let start = Instant::now();
+    let arguments = json!({"command": "sleep 3; echo done", "yield_after": 20});
+    let first = client.call_async("zsh", arguments.clone());
+    let second = client.call_async("zsh", arguments);
+    assert_eq!(first.tool_result().output(), "done");
+    assert_eq!(second.tool_result().output(), "done");
+    let elapsed = start.elapsed();
+    assert!(elapsed >= Duration::from_millis(2900), "{elapsed:?}");
+    assert!(elapsed < Duration::from_millis(5500), "{elapsed:?}");
+}
+
+#[test]
+fn fifty_polls_of_one_task_side_by_side_all_answer() {
+    const POLLS: usize = 50;
+    let env = Env::new();
+    let client = env.client();
+    let command = "repeat 20; do print -r -- $RANDOM apples; sleep 0.02; done; echo end";
+    let task = client
+        .call("zsh", json!({"command": command, "yield_after": 0}))
+        .task_id();
+    let polls: Vec<_> = (0..POLLS)
+        .map(|_| client.call_async("zsh_poll", json!({"task_id": &task, "listen": 0.2})))
+        .collect();
+    for poll in polls {
+        let result = poll.tool_result();
+        assert!(!result.is_error, "{}", result.text);
+    }
+    client.ping();
+    client.assert_only_frames();
+}
+
+#[test]
+fn a_poll_that_waits_does_not_hold_up_a_call() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let command = sleep.to_string();
+    let task = client
+        .call("zsh", json!({"command": command, "yield_after": 0}))
+        .task_id();
+    let end = json!({"task_id": task, "wait_for": "end", "listen": 25});
+    let poll = client.call_async("zsh_poll", end);
+    let result = client.call(
+        "zsh",
+        json!({"command": "echo meanwhile", "yield_after": 20}),
+    );
+    assert_eq!(result.output(), "meanwhile");
+    assert!(!poll.has_arrived(), "{}", client.describe());
+    client.call("zsh_kill", json!({"task_id": task}));
+    assert_eq!(poll.tool_result().status(), "killed");
+}
