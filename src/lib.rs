@@ -12,6 +12,9 @@ pub mod base {
 
 /// L1: text as people read it. Pure.
 pub mod text {
+    pub mod ansi;
+    pub mod lines;
+    pub mod progress_lines;
     pub mod quoting;
     pub mod redact;
 }
@@ -19,6 +22,20 @@ pub mod text {
 /// L1: how far a task has come. Pure.
 pub mod progress {
     pub mod advice;
+}
+
+/// L2: the kernel. The only module with `unsafe`.
+pub mod process {
+    pub mod descriptors;
+    pub mod files;
+    pub mod guard;
+    pub mod kill;
+    pub mod orphans;
+    pub mod pty;
+    pub mod signals;
+    pub mod spawn;
+    pub mod tree;
+    pub mod wait;
 }
 
 /// L2: JSON-RPC over stdio.
@@ -30,4 +47,21 @@ pub mod protocol {
     pub mod message;
     pub mod reader;
     pub mod transport;
+}
+
+/// L3: one task, its output and its worker; all tasks and their limits.
+pub mod task {
+    pub mod deadline;
+    pub mod environment;
+    pub mod input;
+    pub mod journal;
+    pub mod kill_run;
+    pub mod live;
+    pub mod reading;
+    pub mod registry;
+    pub mod shell;
+    pub mod spool;
+    pub mod state;
+    pub mod supervisor;
+    pub mod worker;
 }

@@ -1,0 +1,215 @@
+//! File descriptors: who may inherit them, pipes that do not block, and the wake-up of
+//! a thread that sits in `poll(2)`.
+//!
+//! Limits: reads and writes are single system calls; what they mean is the caller's.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::PipeFlags;
+
+/// The side-band's descriptor in the shell: one digit, because zsh takes no more in a
+/// redirection, and the highest, because scripts use the low ones.
+pub const SIDEBAND_FD: RawFd = 9;
+
+/// Marks every descriptor from 3 upwards close-on-exec, so that nothing the client left
+/// open reaches a command, and holds the side-band's number with `/dev/null`.
+///
+/// The number is held because a spawn copies the side-band onto it in the child: were
+/// it free, the standard library's own error pipe could sit there and be overwritten.
+///
+/// # Errors
+/// When `/dev/null` cannot be opened.
+pub fn seal_inherited() -> io::Result<()> {
+    // SAFETY: close_range with CLOEXEC changes flags only; it closes nothing, so no
+    // owner of a descriptor is affected.
+    let sealed = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            3,
+            u32::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+    if sealed != 0 {
+        seal_one_by_one();
+    }
+    let null = open_null()?;
+    if null.as_raw_fd() != SIDEBAND_FD {
+        // SAFETY: the program owns no descriptor of that number yet: this runs before
+        // any thread or file of ours exists, and what the client left there is unused.
+        let held = unsafe { libc::dup3(null.as_raw_fd(), SIDEBAND_FD, libc::O_CLOEXEC) };
+        if held < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    } else {
+        // It stays open for the life of the process.
+        std::mem::forget(null);
+    }
+    Ok(())
+}
+
+/// Before Linux 5.11 there is no CLOSE_RANGE_CLOEXEC.
+fn seal_one_by_one() {
+    // SAFETY: asks for a limit and writes it into the local variable.
+    let limit = unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        limit.rlim_cur.min(65_536) as RawFd
+    };
+    for fd in 3..limit {
+        // SAFETY: sets a flag of a descriptor that may or may not be open.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+}
+
+/// `/dev/null` for reading and writing.
+///
+/// # Errors
+/// When it is missing or cannot be opened.
+pub fn open_null() -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(
+        "/dev/null",
+        OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
+}
+
+/// A pipe whose ends are both close-on-exec.
+///
+/// # Errors
+/// When descriptors have run out.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
+}
+
+/// Asks for a larger pipe, so that a flood needs fewer turns of its reader; the kernel
+/// may refuse, which costs speed only.
+pub fn widen_pipe(fd: &OwnedFd, bytes: usize) {
+    let _ = rustix::pipe::fcntl_setpipe_size(fd, bytes);
+}
+
+/// Makes reads and writes on our end return instead of waiting.
+///
+/// # Errors
+/// When the descriptor is not open.
+pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(&fd)?;
+    Ok(rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
+}
+
+/// What one read or write on a descriptor that does not block brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing now: wait until `poll(2)` says ready.
+    WouldBlock,
+    /// The other side is gone: end of file, a hung-up terminal (EIO) or a broken pipe.
+    Closed,
+}
+
+/// Reads once. A terminal's EIO is its end of file.
+pub fn read(fd: &OwnedFd, buffer: &mut [u8]) -> Transfer {
+    loop {
+        match rustix::io::read(fd, &mut *buffer) {
+            Ok(0) => return Transfer::Closed,
+            Ok(count) => return Transfer::Bytes(count),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return Transfer::WouldBlock,
+            Err(_) => return Transfer::Closed,
+        }
+    }
+}
+
+/// Writes once.
+pub fn write(fd: &OwnedFd, bytes: &[u8]) -> Transfer {
+    loop {
+        match rustix::io::write(fd, bytes) {
+            Ok(count) => return Transfer::Bytes(count),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return Transfer::WouldBlock,
+            Err(_) => return Transfer::Closed,
+        }
+    }
+}
+
+/// Wakes a thread that waits in [`Poller::wait`]; any number of wakes before it looks
+/// count as one.
+#[derive(Debug)]
+pub struct Waker {
+    write: OwnedFd,
+}
+
+impl Waker {
+    /// The waker and the descriptor to watch for readability.
+    ///
+    /// # Errors
+    /// When descriptors have run out.
+    pub fn new() -> io::Result<(Waker, OwnedFd)> {
+        let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        Ok((Waker { write }, read))
+    }
+
+    /// Wakes the watcher. A full pipe means that a wake-up is already on its way, and a
+    /// closed one that nobody waits any more.
+    pub fn wake(&self) {
+        let _ = rustix::io::write(&self.write, &[1]);
+    }
+}
+
+/// Takes all wake-ups that have gathered.
+pub fn drain_wakes(fd: &OwnedFd) {
+    let mut buffer = [0; 64];
+    while let Transfer::Bytes(64) = read(fd, &mut buffer) {}
+}
+
+/// What to watch a descriptor for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interest {
+    /// Readable, or hung up.
+    Read,
+    /// Writable, or hung up.
+    Write,
+}
+
+/// A set of descriptors for one `poll(2)`; built anew for each wait.
+#[derive(Default)]
+pub struct Poller<'a> {
+    fds: Vec<PollFd<'a>>,
+}
+
+impl<'a> Poller<'a> {
+    /// Adds a descriptor; the answer is its place in the results.
+    pub fn watch(&mut self, fd: BorrowedFd<'a>, interest: Interest) -> usize {
+        let flags = match interest {
+            Interest::Read => PollFlags::IN,
+            Interest::Write => PollFlags::OUT,
+        };
+        self.fds.push(PollFd::from_borrowed_fd(fd, flags));
+        self.fds.len() - 1
+    }
+
+    /// Waits until one is ready or `timeout` passes (`None`: without limit). An
+    /// interrupted wait returns as if it had timed out: the caller looks again.
+    pub fn wait(&mut self, timeout: Option<std::time::Duration>) {
+        let timeout = timeout.map(|duration| Timespec {
+            tv_sec: duration.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: i64::from(duration.subsec_nanos()),
+        });
+        if rustix::event::poll(&mut self.fds, timeout.as_ref()).is_err() {
+            for fd in &mut self.fds {
+                fd.clear_revents();
+            }
+        }
+    }
+
+    /// Whether the descriptor at `place` became ready, hung up or failed.
+    pub fn ready(&self, place: Option<usize>) -> bool {
+        place
+            .and_then(|place| self.fds.get(place))
+            .is_some_and(|fd| !fd.revents().is_empty())
+    }
+}

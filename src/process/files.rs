@@ -1,0 +1,142 @@
+//! Files that only their owner may read, opened so that no link and no child gets in
+//! between.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Why a directory cannot serve as a private one.
+#[derive(Debug, thiserror::Error)]
+pub enum PrivateDirError {
+    /// The system refused.
+    #[error("cannot use the directory {path}: {source}")]
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Somebody else could put files there.
+    #[error("{path} is writable by everyone: run `chmod o-w {path}` or choose another directory")]
+    WorldWritable {
+        /// The directory or its parent.
+        path: PathBuf,
+    },
+}
+
+/// Makes a directory of mode 0700 (with its parents), or checks and mends an existing
+/// one. Neither it nor its parent may be writable by everyone; a sticky one further up
+/// is fine.
+///
+/// # Errors
+/// When it cannot be made, is no directory, or others can write to its parent.
+pub fn private_dir(path: &Path) -> Result<(), PrivateDirError> {
+    let failed = |source| PrivateDirError::Io {
+        path: path.to_path_buf(),
+        source,
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(failed)?;
+    let found = std::fs::metadata(path).map_err(failed)?;
+    if found.mode() & 0o777 != 0o700 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    if let Some(parent) = path.parent() {
+        let mode = std::fs::metadata(parent).map_err(failed)?.mode();
+        let sticky = mode & 0o1000 != 0;
+        if mode & 0o002 != 0 && !sticky {
+            return Err(PrivateDirError::WorldWritable {
+                path: parent.to_path_buf(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Makes a new file of mode 0600 for reading and writing; one that exists is an error.
+///
+/// # Errors
+/// As `open(2)` with `O_CREAT|O_EXCL|O_NOFOLLOW`.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)
+}
+
+/// Opens a file for reading, never through a link.
+///
+/// # Errors
+/// As `open(2)`.
+pub fn open_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)
+}
+
+/// Opens (or makes) a file of mode 0600 for appending; for logs.
+///
+/// # Errors
+/// As `open(2)`.
+pub fn append_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)
+}
+
+/// Replaces a file's content by rename, so that a reader sees the old text or the new.
+/// Not synced: what is written here may be lost with the machine, never torn.
+///
+/// # Errors
+/// As the calls it is made of; the temporary file is removed then.
+pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("new");
+    let _ = std::fs::remove_file(&temporary);
+    let mut file = create_private(&temporary)?;
+    let written =
+        io::Write::write_all(&mut file, content).and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// Takes the lock of a file for as long as the returned handle lives; `None` when
+/// another process holds it.
+///
+/// # Errors
+/// When the file cannot be opened.
+pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
+    let file = append_private(path)?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// 8 random lower-case hex digits, from the kernel.
+pub fn random_id() -> String {
+    let mut bytes = [0; 4];
+    let flags = rustix::rand::GetRandomFlags::empty();
+    if rustix::rand::getrandom(&mut bytes, flags).is_err() {
+        // Only a kernel without getrandom(2): the clock's low digits differ enough.
+        let nanos = std::time::SystemTime::now()
+            .duration_since(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_nanos();
+        bytes.copy_from_slice(nanos.to_le_bytes().get(..4).unwrap_or(&[0; 4]));
+    }
+    format!("{:08x}", u32::from_le_bytes(bytes))
+}

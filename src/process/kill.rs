@@ -1,0 +1,76 @@
+//! Signals to processes that are surely the ones meant.
+//!
+//! On Linux a pidfd is opened first and the start time compared after that: from then
+//! on no other process can take the place of the one meant.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::process::{Pid, PidfdFlags};
+
+use super::signals::Signal;
+use super::tree::{self, Identity};
+
+/// Why a signal did not arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undelivered {
+    /// The process is gone already.
+    Gone,
+    /// It belongs to another user.
+    NotPermitted,
+}
+
+/// A process held fast for signals and for learning of its end.
+#[derive(Debug)]
+pub struct Handle {
+    id: Identity,
+    pidfd: Option<OwnedFd>,
+}
+
+impl Handle {
+    /// Holds a process, if it still is the one meant.
+    ///
+    /// # Errors
+    /// [`Undelivered::Gone`] when it is not.
+    pub fn open(id: Identity) -> Result<Handle, Undelivered> {
+        let pid = Pid::from_raw(id.pid).ok_or(Undelivered::Gone)?;
+        let pidfd = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(fd) => Some(fd),
+            Err(rustix::io::Errno::SRCH) => return Err(Undelivered::Gone),
+            // Too old a kernel, or out of descriptors: by pid then, checked below.
+            Err(_) => None,
+        };
+        match tree::look_up(id.pid) {
+            Some(found) if found.id == id && !found.zombie => Ok(Handle { id, pidfd }),
+            _ => Err(Undelivered::Gone),
+        }
+    }
+
+    /// Which process.
+    pub fn id(&self) -> Identity {
+        self.id
+    }
+
+    /// Becomes readable when the process has ended; `None` where the kernel has no
+    /// pidfd.
+    pub fn ended(&self) -> Option<BorrowedFd<'_>> {
+        self.pidfd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// When the process is gone or another user's.
+    pub fn signal(&self, signal: Signal) -> Result<(), Undelivered> {
+        let sent = match &self.pidfd {
+            Some(pidfd) => rustix::process::pidfd_send_signal(pidfd, signal.raw()),
+            None => match Pid::from_raw(self.id.pid) {
+                Some(pid) => rustix::process::kill_process(pid, signal.raw()),
+                None => return Err(Undelivered::Gone),
+            },
+        };
+        sent.map_err(|error| match error {
+            rustix::io::Errno::PERM => Undelivered::NotPermitted,
+            _ => Undelivered::Gone,
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! Pseudo-terminals: a child with a terminal of its own, and the terminal that a person
+//! sits at.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Command;
+
+use pty_process::blocking;
+use rustix::pty::OpenptFlags;
+use rustix::termios::{OptionalActions, Termios};
+
+/// A terminal's size in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalSize {
+    /// Lines.
+    pub rows: u16,
+    /// Columns.
+    pub cols: u16,
+}
+
+impl Default for TerminalSize {
+    fn default() -> Self {
+        TerminalSize { rows: 24, cols: 80 }
+    }
+}
+
+/// Starts a program on a new terminal, as leader of its session; gives back the
+/// master's end. `prepare` runs in the child after the terminal is set up and must make
+/// only calls that are safe between fork and exec.
+///
+/// # Errors
+/// When no terminal can be had or the program cannot be started.
+pub(super) fn spawn<F>(
+    command: Command,
+    size: TerminalSize,
+    prepare: F,
+) -> io::Result<(std::process::Child, OwnedFd)>
+where
+    F: FnMut() -> io::Result<()> + Send + Sync + 'static,
+{
+    // Not `pty_process::open`: it sets close-on-exec in a second step, and children that
+    // other threads start in between inherit the master.
+    let master =
+        rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    rustix::pty::grantpt(&master)?;
+    rustix::pty::unlockpt(&master)?;
+    let terminal = rustix::pty::ioctl_tiocgptpeer(
+        &master,
+        OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
+    )?;
+    resize(&master, size)?;
+    // SAFETY: the descriptor is the terminal's end of the pair just opened.
+    let terminal = unsafe { blocking::Pts::from_fd(terminal) };
+    let command = blocking::Command::from(command);
+    // SAFETY: the caller's closure is safe between fork and exec, as documented.
+    let command = unsafe { command.pre_exec(prepare) };
+    let child = command.spawn(terminal).map_err(|error| match error {
+        pty_process::Error::Io(error) => error,
+        pty_process::Error::Rustix(errno) => errno.into(),
+    })?;
+    Ok((child, master))
+}
+
+/// Changes a terminal's size; its foreground group gets SIGWINCH.
+///
+/// # Errors
+/// When the descriptor is no terminal.
+pub fn resize(master: impl AsFd, size: TerminalSize) -> io::Result<()> {
+    let size = rustix::termios::Winsize {
+        ws_row: size.rows,
+        ws_col: size.cols,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    Ok(rustix::termios::tcsetwinsize(master, size)?)
+}
+
+/// Whether the terminal is in canonical mode, in which a character means end of file.
+pub fn is_canonical(master: impl AsFd) -> bool {
+    rustix::termios::tcgetattr(master).is_ok_and(|modes| {
+        modes
+            .local_modes
+            .contains(rustix::termios::LocalModes::ICANON)
+    })
+}
+
+/// The size of the terminal that this process was started on, if it was.
+pub fn own_size() -> Option<TerminalSize> {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdin()).ok()?;
+    Some(TerminalSize {
+        rows: size.ws_row,
+        cols: size.ws_col,
+    })
+}
+
+/// Whether this process's stdin is a terminal.
+pub fn stdin_is_terminal() -> bool {
+    rustix::termios::isatty(rustix::stdio::stdin())
+}
+
+/// The terminal at stdin in raw mode, for passing it through; put back when dropped.
+#[derive(Debug)]
+pub struct RawTerminal {
+    before: Termios,
+}
+
+impl RawTerminal {
+    /// Puts the terminal at stdin into raw mode.
+    ///
+    /// # Errors
+    /// When stdin is no terminal.
+    pub fn enter() -> io::Result<RawTerminal> {
+        let before = rustix::termios::tcgetattr(rustix::stdio::stdin())?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        rustix::termios::tcsetattr(rustix::stdio::stdin(), OptionalActions::Drain, &raw)?;
+        Ok(RawTerminal { before })
+    }
+}
+
+impl Drop for RawTerminal {
+    fn drop(&mut self) {
+        let _ = rustix::termios::tcsetattr(
+            rustix::stdio::stdin(),
+            OptionalActions::Drain,
+            &self.before,
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! The signals that the tool sends and reports, by name.
+
+/// A signal that a caller may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Signal {
+    /// SIGINT
+    Int,
+    /// SIGTERM
+    Term,
+    /// SIGKILL
+    Kill,
+    /// SIGHUP
+    Hup,
+    /// SIGQUIT
+    Quit,
+    /// SIGUSR1
+    Usr1,
+    /// SIGUSR2
+    Usr2,
+    /// SIGSTOP
+    Stop,
+    /// SIGCONT
+    Cont,
+}
+
+impl Signal {
+    /// All of them, in the order in which they are listed to callers.
+    pub const ALL: [Signal; 9] = [
+        Signal::Int,
+        Signal::Term,
+        Signal::Kill,
+        Signal::Hup,
+        Signal::Quit,
+        Signal::Usr1,
+        Signal::Usr2,
+        Signal::Stop,
+        Signal::Cont,
+    ];
+
+    /// `INT`, `TERM`, …
+    pub fn name(self) -> &'static str {
+        match self {
+            Signal::Int => "INT",
+            Signal::Term => "TERM",
+            Signal::Kill => "KILL",
+            Signal::Hup => "HUP",
+            Signal::Quit => "QUIT",
+            Signal::Usr1 => "USR1",
+            Signal::Usr2 => "USR2",
+            Signal::Stop => "STOP",
+            Signal::Cont => "CONT",
+        }
+    }
+
+    /// From a name, in any case, with or without `SIG`.
+    pub fn from_name(name: &str) -> Option<Signal> {
+        let upper = name.to_ascii_uppercase();
+        let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
+        Signal::ALL.into_iter().find(|signal| signal.name() == bare)
+    }
+
+    /// Whether the signal asks a process to end.
+    pub fn ends(self) -> bool {
+        matches!(
+            self,
+            Signal::Int | Signal::Term | Signal::Kill | Signal::Hup | Signal::Quit
+        )
+    }
+
+    pub(super) fn raw(self) -> rustix::process::Signal {
+        use rustix::process::Signal as Raw;
+        match self {
+            Signal::Int => Raw::INT,
+            Signal::Term => Raw::TERM,
+            Signal::Kill => Raw::KILL,
+            Signal::Hup => Raw::HUP,
+            Signal::Quit => Raw::QUIT,
+            Signal::Usr1 => Raw::USR1,
+            Signal::Usr2 => Raw::USR2,
+            Signal::Stop => Raw::STOP,
+            Signal::Cont => Raw::CONT,
+        }
+    }
+}
+
+/// How a process ended, as its parent learns it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By `exit(n)`.
+    Code(i32),
+    /// By a signal of this number.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The shell's convention: the exit code, or 128 + signal.
+    pub fn code(self) -> i32 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(number) => 128 + number,
+        }
+    }
+}

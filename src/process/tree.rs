@@ -1,0 +1,346 @@
+//! Which processes there are, and which of them belong to a task.
+//!
+//! A task's processes are found by parent chain, by session and by the cookie in their
+//! environment, which follows them through `setsid`, `nohup` and double forks. A pid
+//! means nothing without its start time, since pids are used again.
+
+use std::collections::{HashMap, HashSet};
+
+use procfs::process::{Process, Stat};
+
+/// The environment variable that carries a task's cookie.
+pub const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
+
+/// One process for as long as the machine is up: its pid and its start time in clock
+/// ticks since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity {
+    /// The process id.
+    pub pid: i32,
+    /// Field 22 of `/proc/<pid>/stat`.
+    pub started: u64,
+}
+
+/// What is known of one process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessInfo {
+    /// Which process.
+    pub id: Identity,
+    /// Its parent's pid.
+    pub parent: i32,
+    /// Its session's id.
+    pub session: i32,
+    /// Its name (comm), at most 15 bytes.
+    pub name: String,
+    /// Ended, but not yet reaped.
+    pub zombie: bool,
+}
+
+impl From<Stat> for ProcessInfo {
+    fn from(stat: Stat) -> Self {
+        ProcessInfo {
+            id: Identity {
+                pid: stat.pid,
+                started: stat.starttime,
+            },
+            parent: stat.ppid,
+            session: stat.session,
+            zombie: matches!(stat.state, 'Z' | 'X'),
+            name: stat.comm,
+        }
+    }
+}
+
+impl ProcessInfo {
+    /// Whether it is one of the named programs: by its name, by the part of its title
+    /// before a colon (`tmux: server`), or, for a Java machine, by its main class.
+    pub fn is_named(&self, names: &[String]) -> bool {
+        let title = self.name.split(':').next().unwrap_or_default();
+        if names.iter().any(|name| name == title) {
+            return true;
+        }
+        if self.name != "java" {
+            return false;
+        }
+        let line = std::fs::read(format!("/proc/{}/cmdline", self.id.pid)).unwrap_or_default();
+        line.split(|byte| *byte == 0)
+            .map(String::from_utf8_lossy)
+            .any(|argument| {
+                names
+                    .iter()
+                    .any(|name| argument.rsplit('.').next() == Some(name))
+            })
+    }
+}
+
+/// Looks one process up.
+pub fn look_up(pid: i32) -> Option<ProcessInfo> {
+    Process::new(pid).ok()?.stat().ok().map(ProcessInfo::from)
+}
+
+/// The processes of the machine at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    processes: HashMap<i32, ProcessInfo>,
+    children: HashMap<i32, Vec<i32>>,
+}
+
+impl Snapshot {
+    /// Reads `/proc`; empty where it cannot be read.
+    pub fn take() -> Snapshot {
+        let Ok(all) = procfs::process::all_processes() else {
+            return Snapshot::default();
+        };
+        Snapshot::of(
+            all.flatten()
+                .filter_map(|process| process.stat().ok())
+                .map(ProcessInfo::from),
+        )
+    }
+
+    fn of(all: impl Iterator<Item = ProcessInfo>) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for process in all {
+            snapshot
+                .children
+                .entry(process.parent)
+                .or_default()
+                .push(process.id.pid);
+            snapshot.processes.insert(process.id.pid, process);
+        }
+        snapshot
+    }
+
+    /// All processes below `pid`, nearest first, without itself.
+    pub fn descendants(&self, pid: i32) -> Vec<&ProcessInfo> {
+        let mut found = Vec::new();
+        let mut queue = vec![pid];
+        let mut seen = HashSet::from([pid]);
+        while let Some(next) = queue.pop() {
+            for child in self.children.get(&next).into_iter().flatten() {
+                if seen.insert(*child) {
+                    found.extend(self.processes.get(child));
+                    queue.push(*child);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// What is known of a task's processes from its start, and from the scans so far.
+#[derive(Debug)]
+pub struct Family {
+    /// The shell; it leads the task's session.
+    shell: Identity,
+    /// `ZSH_TOOL_TASK=<server instance>/<task id>`.
+    cookie: Vec<u8>,
+    /// Everyone whom a scan has seen: those keep belonging when their parent is gone.
+    known: HashSet<Identity>,
+    /// Strangers whose environment has been read without finding the cookie.
+    strangers: HashSet<Identity>,
+}
+
+impl Family {
+    /// A task's family, which begins with its shell.
+    pub fn new(shell: Identity, cookie: &str) -> Family {
+        Family {
+            shell,
+            cookie: format!("{COOKIE_VARIABLE}={cookie}").into_bytes(),
+            known: HashSet::from([shell]),
+            strangers: HashSet::new(),
+        }
+    }
+
+    /// The task's living processes, the shell among them while it lives.
+    pub fn living(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
+        let own = std::process::id() as i32;
+        // The session keeps the shell's pid for as long as it has members; a new process
+        // of that pid means that it had none, and the number is somebody else's.
+        let session_is_ours = snapshot
+            .processes
+            .get(&self.shell.pid)
+            .is_none_or(|leader| leader.id == self.shell);
+        let mut members: HashSet<i32> = HashSet::new();
+        for process in snapshot.processes.values() {
+            let elder = process.id.started < self.shell.started || process.id.pid == own;
+            if elder || members.contains(&process.id.pid) {
+                continue;
+            }
+            let in_session = session_is_ours && process.session == self.shell.pid;
+            if self.known.contains(&process.id) || in_session || self.carries_cookie(process) {
+                members.insert(process.id.pid);
+                members.extend(
+                    snapshot
+                        .descendants(process.id.pid)
+                        .iter()
+                        .map(|child| child.id.pid),
+                );
+            }
+        }
+        let mut living: Vec<ProcessInfo> = members
+            .iter()
+            .filter_map(|pid| snapshot.processes.get(pid))
+            .cloned()
+            .collect();
+        self.known = living.iter().map(|process| process.id).collect();
+        self.strangers.retain(|id| {
+            snapshot
+                .processes
+                .get(&id.pid)
+                .is_some_and(|process| process.id == *id)
+        });
+        living.retain(|process| !process.zombie);
+        living.sort_by_key(|process| process.id);
+        living
+    }
+
+    /// Counts a process as one of the family, whatever it carries.
+    pub fn adopt(&mut self, id: Identity) {
+        self.known.insert(id);
+    }
+
+    fn carries_cookie(&mut self, process: &ProcessInfo) -> bool {
+        if process.zombie || self.strangers.contains(&process.id) {
+            return false;
+        }
+        let Ok(environment) = std::fs::read(format!("/proc/{}/environ", process.id.pid)) else {
+            return false;
+        };
+        let carries = environment
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == self.cookie);
+        // An environment changes with exec only; a process that is about to exec still
+        // shows its parent's, which has the cookie, so that a stranger stays one.
+        if !carries && !environment.is_empty() {
+            self.strangers.insert(process.id);
+        }
+        carries
+    }
+}
+
+/// The children of this process that were not started by it: orphans that came to it
+/// as subreaper. `None` where the kernel does not tell (no `/proc`, no
+/// `CONFIG_PROC_CHILDREN`).
+pub fn children_of_self() -> Option<Vec<i32>> {
+    // Orphans are given to the first living thread, which is the main one; threads
+    // that spawn hold their own children, which are none of the adopted.
+    let own = std::process::id();
+    let text = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).ok()?;
+    Some(
+        text.split_ascii_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect(),
+    )
+}
+
+/// The task's cookie in a process's environment, if it has one.
+pub fn cookie_of(pid: i32) -> Option<String> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let prefix = format!("{COOKIE_VARIABLE}=");
+    environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(prefix.as_bytes()))
+        .map(|value| String::from_utf8_lossy(value).into_owned())
+}
+
+/// What a descriptor of this process is called in `/proc/<pid>/fd`; both ends of a pipe
+/// have one name.
+pub fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<std::path::PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
+}
+
+/// Whether the process holds the pipe or terminal `target` (as `/proc/<pid>/fd` names
+/// it) open.
+pub fn holds_open(pid: i32, target: &std::path::Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    entries
+        .flatten()
+        .any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32, parent: i32, session: i32, started: u64) -> ProcessInfo {
+        ProcessInfo {
+            id: Identity { pid, started },
+            parent,
+            session,
+            name: format!("p{pid}"),
+            zombie: false,
+        }
+    }
+
+    // Above any pid of a live machine, so that no environment is found for them.
+    const BASE: i32 = 50_000_000;
+
+    #[test]
+    fn family_is_found_by_parent_chain_and_session() {
+        let shell = Identity {
+            pid: BASE,
+            started: 100,
+        };
+        let mut family = Family::new(shell, "i/t");
+        let snapshot = Snapshot::of(
+            [
+                process(BASE, 1, BASE, 100),
+                process(BASE + 1, BASE, BASE, 101),
+                process(BASE + 2, BASE + 1, BASE + 2, 102),
+                process(BASE + 3, 1, BASE, 103),
+                process(BASE + 4, 1, 1, 104),
+            ]
+            .into_iter(),
+        );
+        let pids: Vec<i32> = family
+            .living(&snapshot)
+            .iter()
+            .map(|p| p.id.pid - BASE)
+            .collect();
+        assert_eq!(pids, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_member_once_seen_stays_one_when_its_parent_is_gone() {
+        let shell = Identity {
+            pid: BASE,
+            started: 100,
+        };
+        let mut family = Family::new(shell, "i/t");
+        let both = [
+            process(BASE, 1, BASE, 100),
+            process(BASE + 2, BASE, BASE + 2, 102),
+        ];
+        family.living(&Snapshot::of(both.into_iter()));
+        let left = family.living(&Snapshot::of(
+            [process(BASE + 2, 1, BASE + 2, 102)].into_iter(),
+        ));
+        assert_eq!(left.len(), 1);
+    }
+
+    #[test]
+    fn a_pid_used_again_is_a_stranger() {
+        let shell = Identity {
+            pid: BASE,
+            started: 100,
+        };
+        let mut family = Family::new(shell, "i/t");
+        family.living(&Snapshot::of([process(BASE, 1, BASE, 100)].into_iter()));
+        let reused = [process(BASE, 1, 1, 900)];
+        assert_eq!(family.living(&Snapshot::of(reused.into_iter())), []);
+    }
+
+    #[test]
+    fn elder_processes_of_the_same_session_number_are_left_out() {
+        let shell = Identity {
+            pid: BASE,
+            started: 100,
+        };
+        let mut family = Family::new(shell, "i/t");
+        let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)].into_iter());
+        assert_eq!(family.living(&snapshot), []);
+    }
+}

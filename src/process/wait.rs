@@ -1,0 +1,112 @@
+//! Learning that our own child has ended, without taking its pid away too early.
+//!
+//! The end is seen first (`WNOWAIT`) and the child reaped later, by the same thread:
+//! until then its pid cannot be used again, so that signals cannot go astray.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions};
+
+use super::descriptors::{self, Waker};
+use super::signals::Exit;
+
+/// A child of this process, watched by the thread that started it.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    ended: EndSignal,
+    reaped: bool,
+}
+
+/// What becomes readable at the child's end.
+#[derive(Debug)]
+enum EndSignal {
+    Pidfd(OwnedFd),
+    /// No pidfd: a thread that blocks in `waitid` writes to this pipe.
+    Pipe(OwnedFd),
+}
+
+impl Child {
+    /// Takes charge of a child that this thread has just started.
+    ///
+    /// # Errors
+    /// When neither a pidfd nor the thread that stands in for it can be had.
+    pub fn adopt(child: &std::process::Child) -> io::Result<Child> {
+        let pid = i32::try_from(child.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or_else(|| io::Error::other("the child has no pid"))?;
+        let ended = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(fd) => EndSignal::Pidfd(fd),
+            Err(rustix::io::Errno::NOSYS) => EndSignal::Pipe(wait_on_thread(pid)?),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Child {
+            pid,
+            ended,
+            reaped: false,
+        })
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Readable once the child has ended.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        match &self.ended {
+            EndSignal::Pidfd(fd) | EndSignal::Pipe(fd) => fd.as_fd(),
+        }
+    }
+
+    /// How the child ended, if it has; it stays a zombie.
+    pub fn peek_exit(&self) -> Option<Exit> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let status = rustix::process::waitid(WaitId::Pid(self.pid), options).ok()??;
+        Some(exit_of(&status))
+    }
+
+    /// Takes the ended child out of the process table.
+    pub fn reap(&mut self) {
+        if !self.reaped {
+            // The child has ended, so that this does not block; ECHILD would mean that
+            // it was reaped already, which nobody else does.
+            let _ = rustix::process::waitpid(Some(self.pid), WaitOptions::empty());
+            self.reaped = true;
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.peek_exit().is_some() {
+            self.reap();
+        }
+    }
+}
+
+fn exit_of(status: &WaitIdStatus) -> Exit {
+    match status.exit_status() {
+        Some(code) => Exit::Code(code),
+        None => Exit::Signal(status.terminating_signal().unwrap_or(libc::SIGKILL)),
+    }
+}
+
+/// The twin of a pidfd: a thread that waits for the end and closes a pipe.
+fn wait_on_thread(pid: Pid) -> io::Result<OwnedFd> {
+    let (waker, readable) = Waker::new()?;
+    std::thread::Builder::new()
+        .name("child-end".to_owned())
+        .stack_size(64 * 1024)
+        .spawn(move || {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while let Err(rustix::io::Errno::INTR) =
+                rustix::process::waitid(WaitId::Pid(pid), options)
+            {}
+            drop(waker);
+        })?;
+    descriptors::set_nonblocking(&readable)?;
+    Ok(readable)
+}

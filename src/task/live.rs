@@ -1,0 +1,336 @@
+//! A task as its watchers see it: its state behind one mutex, the condvar that tells of
+//! changes, the cursor of what has been shown, and the listen window.
+//!
+//! The worker is the only one that reports; requests wait, take what is new and send
+//! orders. Nothing is read from disk and nothing is matched while the lock is held.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::state::Outcome;
+use crate::base::clock::Now;
+use crate::base::sync::{Guard, Monitor};
+use crate::process::signals::Exit;
+use crate::text::lines::Position;
+
+/// After the first new output, so long more is waited for, so that a line does not
+/// arrive in halves.
+pub const SETTLE: Duration = Duration::from_millis(30);
+
+/// What input a task takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// None: stdin is `/dev/null`.
+    None,
+    /// A pipe that is kept open.
+    Pipe,
+    /// A terminal.
+    Terminal,
+}
+
+/// What does not change in a task's life.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// 8 lower-case hex digits.
+    pub id: String,
+    /// As the caller wrote it.
+    pub command: String,
+    /// What the caller says it is for.
+    pub description: Option<String>,
+    /// Where it started.
+    pub directory: PathBuf,
+    /// When it started.
+    pub started: Now,
+    /// After how long it is ended.
+    pub timeout: Option<Duration>,
+    /// Whether it takes input.
+    pub input: Input,
+    /// The shell's pid.
+    pub pid: i32,
+    /// What is worth saying about the shell that ran it, such as a fallback.
+    pub shell_note: Option<String>,
+}
+
+/// A process that outlived its shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// Its pid.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// How its shell ended.
+    pub exit: Exit,
+    /// What that amounts to.
+    pub outcome: Outcome,
+    /// From the start to the shell's end.
+    pub duration: Duration,
+    /// The statuses of the last pipeline, when they say more than the exit code.
+    pub pipestatus: Vec<i32>,
+    /// Where the shell was at its end, if it told.
+    pub directory: Option<PathBuf>,
+}
+
+/// What changes in a task's life.
+#[derive(Debug, Default)]
+pub struct State {
+    /// `None` while the shell runs.
+    pub ended: Option<End>,
+    /// The end of the output so far.
+    pub output_end: Position,
+    /// The start of the line at the output's end.
+    pub line_start: Position,
+    /// When output last came.
+    pub last_output: Option<Instant>,
+    /// Processes that outlive the shell.
+    pub leftovers: Vec<Leftover>,
+    /// The worker is done: no output and no change will come.
+    pub closed: bool,
+    /// Bytes of input that wait for the program to read them.
+    pub queued_input: usize,
+    /// How many polls there were.
+    pub polls: u64,
+    /// How many polls in a row brought nothing.
+    pub idle_polls: u32,
+    /// Whether a result has told of the end.
+    pub end_told: bool,
+    cursor: Cursor,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Cursor {
+    /// Bytes that results have shown.
+    shown: u64,
+    /// The start of the line that the next byte belongs to.
+    line_start: Position,
+}
+
+/// Output that no result has shown before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delta {
+    /// The start of its first line, part of which may have been shown.
+    pub from: Position,
+    /// Where the new bytes begin.
+    pub new_from: u64,
+    /// Where they end.
+    pub to: Position,
+}
+
+impl Delta {
+    /// How many bytes are new.
+    pub fn new_bytes(&self) -> u64 {
+        self.to.offset - self.new_from
+    }
+}
+
+impl State {
+    fn new() -> State {
+        let start = Position { offset: 0, line: 1 };
+        State {
+            output_end: start,
+            line_start: start,
+            cursor: Cursor {
+                shown: 0,
+                line_start: start,
+            },
+            ..State::default()
+        }
+    }
+
+    /// Whether processes of the task live on after its end.
+    pub fn lingers(&self) -> bool {
+        self.ended.is_some() && !self.closed && !self.leftovers.is_empty()
+    }
+
+    /// Bytes that no result has shown yet.
+    pub fn unshown(&self) -> u64 {
+        self.output_end.offset - self.cursor.shown
+    }
+
+    fn delta(&self) -> Delta {
+        Delta {
+            from: self.cursor.line_start,
+            new_from: self.cursor.shown,
+            to: self.output_end,
+        }
+    }
+}
+
+/// Whether a call was cancelled, and whom to wake when it is.
+#[derive(Debug, Default)]
+pub struct Cancel {
+    cancelled: AtomicBool,
+    waiting_on: Mutex<Option<Weak<LiveTask>>>,
+}
+
+impl Cancel {
+    /// Cancels the call: its waiting ends.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::SeqCst);
+        let waiting_on = self.waiting_on.lock().as_ref().and_then(Weak::upgrade);
+        if let Some(task) = waiting_on {
+            task.wake_watchers();
+        }
+    }
+
+    /// Whether it was.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
+    }
+
+    fn watch(&self, task: &Arc<LiveTask>) {
+        *self.waiting_on.lock() = Some(Arc::downgrade(task));
+    }
+}
+
+/// A task, shared between its worker and those who watch it.
+#[derive(Debug)]
+pub struct LiveTask {
+    /// What does not change.
+    pub facts: Facts,
+    monitor: Monitor<State>,
+}
+
+impl LiveTask {
+    /// A task that has just been started.
+    pub fn new(facts: Facts) -> LiveTask {
+        LiveTask {
+            facts,
+            monitor: Monitor::new(State::new()),
+        }
+    }
+
+    /// Its state, locked: for looking at, briefly.
+    pub fn state(&self) -> Guard<'_, State> {
+        self.monitor.lock()
+    }
+
+    /// Changes the state and wakes all watchers. The worker's way to report.
+    pub fn report<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let result = change(&mut self.monitor.lock());
+        self.monitor.notify_all();
+        result
+    }
+
+    fn wake_watchers(&self) {
+        // Under the lock: a watcher that has looked and does not wait yet would miss it.
+        drop(self.monitor.lock());
+        self.monitor.notify_all();
+    }
+
+    /// Waits until `look` gives an answer, the call is cancelled or the limit is
+    /// reached; `None` in the latter two cases.
+    pub fn wait_for<R>(
+        self: &Arc<Self>,
+        limit: Option<Instant>,
+        cancel: &Cancel,
+        mut look: impl FnMut(&State) -> Look<R>,
+        now: impl Fn() -> Instant,
+    ) -> Option<R> {
+        cancel.watch(self);
+        let mut state = self.monitor.lock();
+        loop {
+            let again = match look(&state) {
+                Look::Found(result) => return Some(result),
+                Look::WaitUntil(again) => again,
+            };
+            if cancel.is_cancelled() || limit.is_some_and(|limit| now() >= limit) {
+                return None;
+            }
+            let deadline = match (limit, again) {
+                (Some(limit), Some(again)) => Some(limit.min(again)),
+                (limit, again) => limit.or(again),
+            };
+            state = self.monitor.wait(state, deadline);
+        }
+    }
+
+    /// The listen window: waits for output that no result has shown when the wait
+    /// began, settled, or for the end. False when the limit came first.
+    pub fn listen(
+        self: &Arc<Self>,
+        limit: Instant,
+        cancel: &Cancel,
+        now: impl Fn() -> Instant,
+    ) -> bool {
+        let shown = self.state().cursor.shown;
+        let mut settled_at = None;
+        let heard = self.wait_for(
+            Some(limit),
+            cancel,
+            |state| {
+                if state.closed {
+                    return Look::Found(());
+                }
+                if state.output_end.offset <= shown {
+                    let ended_unseen = state.ended.is_some() && !state.end_told;
+                    return if ended_unseen {
+                        Look::Found(())
+                    } else {
+                        Look::WaitUntil(None)
+                    };
+                }
+                let first = state.last_output.unwrap_or_else(&now);
+                let settled = *settled_at.get_or_insert(first + SETTLE);
+                if now() >= settled || (state.ended.is_some() && !state.end_told) {
+                    Look::Found(())
+                } else {
+                    Look::WaitUntil(Some(settled))
+                }
+            },
+            &now,
+        );
+        heard.is_some() || self.state().output_end.offset > shown
+    }
+
+    /// What no result has shown, without taking it.
+    pub fn peek_delta(&self) -> Delta {
+        self.state().delta()
+    }
+
+    /// Takes what no result has shown: the next delta begins after it. Also says
+    /// whether the end was told by this.
+    pub fn take_delta(&self) -> Delta {
+        let mut state = self.state();
+        let delta = state.delta();
+        state.cursor = Cursor {
+            shown: state.output_end.offset,
+            line_start: state.line_start,
+        };
+        if delta.new_bytes() > 0 {
+            state.idle_polls = 0;
+        }
+        if state.ended.is_some() {
+            state.end_told = true;
+        }
+        delta
+    }
+
+    /// Counts a poll that brought output or not; a long one counts as several.
+    pub fn count_poll(&self, brought_output: bool, as_idle: u32) {
+        let mut state = self.state();
+        state.polls += 1;
+        if brought_output {
+            state.idle_polls = 0;
+        } else {
+            state.idle_polls = state.idle_polls.saturating_add(as_idle);
+        }
+    }
+}
+
+/// What one look at the state brought.
+#[derive(Debug)]
+pub enum Look<R> {
+    /// What was waited for.
+    Found(R),
+    /// Not yet: look again at the next change, or at this time.
+    WaitUntil(Option<Instant>),
+}

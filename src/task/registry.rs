@@ -1,0 +1,208 @@
+//! All tasks of a server, by id and in the order of their start. Pure bookkeeping under
+//! one lock that is never held over anything slow.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, TrySendError};
+
+use super::live::LiveTask;
+use super::spool::Spool;
+use super::worker::Order;
+use crate::process::descriptors::Waker;
+
+/// Orders that may wait for a worker.
+pub const MAX_ORDERS: usize = 256;
+
+/// A task, as the faces hold it.
+#[derive(Debug)]
+pub struct TaskHandle {
+    /// Its state.
+    pub live: Arc<LiveTask>,
+    /// Its output.
+    pub spool: Arc<Spool>,
+    pub(super) orders: Sender<Order>,
+    pub(super) waker: Waker,
+}
+
+/// Why an order did not reach a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotOrdered {
+    /// The task is over.
+    Ended,
+    /// Too many orders wait.
+    Busy,
+}
+
+impl TaskHandle {
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.live.facts.id
+    }
+
+    /// Gives its worker an order.
+    pub(super) fn order(&self, order: Order) -> Result<(), NotOrdered> {
+        self.orders.try_send(order).map_err(|error| match error {
+            TrySendError::Full(_) => NotOrdered::Busy,
+            TrySendError::Disconnected(_) => NotOrdered::Ended,
+        })?;
+        self.waker.wake();
+        Ok(())
+    }
+
+    fn runs(&self) -> bool {
+        self.live.state().ended.is_none()
+    }
+
+    fn is_over(&self) -> bool {
+        self.live.state().closed
+    }
+}
+
+/// The tasks that are known.
+#[derive(Debug, Default)]
+pub struct Registry {
+    by_id: HashMap<String, Arc<TaskHandle>>,
+    order: Vec<Arc<TaskHandle>>,
+    /// Being started, not yet in the list.
+    starting: usize,
+    /// No new task is taken.
+    closed: bool,
+}
+
+/// Why no task may be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// The limit of running tasks is reached; the oldest of them are named.
+    Full(Vec<Arc<LiveTask>>),
+    /// The server is ending.
+    Closed,
+}
+
+impl PartialEq for LiveTask {
+    fn eq(&self, other: &Self) -> bool {
+        self.facts.id == other.facts.id
+    }
+}
+
+impl Eq for LiveTask {}
+
+impl Registry {
+    /// Holds a place for a task that is about to start.
+    pub fn reserve(&mut self, most: usize) -> Result<(), Refused> {
+        const NAMED: usize = 5;
+        if self.closed {
+            return Err(Refused::Closed);
+        }
+        let running: Vec<&Arc<TaskHandle>> = self.order.iter().filter(|task| task.runs()).collect();
+        if running.len() + self.starting >= most {
+            let oldest = running
+                .iter()
+                .take(NAMED)
+                .map(|task| Arc::clone(&task.live))
+                .collect();
+            return Err(Refused::Full(oldest));
+        }
+        self.starting += 1;
+        Ok(())
+    }
+
+    /// Gives the place back: the task did not start.
+    pub fn release(&mut self) {
+        self.starting = self.starting.saturating_sub(1);
+    }
+
+    /// Puts a started task in its place.
+    pub fn insert(&mut self, task: Arc<TaskHandle>) {
+        self.release();
+        self.by_id.insert(task.id().to_owned(), Arc::clone(&task));
+        self.order.push(task);
+    }
+
+    /// Takes no more tasks.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Whether an id is taken.
+    pub fn contains(&self, id: &str) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    /// Looks a task up.
+    pub fn get(&self, id: &str) -> Option<Arc<TaskHandle>> {
+        self.by_id.get(id).cloned()
+    }
+
+    /// All tasks, oldest first.
+    pub fn all(&self) -> Vec<Arc<TaskHandle>> {
+        self.order.clone()
+    }
+
+    /// Takes out finished tasks over the number that is kept, and those that ended
+    /// before the time that is kept.
+    pub fn evict(
+        &mut self,
+        most_finished: usize,
+        kept_for: Duration,
+        now: Instant,
+    ) -> Vec<Arc<TaskHandle>> {
+        let over: Vec<bool> = self.order.iter().map(|task| task.is_over()).collect();
+        let mut surplus = over
+            .iter()
+            .filter(|over| **over)
+            .count()
+            .saturating_sub(most_finished);
+        let mut evicted = Vec::new();
+        let mut over = over.into_iter();
+        self.order.retain(|task| {
+            let finished = over.next().unwrap_or(false);
+            let expired =
+                finished && ended_at(task).is_some_and(|end| now.duration_since(end) > kept_for);
+            let goes = finished && (surplus > 0 || expired);
+            if goes {
+                surplus = surplus.saturating_sub(1);
+                evicted.push(Arc::clone(task));
+            }
+            !goes
+        });
+        for task in &evicted {
+            self.by_id.remove(task.id());
+        }
+        evicted
+    }
+
+    /// Takes out the oldest finished task that holds bytes on disk.
+    pub fn evict_oldest_on_disk(&mut self) -> Option<Arc<TaskHandle>> {
+        let place = self
+            .order
+            .iter()
+            .position(|task| task.is_over() && task.spool.disk_bytes() > 0)?;
+        let task = self.order.remove(place);
+        self.by_id.remove(task.id());
+        Some(task)
+    }
+
+    /// The living task that holds most bytes on disk.
+    pub fn largest_on_disk(&self) -> Option<Arc<TaskHandle>> {
+        self.order
+            .iter()
+            .max_by_key(|task| task.spool.disk_bytes())
+            .cloned()
+    }
+
+    /// When the next finished task expires.
+    pub fn next_expiry(&self, kept_for: Duration) -> Option<Instant> {
+        self.order
+            .iter()
+            .filter(|task| task.is_over())
+            .filter_map(|task| ended_at(task)?.checked_add(kept_for))
+            .min()
+    }
+}
+
+fn ended_at(task: &TaskHandle) -> Option<Instant> {
+    let duration = task.live.state().ended.as_ref()?.duration;
+    task.live.facts.started.mono.checked_add(duration)
+}

@@ -1,0 +1,608 @@
+//! Where a task's output is kept: segment files under a quota, with an index of lines.
+//!
+//! The worker is the only writer. Readers take positions from the index and read the
+//! files themselves, without the lock. The first quarter of the quota is the head and
+//! stays; the rest are two segments that take turns, so that the newest output is always
+//! there. When the disk fails, segments in memory take over and the newest output is
+//! kept still.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::process::files;
+use crate::text::lines::{Piece, Position};
+
+/// The index holds one entry for so many bytes of output.
+const CHECKPOINT_BYTES: u64 = 64 * 1024;
+/// What is kept of a task without a disk.
+pub const MEMORY_QUOTA: u64 = 4 * 1024 * 1024;
+/// Read at once when a file is searched.
+const READ_BYTES: usize = 256 * 1024;
+
+/// What the quota or a failed disk has cost.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Losses {
+    /// Bytes that are gone.
+    pub bytes: u64,
+    /// Lines that are gone, whole or in part.
+    pub lines: u64,
+    /// Why the disk is no longer written to.
+    pub disk_failed: Option<String>,
+}
+
+/// The bytes that all spools of a server hold on disk, against the directory's quota.
+#[derive(Debug)]
+pub struct Budget {
+    used: AtomicU64,
+    limit: u64,
+    exceeded: AtomicBool,
+}
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub fn new(limit: u64) -> Arc<Budget> {
+        Arc::new(Budget {
+            used: AtomicU64::new(0),
+            limit,
+            exceeded: AtomicBool::new(false),
+        })
+    }
+
+    /// Bytes over the limit; 0 within it.
+    pub fn excess(&self) -> u64 {
+        self.used.load(Ordering::Relaxed).saturating_sub(self.limit)
+    }
+
+    /// Bytes on disk now.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) {
+        if self.used.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
+            self.exceeded.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether the limit was passed since the last call.
+    pub fn take_exceeded(&self) -> bool {
+        self.exceeded.swap(false, Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Medium {
+    File(PathBuf),
+    Memory(Arc<Mutex<Vec<u8>>>),
+}
+
+#[derive(Debug, Clone)]
+struct Segment {
+    number: u64,
+    start: Position,
+    /// Bytes in it.
+    length: u64,
+    medium: Medium,
+}
+
+impl Segment {
+    fn end(&self) -> u64 {
+        self.start.offset + self.length
+    }
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    checkpoints: Vec<Position>,
+    /// In the order of their start; contiguous but for what was dropped.
+    segments: Vec<Segment>,
+    losses: Losses,
+}
+
+/// The readers' side of a spool.
+#[derive(Debug)]
+pub struct Spool {
+    index: Mutex<Index>,
+    budget: Arc<Budget>,
+}
+
+/// The worker's side of a spool.
+#[derive(Debug)]
+pub struct SpoolWriter {
+    spool: Arc<Spool>,
+    /// `None`: memory only.
+    base: Option<PathBuf>,
+    quota: u64,
+    current: Option<(u64, Option<File>)>,
+    next_number: u64,
+    /// The end of what was written.
+    end: Position,
+    last_checkpoint: u64,
+}
+
+impl SpoolWriter {
+    /// A spool of files `base.0`, `base.1`, …, made when the first byte comes; without
+    /// `base` it is kept in memory.
+    pub fn new(base: Option<PathBuf>, quota: u64, budget: Arc<Budget>) -> SpoolWriter {
+        let quota = if base.is_some() {
+            quota
+        } else {
+            quota.min(MEMORY_QUOTA)
+        };
+        SpoolWriter {
+            spool: Arc::new(Spool {
+                index: Mutex::new(Index::default()),
+                budget,
+            }),
+            base,
+            quota,
+            current: None,
+            next_number: 0,
+            end: Position { offset: 0, line: 1 },
+            last_checkpoint: 0,
+        }
+    }
+
+    /// The readers' side.
+    pub fn reader(&self) -> Arc<Spool> {
+        Arc::clone(&self.spool)
+    }
+
+    /// The end of what has been written.
+    pub fn end(&self) -> Position {
+        self.end
+    }
+
+    /// Whether the directory's quota was passed since the last call, by whomever.
+    pub fn budget_exceeded(&self) -> bool {
+        self.spool.budget.take_exceeded()
+    }
+
+    /// Notes why there is no disk to write to from the start.
+    pub fn without_disk(self, cause: String) -> SpoolWriter {
+        self.spool.index.lock().losses.disk_failed = Some(cause);
+        self
+    }
+
+    /// Adds bytes. Never fails: without a disk the newest bytes are kept in memory.
+    pub fn append(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = self.room();
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            self.write_to_current(now);
+            bytes = later;
+        }
+    }
+
+    /// Room in the current segment, after opening one if there is none.
+    fn room(&mut self) -> usize {
+        let size = self.segment_size();
+        if let Some((number, _)) = &self.current {
+            let index = self.spool.index.lock();
+            // The segment is missing when the directory's quota took it away.
+            let length = index
+                .segments
+                .iter()
+                .find(|segment| segment.number == *number)
+                .map(|segment| segment.length);
+            if let Some(length) = length
+                && length < size
+            {
+                return usize::try_from(size - length).unwrap_or(usize::MAX);
+            }
+        }
+        self.open_segment();
+        usize::try_from(self.segment_size()).unwrap_or(usize::MAX)
+    }
+
+    /// The head is the first quarter of the quota, later segments three eighths each.
+    fn segment_size(&self) -> u64 {
+        let first = match &self.current {
+            None => true,
+            Some((number, _)) => *number == 0,
+        };
+        let quota = if self.base.is_some() {
+            self.quota
+        } else {
+            self.quota.min(MEMORY_QUOTA)
+        };
+        let size = if first { quota / 4 } else { quota / 8 * 3 };
+        size.max(1)
+    }
+
+    fn open_segment(&mut self) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let opened = self.base.as_ref().map(|base| {
+            let path = segment_path(base, number);
+            (files::create_private(&path), path)
+        });
+        let (file, medium) = match opened {
+            Some((Ok(file), path)) => (Some(file), Medium::File(path)),
+            Some((Err(error), path)) => {
+                self.give_up_disk(&path, &error);
+                (None, Medium::Memory(Arc::default()))
+            }
+            None => (None, Medium::Memory(Arc::default())),
+        };
+        self.current = Some((number, file));
+        let mut index = self.spool.index.lock();
+        index.segments.push(Segment {
+            number,
+            start: self.end,
+            length: 0,
+            medium,
+        });
+        index.checkpoints.push(self.end);
+        self.last_checkpoint = self.end.offset;
+        // The head, the segment that was filled last and the new one are kept.
+        let dropped = (index.segments.len() > 3).then(|| index.drop_segment(1, self.end.line));
+        drop(index);
+        self.spool.discard(dropped.flatten());
+    }
+
+    fn give_up_disk(&mut self, path: &Path, error: &io::Error) {
+        self.base = None;
+        let mut index = self.spool.index.lock();
+        if index.losses.disk_failed.is_none() {
+            index.losses.disk_failed = Some(format!("cannot write {}: {error}", path.display()));
+        }
+    }
+
+    fn write_to_current(&mut self, bytes: &[u8]) {
+        let Some((number, file)) = &mut self.current else {
+            return;
+        };
+        let number = *number;
+        let (written, failure) = match file {
+            Some(file) => write_as_much_as_possible(file, bytes),
+            None => {
+                self.spool.append_in_memory(number, bytes);
+                (bytes.len(), None)
+            }
+        };
+        if let Some(error) = failure {
+            let path = self
+                .base
+                .as_ref()
+                .map(|base| segment_path(base, number))
+                .unwrap_or_default();
+            self.give_up_disk(&path, &error);
+        }
+        let (kept, rest) = bytes.split_at(written);
+        if self.extend(number, kept) {
+            if !rest.is_empty() {
+                // A segment in memory takes over where the file ends.
+                self.open_segment();
+                self.append(rest);
+            }
+        } else {
+            // The directory's quota took the segment away meanwhile: nothing of the
+            // newest output may be lost, so it goes into the next one, whole.
+            self.open_segment();
+            self.append(bytes);
+        }
+    }
+
+    /// Notes that the segment has grown; false when it is no longer there.
+    fn extend(&mut self, number: u64, bytes: &[u8]) -> bool {
+        let mut index = self.spool.index.lock();
+        let Some(segment) = index
+            .segments
+            .iter_mut()
+            .find(|segment| segment.number == number)
+        else {
+            return false;
+        };
+        segment.length += bytes.len() as u64;
+        let on_disk = matches!(segment.medium, Medium::File(_));
+        let mut from = 0;
+        while self.end.offset + (bytes.len() - from) as u64
+            >= self.last_checkpoint + CHECKPOINT_BYTES
+        {
+            let ahead = (self.last_checkpoint + CHECKPOINT_BYTES - self.end.offset) as usize;
+            let stretch = &bytes[from..(from + ahead).min(bytes.len())];
+            self.end = advance(self.end, stretch);
+            from += stretch.len();
+            index.checkpoints.push(self.end);
+            self.last_checkpoint = self.end.offset;
+        }
+        self.end = advance(self.end, &bytes[from..]);
+        drop(index);
+        if on_disk {
+            self.spool.budget.take(bytes.len() as u64);
+        }
+        true
+    }
+}
+
+fn advance(position: Position, bytes: &[u8]) -> Position {
+    Position {
+        offset: position.offset + bytes.len() as u64,
+        line: position.line + memchr::memchr_iter(b'\n', bytes).count() as u64,
+    }
+}
+
+fn segment_path(base: &Path, number: u64) -> PathBuf {
+    base.with_extension(number.to_string())
+}
+
+/// Writes until all is written or the disk refuses.
+fn write_as_much_as_possible(file: &mut File, bytes: &[u8]) -> (usize, Option<io::Error>) {
+    let mut written = 0;
+    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        match file.write(rest) {
+            Ok(0) => return (written, Some(io::ErrorKind::WriteZero.into())),
+            Ok(count) => written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (written, Some(error)),
+        }
+    }
+    (written, None)
+}
+
+impl Index {
+    /// Takes a segment out and notes what is lost; `end_line` is the line at the end of
+    /// all output.
+    fn drop_segment(&mut self, place: usize, end_line: u64) -> Option<Segment> {
+        if place >= self.segments.len() {
+            return None;
+        }
+        let segment = self.segments.remove(place);
+        let after = self
+            .segments
+            .get(place)
+            .map_or(end_line, |next| next.start.line);
+        self.losses.bytes += segment.length;
+        self.losses.lines += after.saturating_sub(segment.start.line).max(1);
+        let gone = segment.start.offset..segment.end();
+        self.checkpoints
+            .retain(|checkpoint| !gone.contains(&checkpoint.offset));
+        Some(segment)
+    }
+}
+
+impl Spool {
+    /// What is gone.
+    pub fn losses(&self) -> Losses {
+        self.index.lock().losses.clone()
+    }
+
+    /// Bytes on disk.
+    pub fn disk_bytes(&self) -> u64 {
+        let index = self.index.lock();
+        index
+            .segments
+            .iter()
+            .filter(|segment| matches!(segment.medium, Medium::File(_)))
+            .map(|segment| segment.length)
+            .sum()
+    }
+
+    /// The files that hold it, oldest first.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let index = self.index.lock();
+        index
+            .segments
+            .iter()
+            .filter_map(|segment| match &segment.medium {
+                Medium::File(path) => Some(path.clone()),
+                Medium::Memory(_) => None,
+            })
+            .collect()
+    }
+
+    /// Gives up the oldest segment on disk, for the directory's quota; the bytes that
+    /// became free.
+    pub fn give_up_oldest(&self, end_line: u64) -> u64 {
+        let dropped = {
+            let mut index = self.index.lock();
+            let place = index
+                .segments
+                .iter()
+                .position(|segment| matches!(segment.medium, Medium::File(_)));
+            place.and_then(|place| index.drop_segment(place, end_line))
+        };
+        let length = dropped.as_ref().map_or(0, |segment| segment.length);
+        self.discard(dropped);
+        length
+    }
+
+    /// Removes all that is on disk.
+    pub fn remove(&self) {
+        let segments = std::mem::take(&mut self.index.lock().segments);
+        for segment in segments {
+            self.discard(Some(segment));
+        }
+    }
+
+    fn discard(&self, segment: Option<Segment>) {
+        if let Some(Segment {
+            medium: Medium::File(path),
+            length,
+            ..
+        }) = segment
+        {
+            // What cannot be removed now is removed with its directory at the next start.
+            let _ = std::fs::remove_file(path);
+            self.budget.give_back(length);
+        }
+    }
+
+    fn append_in_memory(&self, number: u64, bytes: &[u8]) {
+        let memory = {
+            let index = self.index.lock();
+            index
+                .segments
+                .iter()
+                .find_map(|segment| match &segment.medium {
+                    Medium::Memory(memory) if segment.number == number => Some(Arc::clone(memory)),
+                    _ => None,
+                })
+        };
+        if let Some(memory) = memory {
+            memory.lock().extend_from_slice(bytes);
+        }
+    }
+
+    /// Reads what is retained of `[from, to)`, as one piece for each stretch without a
+    /// gap.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn read(&self, from: Position, inside_line: bool, to: u64) -> io::Result<Vec<Piece>> {
+        let segments: Vec<Segment> = self.index.lock().segments.clone();
+        let mut pieces: Vec<Piece> = Vec::new();
+        for segment in segments {
+            let start = segment.start.offset.max(from.offset);
+            let end = segment.end().min(to);
+            if start >= end {
+                continue;
+            }
+            let bytes = segment.read(start, end)?;
+            match pieces.last_mut() {
+                Some(last) if last.start.offset + last.bytes.len() as u64 == start => {
+                    last.bytes.extend_from_slice(&bytes);
+                }
+                _ if start == from.offset => pieces.push(Piece {
+                    start: from,
+                    inside_line,
+                    omitted_before: false,
+                    bytes,
+                }),
+                // After a gap: the segment's own start is known.
+                _ => pieces.push(Piece {
+                    start: segment.start,
+                    inside_line: !self.starts_line(segment.start),
+                    omitted_before: false,
+                    bytes,
+                }),
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Whether a line begins at this place, as far as retained output tells.
+    fn starts_line(&self, position: Position) -> bool {
+        let Some(before) = position.offset.checked_sub(1) else {
+            return true;
+        };
+        let segment = {
+            let index = self.index.lock();
+            index
+                .segments
+                .iter()
+                .find(|segment| (segment.start.offset..segment.end()).contains(&before))
+                .cloned()
+        };
+        segment
+            .and_then(|segment| segment.read(before, position.offset).ok())
+            .is_some_and(|bytes| bytes == b"\n")
+    }
+
+    /// Where line `line` begins, or the first retained place after it; `None` past
+    /// `end`.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn find_line(&self, line: u64, end: Position) -> io::Result<Option<Position>> {
+        if line <= 1 {
+            return Ok(Some(Position { offset: 0, line: 1 }));
+        }
+        if line > end.line {
+            return Ok(None);
+        }
+        // Line `line` begins after the newline that ends line `line - 1`.
+        let from = self.checkpoint(|checkpoint| checkpoint.line < line);
+        let mut position = from;
+        while position.offset < end.offset {
+            let to = (position.offset + READ_BYTES as u64).min(end.offset);
+            let Some(piece) = self.read(position, true, to)?.into_iter().next() else {
+                break;
+            };
+            if piece.start.line >= line && piece.start.offset > position.offset {
+                return Ok(Some(piece.start));
+            }
+            let mut number = piece.start.line;
+            for newline in memchr::memchr_iter(b'\n', &piece.bytes) {
+                number += 1;
+                if number == line {
+                    return Ok(Some(Position {
+                        offset: piece.start.offset + newline as u64 + 1,
+                        line,
+                    }));
+                }
+            }
+            position = advance(piece.start, &piece.bytes);
+        }
+        Ok(None)
+    }
+
+    /// The number of the line that byte `offset` is in.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn position_of(&self, offset: u64) -> io::Result<Position> {
+        let from = self.checkpoint(|checkpoint| checkpoint.offset <= offset);
+        let pieces = self.read(from, true, offset)?;
+        Ok(pieces.last().map_or(
+            Position {
+                offset,
+                line: from.line,
+            },
+            |piece| advance(piece.start, &piece.bytes),
+        ))
+    }
+
+    /// The last checkpoint for which `holds` is true; it is true for a first part of
+    /// them.
+    fn checkpoint(&self, holds: impl Fn(&Position) -> bool) -> Position {
+        let index = self.index.lock();
+        let place = index
+            .checkpoints
+            .partition_point(|checkpoint| holds(checkpoint));
+        place
+            .checked_sub(1)
+            .and_then(|place| index.checkpoints.get(place))
+            .copied()
+            .unwrap_or(Position { offset: 0, line: 1 })
+    }
+}
+
+impl Segment {
+    fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        let start = from - self.start.offset;
+        let length = usize::try_from(to - from).unwrap_or(usize::MAX);
+        match &self.medium {
+            Medium::File(path) => {
+                let file = files::open_private(path).map_err(|error| {
+                    io::Error::new(
+                        error.kind(),
+                        format!("cannot read {}: {error}", path.display()),
+                    )
+                })?;
+                let mut bytes = vec![0; length];
+                file.read_exact_at(&mut bytes, start)?;
+                Ok(bytes)
+            }
+            Medium::Memory(memory) => {
+                let memory = memory.lock();
+                let start = usize::try_from(start).unwrap_or(usize::MAX);
+                Ok(memory
+                    .get(start..start.saturating_add(length))
+                    .unwrap_or_default()
+                    .to_vec())
+            }
+        }
+    }
+}

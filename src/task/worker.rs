@@ -1,0 +1,576 @@
+//! The worker: one thread per task, the only one that reads its output, writes its
+//! input, signals its processes and reports its state.
+//!
+//! It blocks in `poll(2)` on the output, the shell's end, the wake-up of its orders and,
+//! while they matter, the input and the ends of processes that are being killed or that
+//! outlived the shell. It decides nothing about the task's life: `state` does.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use super::input::{Flushed, InputQueue};
+use super::journal::Journal;
+use super::kill_run::{KillRun, RESCAN, Receipt};
+use super::live::{End, Input, Leftover, LiveTask};
+use super::shell;
+use super::spool::SpoolWriter;
+use super::state::{Effect, Event, KillOrder, Machine, Outcome};
+use crate::process::descriptors::{self, Interest, Poller, Transfer};
+use crate::process::kill::Handle;
+use crate::process::pty::{self, TerminalSize};
+use crate::process::signals::Exit;
+use crate::process::spawn::Spawned;
+use crate::process::tree::{self, Family, Identity, ProcessInfo, Snapshot};
+use crate::text::lines::Position;
+
+/// Read at once.
+const READ_BYTES: usize = 64 * 1024;
+/// Reads in one turn, so that a flood does not keep orders waiting.
+const READS_PER_TURN: usize = 8;
+/// After the exit this many bytes may still stand in the pipe: they are read in any
+/// case, however slow the disk is.
+const PIPE_BYTES: usize = 1024 * 1024;
+/// The most that is read of a side-band, which holds one or two short records.
+const REPORT_BYTES: usize = 64 * 1024;
+/// Leftovers whose ends are watched; more are found by scans.
+const MAX_WATCHED: usize = 32;
+/// The first scan for changes among leftovers; each next one waits twice as long …
+const FIRST_LEFTOVER_SCAN: Duration = Duration::from_secs(1);
+/// … up to this.
+const LAST_LEFTOVER_SCAN: Duration = Duration::from_secs(30);
+
+/// What a request asks of a worker.
+#[derive(Debug)]
+pub enum Order {
+    /// Signal the tree; the receipt is the answer.
+    Kill {
+        /// In which way.
+        order: KillOrder,
+        /// Takes the receipt; has room for it.
+        receipt: Sender<Receipt>,
+    },
+    /// Write to the program.
+    Input(Vec<u8>),
+    /// No more input comes.
+    EndInput,
+    /// A new window size.
+    Resize(TerminalSize),
+    /// The server ends.
+    Shutdown,
+}
+
+/// Makes room on the disk.
+pub type OnPressure = Arc<dyn Fn() + Send + Sync>;
+
+/// A worker before it starts to work.
+pub struct Worker {
+    /// The task that it reports to.
+    pub task: Arc<LiveTask>,
+    /// The started shell.
+    pub spawned: Spawned,
+    /// Where output goes.
+    pub spool: SpoolWriter,
+    /// What the task's processes carry in their environment.
+    pub cookie: String,
+    /// Orders, and what becomes readable when there is one.
+    pub orders: (Receiver<Order>, OwnedFd),
+    /// Input to begin with, and whether the end follows it.
+    pub first_input: Option<(Vec<u8>, bool)>,
+    /// Names of programs that are no leftovers once they have left the session.
+    pub daemons: Arc<[String]>,
+    /// The task's file in the state directory.
+    pub journal: Journal,
+    /// The script of a long command, to be removed in any case.
+    pub script: Option<PathBuf>,
+    /// Called when the spools of all tasks have passed the directory's quota.
+    pub on_pressure: OnPressure,
+}
+
+struct Work {
+    task: Arc<LiveTask>,
+    spawned: Spawned,
+    spool: SpoolWriter,
+    orders: (Receiver<Order>, OwnedFd),
+    daemons: Arc<[String]>,
+    journal: Journal,
+    on_pressure: OnPressure,
+    machine: Machine,
+    family: Family,
+    input: InputQueue,
+    buffer: Vec<u8>,
+    line_start: Position,
+    kill: Option<KillRun>,
+    receipts: Vec<Sender<Receipt>>,
+    next_sweep: Option<Instant>,
+    leftovers: Vec<Handle>,
+    leftover_scan: Option<(Instant, Duration)>,
+    read_since_exit: usize,
+}
+
+/// Which descriptors became ready.
+#[derive(Default)]
+struct Ready {
+    orders: bool,
+    output: bool,
+    input: bool,
+    exit: bool,
+    ended: Vec<Identity>,
+}
+
+impl Worker {
+    /// Works until the task and its leftovers are gone.
+    pub fn run(self) {
+        let deadline = self
+            .task
+            .facts
+            .timeout
+            .and_then(|timeout| self.task.facts.started.mono.checked_add(timeout));
+        let mut input = InputQueue::default();
+        if let Some((bytes, end)) = self.first_input {
+            input.push(bytes);
+            if end {
+                input.push_end();
+            }
+        }
+        let family = Family::new(self.spawned.id, &self.cookie);
+        let line_start = self.spool.end();
+        let mut work = Work {
+            task: self.task,
+            spawned: self.spawned,
+            spool: self.spool,
+            orders: self.orders,
+            daemons: self.daemons,
+            journal: self.journal,
+            on_pressure: self.on_pressure,
+            machine: Machine::new(deadline),
+            family,
+            input,
+            buffer: vec![0; READ_BYTES],
+            line_start,
+            kill: None,
+            receipts: Vec::new(),
+            next_sweep: None,
+            leftovers: Vec::new(),
+            leftover_scan: None,
+            read_since_exit: 0,
+        };
+        work.journal.write(&work.task);
+        while !work.over() {
+            work.turn();
+        }
+        work.close();
+        if let Some(script) = self.script {
+            let _ = std::fs::remove_file(script);
+        }
+    }
+}
+
+impl Work {
+    fn over(&self) -> bool {
+        self.machine.finished() && self.kill.is_none() && self.leftovers.is_empty()
+    }
+
+    fn turn(&mut self) {
+        let ready = self.wait();
+        if ready.orders {
+            self.take_orders();
+        }
+        if ready.input {
+            self.feed_input();
+        }
+        if ready.output {
+            self.read_output(READS_PER_TURN);
+        }
+        if ready.exit {
+            self.see_exit();
+        }
+        self.follow_kill(&ready.ended);
+        self.follow_leftovers(&ready.ended);
+        self.step(Event::Time);
+    }
+
+    fn wait(&self) -> Ready {
+        let mut poller = Poller::default();
+        let orders = Some(poller.watch(self.orders.1.as_fd(), Interest::Read));
+        let output = self
+            .machine
+            .output_open()
+            .then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
+        let exit = (!self.machine.exited())
+            .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
+        let input = match (self.input.wants_to_write(), self.input_descriptor()) {
+            (true, Some(fd)) => Some(poller.watch(fd.as_fd(), Interest::Write)),
+            _ => None,
+        };
+        let ends: Vec<(usize, Identity)> = self
+            .kill
+            .iter()
+            .flat_map(KillRun::ends)
+            .chain(
+                self.leftovers
+                    .iter()
+                    .filter_map(|handle| Some((handle.id(), handle.ended()?))),
+            )
+            .map(|(id, fd)| (poller.watch(fd, Interest::Read), id))
+            .collect();
+        poller.wait(self.time_to_wait());
+        Ready {
+            orders: poller.ready(orders),
+            output: poller.ready(output),
+            input: poller.ready(input),
+            exit: poller.ready(exit),
+            ended: ends
+                .into_iter()
+                .filter(|(place, _)| poller.ready(Some(*place)))
+                .map(|(_, id)| id)
+                .collect(),
+        }
+    }
+
+    fn time_to_wait(&self) -> Option<Duration> {
+        [
+            self.machine.next_wake(),
+            self.next_sweep,
+            self.leftover_scan.map(|(at, _)| at),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    fn input_descriptor(&self) -> Option<&OwnedFd> {
+        match self.task.facts.input {
+            Input::Terminal => Some(&self.spawned.output),
+            Input::Pipe | Input::None => self.spawned.input.as_ref(),
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        for effect in self.machine.step(event, Instant::now()) {
+            match effect {
+                Effect::SignalTree(signals) => {
+                    self.kill_run().escalate(signals);
+                    self.sweep();
+                }
+                Effect::SignalOnce(signal) => {
+                    let mut kill = self
+                        .kill
+                        .take()
+                        .unwrap_or_else(|| KillRun::new(Instant::now()));
+                    kill.send_once(signal, &mut self.family);
+                    self.kill = Some(kill);
+                }
+                Effect::CloseKill => self.close_kill(),
+                Effect::Finish {
+                    exit,
+                    exited,
+                    outcome,
+                } => self.finish(exit, exited, outcome),
+            }
+        }
+    }
+
+    // Orders.
+
+    fn take_orders(&mut self) {
+        descriptors::drain_wakes(&self.orders.1);
+        while let Ok(order) = self.orders.0.try_recv() {
+            match order {
+                Order::Kill { order, receipt } => {
+                    self.receipts.push(receipt);
+                    self.kill_run();
+                    self.step(Event::Kill(order));
+                }
+                Order::Input(bytes) => self.input.push(bytes),
+                Order::EndInput => self.end_input(),
+                Order::Resize(size) => {
+                    let _ = pty::resize(&self.spawned.output, size);
+                }
+                Order::Shutdown => self.step(Event::Shutdown),
+            }
+        }
+        if self.input.wants_to_write() {
+            self.feed_input();
+        }
+    }
+
+    /// A pipe is closed; a terminal is told by its end-of-file character.
+    fn end_input(&mut self) {
+        match self.task.facts.input {
+            Input::Terminal => self.input.push(vec![END_OF_TRANSMISSION]),
+            Input::Pipe | Input::None => self.input.push_end(),
+        }
+    }
+
+    fn feed_input(&mut self) {
+        let flushed = match self.task.facts.input {
+            Input::Terminal => self.input.flush(&self.spawned.output),
+            Input::Pipe | Input::None => match &self.spawned.input {
+                Some(fd) => self.input.flush(fd),
+                None => Flushed::Closed,
+            },
+        };
+        let written = match flushed {
+            Flushed::Written(count) => count,
+            Flushed::End | Flushed::Closed => {
+                self.spawned.input = None;
+                self.input = InputQueue::default();
+                usize::MAX
+            }
+        };
+        self.task
+            .report(|state| state.queued_input = state.queued_input.saturating_sub(written));
+    }
+
+    // Output and exit.
+
+    /// Reads until nothing is there, or `turns` times.
+    fn read_output(&mut self, turns: usize) -> bool {
+        for _ in 0..turns {
+            match descriptors::read(&self.spawned.output, &mut self.buffer) {
+                Transfer::Bytes(count) => self.take_output(count),
+                Transfer::WouldBlock => return true,
+                Transfer::Closed => {
+                    self.step(Event::OutputClosed);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn take_output(&mut self, count: usize) {
+        let chunk = self.buffer.get(..count).unwrap_or_default();
+        let start = self.spool.end();
+        self.spool.append(chunk);
+        if self.spool.budget_exceeded() {
+            (self.on_pressure)();
+        }
+        let end = self.spool.end();
+        if let Some(newline) = memchr::memrchr(b'\n', chunk) {
+            self.line_start = Position {
+                offset: start.offset + newline as u64 + 1,
+                line: end.line,
+            };
+        }
+        let line_start = self.line_start;
+        let now = Instant::now();
+        self.task.report(|state| {
+            state.output_end = end;
+            state.line_start = line_start;
+            state.last_output = Some(now);
+        });
+        self.step(Event::Output);
+    }
+
+    fn see_exit(&mut self) {
+        let Some(exit) = self.spawned.child.peek_exit() else {
+            return;
+        };
+        // What the shell wrote before its end stands in the pipe: it is read before the
+        // drain's clock may end the task.
+        self.read_since_exit = 0;
+        while self.read_since_exit < PIPE_BYTES && !self.read_output(1) {
+            self.read_since_exit += READ_BYTES;
+        }
+        self.step(Event::Exited(exit));
+    }
+
+    // Kills.
+
+    fn kill_run(&mut self) -> &mut KillRun {
+        self.kill
+            .get_or_insert_with(|| KillRun::new(Instant::now()))
+    }
+
+    fn sweep(&mut self) {
+        let Some(kill) = &mut self.kill else {
+            return;
+        };
+        let anybody = kill.sweep(&mut self.family);
+        self.next_sweep = (!kill.watches_all()).then(|| Instant::now() + RESCAN);
+        if !anybody {
+            // The shell may be gone from the tree as a zombie that is still to be seen.
+            self.see_exit_if_any();
+            self.step(Event::TreeGone);
+        }
+    }
+
+    fn see_exit_if_any(&mut self) {
+        if !self.machine.exited() {
+            self.see_exit();
+        }
+    }
+
+    fn follow_kill(&mut self, ended: &[Identity]) {
+        let Some(kill) = &mut self.kill else {
+            return;
+        };
+        let due = self.next_sweep.is_some_and(|at| Instant::now() >= at);
+        let all_gone = !ended.is_empty() && kill.forget(ended);
+        if due || all_gone {
+            self.next_sweep = None;
+            self.sweep();
+        }
+    }
+
+    fn close_kill(&mut self) {
+        self.next_sweep = None;
+        let Some(mut kill) = self.kill.take() else {
+            return;
+        };
+        let receipt = kill.receipt(&mut self.family, Instant::now());
+        for waiting in self.receipts.drain(..) {
+            // Whoever asked may have gone; the channel has room for one.
+            let _ = waiting.try_send(receipt.clone());
+        }
+        if self.machine.finished() {
+            self.scan_leftovers();
+        }
+    }
+
+    // The end and what is left.
+
+    fn finish(&mut self, exit: Exit, exited: Instant, outcome: Outcome) {
+        let report = self.read_report();
+        if self.may_have_leftovers() {
+            self.scan_leftovers();
+        }
+        let end = End {
+            exit,
+            outcome,
+            duration: exited - self.task.facts.started.mono,
+            pipestatus: shell::pipestatus_to_show(report.pipestatus, exit),
+            directory: report.directory,
+        };
+        let closed = self.leftovers.is_empty();
+        self.task.report(|state| {
+            state.ended = Some(end);
+            state.closed = closed;
+        });
+        // A terminal goes with its shell, as when a window is closed.
+        self.spawned.child.reap();
+        self.journal.write(&self.task);
+    }
+
+    fn read_report(&mut self) -> shell::Report {
+        let mut bytes = Vec::new();
+        if let Some(sideband) = &self.spawned.sideband {
+            let mut buffer = [0; 4096];
+            while let Transfer::Bytes(count) = descriptors::read(sideband, &mut buffer) {
+                bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
+                if bytes.len() >= REPORT_BYTES {
+                    break;
+                }
+            }
+        }
+        self.spawned.sideband = None;
+        shell::read_report(&bytes)
+    }
+
+    /// A cheap look that spares most commands a scan of the machine: whoever outlives
+    /// the shell has been given to this process as its subreaper.
+    fn may_have_leftovers(&self) -> bool {
+        self.machine.output_open()
+            || tree::children_of_self().is_none_or(|children| !children.is_empty())
+    }
+
+    fn scan_leftovers(&mut self) {
+        let snapshot = Snapshot::take();
+        let output = self.output_target();
+        if self.machine.output_open() {
+            self.adopt_output_holders(&snapshot, output.as_deref());
+        }
+        let left: Vec<ProcessInfo> = self
+            .family
+            .living(&snapshot)
+            .into_iter()
+            .filter(|process| !self.is_daemon(process, output.as_deref()))
+            .collect();
+        self.leftovers = left
+            .iter()
+            .filter_map(|process| Handle::open(process.id).ok())
+            .take(MAX_WATCHED)
+            .collect();
+        let interval = match self.leftover_scan {
+            Some((_, before)) => (before * 2).min(LAST_LEFTOVER_SCAN),
+            None => FIRST_LEFTOVER_SCAN,
+        };
+        self.leftover_scan =
+            (!self.leftovers.is_empty()).then(|| (Instant::now() + interval, interval));
+        let named: Vec<Leftover> = left
+            .into_iter()
+            .map(|process| Leftover {
+                pid: process.id.pid,
+                name: process.name,
+            })
+            .collect();
+        self.task.report(|state| state.leftovers = named);
+    }
+
+    /// Adds processes that hold the task's output but carry no sign of it, such as what
+    /// `env -i setsid` leaves.
+    fn adopt_output_holders(&mut self, snapshot: &Snapshot, output: Option<&Path>) {
+        let Some(output) = output else {
+            return;
+        };
+        for process in snapshot.descendants(std::process::id() as i32) {
+            let younger = process.id.started >= self.spawned.id.started;
+            if younger && !process.zombie && tree::holds_open(process.id.pid, output) {
+                self.family.adopt(process.id);
+            }
+        }
+    }
+
+    /// What the output is called in `/proc/<pid>/fd` of those who write to it.
+    fn output_target(&self) -> Option<PathBuf> {
+        match self.task.facts.input {
+            Input::Terminal => None,
+            Input::Pipe | Input::None => tree::name_of_descriptor(&self.spawned.output),
+        }
+    }
+
+    fn is_daemon(&self, process: &ProcessInfo, output: Option<&Path>) -> bool {
+        process.is_named(&self.daemons)
+            && process.session != self.spawned.id.pid
+            && !output.is_some_and(|output| tree::holds_open(process.id.pid, output))
+    }
+
+    fn follow_leftovers(&mut self, ended: &[Identity]) {
+        if !self.machine.finished() || self.leftovers.is_empty() {
+            return;
+        }
+        let before = self.leftovers.len();
+        self.leftovers
+            .retain(|handle| !ended.contains(&handle.id()));
+        let due = self
+            .leftover_scan
+            .is_some_and(|(at, _)| Instant::now() >= at);
+        if due || self.leftovers.len() < before {
+            // What they wrote last is taken before they are struck from the list.
+            self.read_output(READS_PER_TURN);
+            self.scan_leftovers();
+        }
+    }
+
+    fn close(&mut self) {
+        if self.machine.output_open() {
+            while !self.read_output(READS_PER_TURN) && self.read_since_exit < PIPE_BYTES {
+                self.read_since_exit += READ_BYTES * READS_PER_TURN;
+            }
+        }
+        self.task.report(|state| {
+            state.leftovers.clear();
+            state.closed = true;
+        });
+        self.journal.write(&self.task);
+    }
+}
+
+/// Ctrl-D.
+const END_OF_TRANSMISSION: u8 = 4;

@@ -1,0 +1,158 @@
+//! Progress bars that print a line for each step.
+//!
+//! Lines belong to one run when they are alike but for numbers and bar characters and
+//! their percentage or counter does not fall. Tables (`df -h`) and lists whose text
+//! differs are no progress.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// A percentage, or a counter `N/M`.
+static MEASURE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?:^|[^\d.])(\d+(?:\.\d+)?)\s?%|\b(\d+)\s?/\s?(\d+)\b").ok());
+
+/// Characters that bars are drawn with; their number says nothing about a line's shape.
+const BAR: &[char] = &[
+    '=', '>', '-', '#', '.', ' ', '|', '/', '\\', '█', '▉', '▊', '▋', '▌', '▍', '▎', '▏', '░', '▒',
+    '▓', '━', '╸', '╺', '─', '■', '□', '●', '○', '⣿',
+];
+
+/// The run of progress lines that goes on at the moment.
+#[derive(Debug, Default)]
+pub struct Run {
+    last: Option<Step>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Step {
+    shape: String,
+    share: Share,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Share {
+    Percent(f64),
+    Counter { done: f64, all: f64 },
+}
+
+impl Share {
+    /// Whether `next` may follow in one run.
+    fn leads_to(self, next: Share) -> bool {
+        match (self, next) {
+            (Share::Percent(before), Share::Percent(after)) => after >= before,
+            (
+                Share::Counter { done, all },
+                Share::Counter {
+                    done: after,
+                    all: same,
+                },
+            ) => after >= done && all == same,
+            _ => false,
+        }
+    }
+}
+
+impl Run {
+    /// Takes the next line in: true when it replaces the one before it.
+    pub fn takes(&mut self, line: &str) -> bool {
+        let step = step(line);
+        let goes_on = match (&self.last, &step) {
+            (Some(last), Some(next)) => last.shape == next.shape && last.share.leads_to(next.share),
+            _ => false,
+        };
+        self.last = step;
+        goes_on
+    }
+}
+
+fn step(line: &str) -> Option<Step> {
+    let found = MEASURE.as_ref()?.captures(line)?;
+    let number = |group: usize| {
+        found
+            .get(group)
+            .and_then(|text| text.as_str().parse::<f64>().ok())
+    };
+    let share = match number(1) {
+        Some(percent) if percent <= 100.0 => Share::Percent(percent),
+        Some(_) => return None,
+        None => Share::Counter {
+            done: number(2)?,
+            all: number(3)?,
+        },
+    };
+    if let Share::Counter { done, all } = share
+        && done > all
+    {
+        return None;
+    }
+    Some(Step {
+        shape: shape(line),
+        share,
+    })
+}
+
+/// The line without bar characters, each number as one `0`.
+fn shape(line: &str) -> String {
+    let mut shape = String::with_capacity(line.len());
+    let mut in_number = false;
+    for character in line.chars() {
+        if character.is_ascii_digit() {
+            if !in_number {
+                shape.push('0');
+            }
+            in_number = true;
+        } else if BAR.contains(&character) {
+            // A point inside a number belongs to it.
+            in_number &= character == '.';
+        } else {
+            in_number = false;
+            shape.push(character);
+        }
+    }
+    shape
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(lines: &[&str]) -> usize {
+        let mut run = Run::default();
+        lines.iter().filter(|line| !run.takes(line)).count()
+    }
+
+    #[test]
+    fn steps_of_one_bar_are_one_line() {
+        assert_eq!(kept(&["10%", "20%", "30%"]), 1);
+        assert_eq!(kept(&["[=>   ] 10%", "[===> ] 60%", "[=====] 100%"]), 1);
+        assert_eq!(
+            kept(&[
+                "Receiving objects:  41% (41/100)",
+                "Receiving objects:  42% (42/100)"
+            ]),
+            1
+        );
+        assert_eq!(kept(&["fetched 3/10 files", "fetched 9/10 files"]), 1);
+        assert_eq!(kept(&["12.5% 1.2MB/s", "99.9% 1.9MB/s"]), 1);
+    }
+
+    #[test]
+    fn what_differs_in_words_or_falls_is_no_progress() {
+        assert_eq!(
+            kept(&[
+                "/dev/sda1 40G 10G 26% /",
+                "tmpfs 40G 10G 27% /run",
+                "udev 1G 0G 28% /dev"
+            ]),
+            3
+        );
+        assert_eq!(kept(&["1% a", "2% b", "3% c"]), 3);
+        assert_eq!(kept(&["[#1] a", "[#2] b"]), 2);
+        assert_eq!(kept(&["[#1] a", "[#2] a"]), 2);
+        assert_eq!(kept(&["50%", "40%", "30%"]), 3);
+        assert_eq!(kept(&["1/10 done", "1/20 done"]), 2);
+        assert_eq!(kept(&["line 1", "line 2"]), 2);
+        assert_eq!(kept(&["250% cpu", "260% cpu"]), 2);
+    }
+}
