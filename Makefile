@@ -1,0 +1,53 @@
+# Every target works on a fresh Debian machine that has Rust: what else is missing,
+# scripts/need installs and says so. `make` alone lists the targets.
+# install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test test-clients install uninstall static bench fmt lint ci
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+build: ## Build the release binary, target/release/zsh-tool.
+	@scripts/need cargo cc
+	cargo build --release
+
+demo: ## Build, then show a client session with the real server.
+	@scripts/need cargo cc zsh man python3
+	cargo build --release
+	python3 scripts/demo target/release/zsh-tool
+
+test: ## Run the Rust tests with the real zsh and man, and the model check.
+	@scripts/need cargo cc zsh man
+	cargo test
+	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
+
+test-clients: ## Drive the server with the official SDKs and with Claude Code.
+	tests/clients/run
+
+install: build ## Install the Claude Code plugin under ~/.claude/plugins and enable it.
+	scripts/install
+
+uninstall: ## Take back what install did; data/ stays.
+	scripts/uninstall
+
+static: ## Build the static musl binary.
+	scripts/build-static.sh
+
+bench: ## Print the table of performance figures.
+	@scripts/need cargo cc zsh python3
+	cargo build --release
+	python3 tests/bench/run.py
+
+fmt: ## Format the sources.
+	cargo fmt
+
+lint: ## Check formatting, lints, shell scripts and version numbers.
+	@scripts/need cargo cc shellcheck jq
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	shellcheck $$(scripts/list-shell-scripts)
+	scripts/check-versions
+
+ci: ## Run what the continuous integration runs.
+	bash .ci/run

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Checks the plugin with the real Claude Code in a scratch HOME:
+# claude_plugin.sh BINARY FOLDER, where FOLDER holds the `claude` program.
+# Nothing here needs a login or a network.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+repo=$PWD
+binary=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# A Claude Code that runs this must not leak its own settings into the checks.
+for name in $(compgen -e | grep -E '^(CLAUDE|ANTHROPIC|MCP_|ZSH_TOOL_|XDG_)'); do unset "$name"; done
+unset PREFIX DESTDIR
+export HOME=$scratch PATH=$2:$PATH ZSH_TOOL_STATE_DIR=$scratch/state
+export DISABLE_AUTOUPDATER=1 DISABLE_TELEMETRY=1 DISABLE_ERROR_REPORTING=1 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+plugin=$HOME/.claude/plugins/zsh-tool
+passed=0 failed=0
+
+check() { # check NAME COMMAND...: the command's output is shown when it fails.
+    if "${@:2}" >"$scratch/out" 2>&1 </dev/null; then
+        passed=$((passed + 1)) && echo "ok    $1"
+    else
+        failed=$((failed + 1)) && echo "FAIL  $1"
+        sed 's/^/      /' "$scratch/out"
+    fi
+}
+shows() { # shows PATTERN COMMAND...
+    "${@:2}" >"$scratch/shown" 2>&1
+    cat "$scratch/shown"
+    grep -qE -- "$1" "$scratch/shown"
+}
+hides() { ! shows "$@"; }
+# Outside the repository, whose own .mcp.json Claude Code would read as well.
+elsewhere() { (mkdir -p "$scratch/project" && cd "$scratch/project" && "$@"); }
+# The programs that run from the scratch HOME: the plugin's, or Claude Code's copy of it.
+servers() {
+    local exe
+    for exe in /proc/[0-9]*/exe; do
+        case $(readlink "$exe") in "$scratch"/*) echo "$exe" ;; esac
+    done
+}
+
+check "the plugin manifest is valid" claude plugin validate --strict "$repo/.claude-plugin/plugin.json"
+check "the marketplace manifest is valid" claude plugin validate --strict "$repo"
+check "it installs" scripts/install "$binary"
+check "what was laid out is valid" claude plugin validate --strict "$plugin"
+check "it is enabled" shows '"enabled": true' claude plugin list --json
+check "it brings the skill and the command" shows 'zsh-tool-config' claude plugin details zsh-tool
+check "its server connects" elsewhere shows 'zsh-tool:.*Connected' claude mcp list
+check "no process is left" hides . servers
+check "it installs again" scripts/install "$binary"
+check "its server connects again" elsewhere shows 'zsh-tool:.*Connected' claude mcp list
+touch "$plugin/data/alan.db"
+check "it uninstalls" scripts/uninstall
+check "Claude Code no longer lists it" hides 'zsh-tool@zsh-tool' claude plugin list --json
+check "nor its marketplace" hides 'zsh-tool' claude plugin marketplace list --json
+check "a database is kept" test -e "$plugin/data/alan.db"
+check "and nothing else" test "$(find "$plugin" -type f | wc -l)" = 1
+check "it uninstalls again" scripts/uninstall
+check "a staged install registers nothing" env DESTDIR="$scratch/stage" PREFIX=/opt/plugins scripts/install "$binary"
+check "and lays out under DESTDIR and PREFIX" test -x "$scratch/stage/opt/plugins/zsh-tool/bin/zsh-tool"
+check "and is no marketplace" hides 'zsh-tool' claude plugin marketplace list --json
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
