@@ -1,6 +1,35 @@
-//! The composition root.
+//! The composition root: arguments and configuration become running parts.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::cli::{Arguments, Command, ServeArguments};
+use crate::commands;
+use crate::process::pty;
 
 /// Runs the program.
-pub fn run() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn run() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors and go to stdout; usage errors exit 2.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let Some(command) = arguments.command.or_else(default_command) else {
+        let _ = Arguments::command().print_help();
+        return ExitCode::from(2);
+    };
+    match command {
+        Command::Serve(arguments) => commands::serve::run(&arguments),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// A client that starts the program without arguments wants the server; a person at a
+/// terminal wants to know what there is.
+fn default_command() -> Option<Command> {
+    (!pty::stdin_is_terminal()).then_some(Command::Serve(ServeArguments { guarded: false }))
 }

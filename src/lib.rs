@@ -63,5 +63,29 @@ pub mod task {
     pub mod spool;
     pub mod state;
     pub mod supervisor;
+    pub mod watch;
     pub mod worker;
+}
+
+/// L4: where tasks meet what is remembered of them.
+pub mod record {
+    pub mod notices;
+}
+
+/// L6: the tools of the MCP server.
+pub mod mcp {
+    pub mod arguments;
+    pub mod dispatch;
+    pub mod insight;
+    pub mod overview;
+    pub mod render;
+    pub mod search;
+    pub mod server;
+    pub mod tools;
+}
+
+/// L7: what the command line can do.
+pub mod commands {
+    pub mod serve;
+    pub mod setup;
 }

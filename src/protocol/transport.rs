@@ -111,7 +111,7 @@ pub struct Peer {
 }
 
 impl Transport {
-    /// Starts both threads. `handler` gets each frame, on the reader thread: what takes
+    /// Starts both threads. A frame of more than `frame_limit` bytes is an error. `handler` gets each frame, on the reader thread: what takes
     /// time must go elsewhere. Should it panic, that is logged, and the next frame read.
     ///
     /// # Errors
@@ -119,6 +119,7 @@ impl Transport {
     pub fn start<H>(
         input: Box<dyn Read + Send>,
         output: Box<dyn Write + Send>,
+        frame_limit: usize,
         handler: H,
     ) -> io::Result<Transport>
     where
@@ -147,7 +148,7 @@ impl Transport {
         })?;
         let reader = thread::Builder::new().name("reader".to_owned()).spawn({
             let outbound = outbound.clone();
-            move || report(&end, read_frames(input, &outbound, &framing, handler))
+            move || report(&end, read_frames(input, frame_limit, &outbound, &framing, handler))
         })?;
 
         Ok(Transport {
@@ -164,11 +165,11 @@ impl Transport {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn stdio<H>(handler: H) -> io::Result<Transport>
+    pub fn stdio<H>(frame_limit: usize, handler: H) -> io::Result<Transport>
     where
         H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
     {
-        Transport::start(Box::new(io::stdin()), Box::new(io::stdout()), handler)
+        Transport::start(Box::new(io::stdin()), Box::new(io::stdout()), frame_limit, handler)
     }
 
     /// Starts on two pipes whose other ends are returned: the kernel's own behaviour at
@@ -182,7 +183,7 @@ impl Transport {
     {
         let (input, to_server) = io::pipe()?;
         let (from_server, output) = io::pipe()?;
-        let transport = Transport::start(Box::new(input), Box::new(output), handler)?;
+        let transport = Transport::start(Box::new(input), Box::new(output), MAX_FRAME_BYTES, handler)?;
         let peer = Peer {
             to_server,
             from_server,
@@ -229,6 +230,7 @@ impl Transport {
 
 fn read_frames<H>(
     input: Box<dyn Read + Send>,
+    frame_limit: usize,
     outbound: &Outbound,
     framing: &OnceLock<Framing>,
     mut handler: H,
@@ -236,7 +238,7 @@ fn read_frames<H>(
 where
     H: FnMut(&Outbound, Result<Frame, FrameError>),
 {
-    let mut frames = FrameReader::new(input, MAX_FRAME_BYTES);
+    let mut frames = FrameReader::new(input, frame_limit);
     loop {
         let received = match frames.next_frame() {
             Ok(Some(received)) => received,
@@ -441,7 +443,7 @@ mod tests {
         }
         let input = Box::new(Cursor::new(b"{1}\n{2").chain(Broken));
         let (seen, frames) = bounded(2);
-        let transport = Transport::start(input, Box::new(io::sink()), move |_, received| {
+        let transport = Transport::start(input, Box::new(io::sink()), MAX_FRAME_BYTES, move |_, received| {
             let _ = seen.send(received);
         })
         .expect("threads");

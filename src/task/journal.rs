@@ -141,7 +141,7 @@ impl ServerDir {
     }
 
     /// Removes it with all that is in it.
-    pub fn remove(self) {
+    pub fn remove(&self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -17,10 +17,6 @@ use crate::base::sync::{Guard, Monitor};
 use crate::process::signals::Exit;
 use crate::text::lines::Position;
 
-/// After the first new output, so long more is waited for, so that a line does not
-/// arrive in halves.
-pub const SETTLE: Duration = Duration::from_millis(30);
-
 /// What input a task takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
@@ -75,8 +71,8 @@ pub struct End {
     pub duration: Duration,
     /// The statuses of the last pipeline, when they say more than the exit code.
     pub pipestatus: Vec<i32>,
-    /// Where the shell was at its end, if it told.
-    pub directory: Option<PathBuf>,
+    /// Where the shell was at its end, if it told and it is not where it started.
+    pub moved_to: Option<PathBuf>,
 }
 
 /// What changes in a task's life.
@@ -102,6 +98,8 @@ pub struct State {
     pub idle_polls: u32,
     /// Whether a result has told of the end.
     pub end_told: bool,
+    /// Whether a notice ahead of another task's result has told of the end.
+    pub end_noticed: bool,
     cursor: Cursor,
 }
 
@@ -153,6 +151,11 @@ impl State {
     /// Bytes that no result has shown yet.
     pub fn unshown(&self) -> u64 {
         self.output_end.offset - self.cursor.shown
+    }
+
+    /// How many bytes results have shown.
+    pub fn shown(&self) -> u64 {
+        self.cursor.shown
     }
 
     fn delta(&self) -> Delta {
@@ -253,44 +256,6 @@ impl LiveTask {
         }
     }
 
-    /// The listen window: waits for output that no result has shown when the wait
-    /// began, settled, or for the end. False when the limit came first.
-    pub fn listen(
-        self: &Arc<Self>,
-        limit: Instant,
-        cancel: &Cancel,
-        now: impl Fn() -> Instant,
-    ) -> bool {
-        let shown = self.state().cursor.shown;
-        let mut settled_at = None;
-        let heard = self.wait_for(
-            Some(limit),
-            cancel,
-            |state| {
-                if state.closed {
-                    return Look::Found(());
-                }
-                if state.output_end.offset <= shown {
-                    let ended_unseen = state.ended.is_some() && !state.end_told;
-                    return if ended_unseen {
-                        Look::Found(())
-                    } else {
-                        Look::WaitUntil(None)
-                    };
-                }
-                let first = state.last_output.unwrap_or_else(&now);
-                let settled = *settled_at.get_or_insert(first + SETTLE);
-                if now() >= settled || (state.ended.is_some() && !state.end_told) {
-                    Look::Found(())
-                } else {
-                    Look::WaitUntil(Some(settled))
-                }
-            },
-            &now,
-        );
-        heard.is_some() || self.state().output_end.offset > shown
-    }
-
     /// What no result has shown, without taking it.
     pub fn peek_delta(&self) -> Delta {
         self.state().delta()
@@ -312,6 +277,12 @@ impl LiveTask {
             state.end_told = true;
         }
         delta
+    }
+
+    /// Notes that a result has told of the end, if there is one.
+    pub fn tell_end(&self) {
+        let mut state = self.state();
+        state.end_told |= state.ended.is_some();
     }
 
     /// Counts a poll that brought output or not; a long one counts as several.

@@ -740,8 +740,8 @@ impl Supervisor {
     }
 
     /// Removes this server's directory; the last thing that a server does.
-    pub fn remove_directory(self) {
-        if let Some(Ok(directory)) = self.directory.into_inner() {
+    pub fn remove_directory(&self) {
+        if let Some(Ok(directory)) = self.directory.get() {
             directory.remove();
         }
     }

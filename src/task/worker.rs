@@ -446,7 +446,7 @@ impl Work {
             outcome,
             duration: exited - self.task.facts.started.mono,
             pipestatus: shell::pipestatus_to_show(report.pipestatus, exit),
-            directory: report.directory,
+            moved_to: report.directory.filter(|end| is_elsewhere(end, &self.task.facts.directory)),
         };
         let closed = self.leftovers.is_empty();
         self.task.report(|state| {
@@ -574,3 +574,8 @@ impl Work {
 
 /// Ctrl-D.
 const END_OF_TRANSMISSION: u8 = 4;
+
+/// Whether two paths name different directories; one that is gone is elsewhere.
+fn is_elsewhere(end: &Path, start: &Path) -> bool {
+    end != start && std::fs::canonicalize(end).ok() != std::fs::canonicalize(start).ok()
+}

@@ -1,0 +1,149 @@
+//! `zsh-tool serve`: the guard, and below it the server proper.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::setup;
+use crate::cli::ServeArguments;
+use crate::mcp::dispatch::Tools;
+use crate::mcp::server::Server;
+use crate::process::{descriptors, guard, orphans};
+use crate::protocol::transport::{Ended, Transport};
+use crate::task::supervisor::{Supervisor, wake_housekeeping};
+
+/// After the end of the input, calls that are almost done may still answer: scripts pipe
+/// a few requests in and close.
+const LAST_CALLS: Duration = Duration::from_millis(150);
+/// Calls whose task was interrupted say so.
+const INTERRUPTED_CALLS: Duration = Duration::from_millis(100);
+/// A client that does not read gets no more time than this.
+const FLUSH: Duration = Duration::from_millis(150);
+
+/// Runs the command.
+pub fn run(arguments: &ServeArguments) -> ExitCode {
+    if let Err(error) = descriptors::seal_inherited() {
+        eprintln!("zsh-tool: cannot open /dev/null: {error}");
+        return ExitCode::FAILURE;
+    }
+    if arguments.guarded {
+        return serve();
+    }
+    let spared = || setup::load_config().0.daemons;
+    match guard::run(&["serve", "--guarded"], spared) {
+        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
+        Err(error) => {
+            eprintln!("zsh-tool: no guard ({error}): a killed server may leave processes behind");
+            serve()
+        }
+    }
+}
+
+/// What ends the server.
+enum Reason {
+    InputEnded,
+    Other,
+}
+
+fn serve() -> ExitCode {
+    let (config, warnings) = setup::load_config();
+    setup::start_log(&config);
+    if let Err(error) = orphans::become_subreaper() {
+        tracing::warn!("no subreaper ({error}): detached processes are found by their environment only");
+    }
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    let request_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
+    let supervisor = setup::supervisor(&config);
+    let (wake, woken) = bounded(1);
+    let (stop, stopped) = bounded(1);
+    if let Err(error) = watch_signals(wake.clone(), stop) {
+        eprintln!("zsh-tool: cannot take signals: {error}");
+        return ExitCode::FAILURE;
+    }
+    let server = Arc::new(Server::new(Tools {
+        supervisor: Arc::clone(&supervisor),
+        config,
+        warnings,
+    }));
+    let receiver = Arc::clone(&server);
+    let transport = Transport::stdio(request_limit, move |outbound, received| {
+        receiver.receive(outbound, received);
+    });
+    let transport = match transport {
+        Ok(transport) => transport,
+        Err(error) => {
+            eprintln!("zsh-tool: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    eprintln!("zsh-tool {}: serving MCP on stdin and stdout", env!("CARGO_PKG_VERSION"));
+    let housekeeper = start_housekeeping(&supervisor, woken);
+    let reason = await_end(&transport, &stopped);
+    end(&server, &supervisor, transport, reason);
+    drop(wake);
+    drop(housekeeper);
+    ExitCode::SUCCESS
+}
+
+fn await_end(transport: &Transport, stopped: &Receiver<()>) -> Reason {
+    select! {
+        recv(transport.ended()) -> ended => match ended {
+            Ok(Ended::Input) => Reason::InputEnded,
+            Ok(Ended::InputFailed(error)) => {
+                tracing::error!("cannot read stdin: {error}");
+                Reason::Other
+            }
+            Ok(Ended::OutputFailed(error)) => {
+                tracing::debug!("the client no longer reads: {error}");
+                Reason::Other
+            }
+            Err(_) => Reason::Other,
+        },
+        recv(stopped) -> _ => Reason::Other,
+    }
+}
+
+fn end(server: &Server, supervisor: &Supervisor, transport: Transport, reason: Reason) {
+    if let Reason::InputEnded = reason {
+        server.await_calls(LAST_CALLS);
+    }
+    supervisor.shut_down();
+    server.await_calls(INTERRUPTED_CALLS);
+    transport.finish(FLUSH);
+    supervisor.remove_directory();
+}
+
+/// The first signal ends the server in order, the second at once: the guard sees to
+/// what is left then.
+fn watch_signals(wake: Sender<()>, stop: Sender<()>) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD])?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for signal in signals.forever() {
+                if signal == SIGCHLD {
+                    wake_housekeeping(&wake);
+                } else if stop.try_send(()).is_err() {
+                    std::process::exit(128 + signal);
+                }
+            }
+        })?;
+    Ok(())
+}
+
+/// Goes on until the process ends; without it only zombies and old output would gather.
+fn start_housekeeping(supervisor: &Arc<Supervisor>, woken: Receiver<()>) -> Option<std::thread::JoinHandle<()>> {
+    let supervisor = Arc::clone(supervisor);
+    let started = std::thread::Builder::new()
+        .name("housekeeping".to_owned())
+        .spawn(move || supervisor.keep_house(&woken));
+    started
+        .inspect_err(|error| tracing::error!("no housekeeping thread: {error}"))
+        .ok()
+}

@@ -1,0 +1,94 @@
+//! What every command that runs tasks begins with: the configuration, the log and a
+//! supervisor.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::base::clock::SystemClock;
+use crate::config::{Config, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning};
+use crate::process::files;
+use crate::task::shell::ShellMode;
+use crate::task::supervisor::{Settings, Supervisor};
+use crate::text::redact::{Redactor, is_secret_name};
+
+/// The settings of this process's environment, and what is wrong with them.
+pub fn load_config() -> (Config, Vec<Warning>) {
+    Config::load(&|name| std::env::var_os(name))
+}
+
+/// Starts the log: to stderr, or to the configured file.
+pub fn start_log(config: &Config) {
+    let level = match config.log {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        .with_target(false);
+    let file = config.log_file.as_ref().map(|path| (files::append_private(path), path));
+    match file {
+        Some((Ok(file), _)) => log.with_writer(std::sync::Mutex::new(file)).init(),
+        Some((Err(error), path)) => {
+            eprintln!("zsh-tool: cannot write the log to {}: {error}; it goes to stderr", path.display());
+            log.with_writer(std::io::stderr).init();
+        }
+        None => log.with_writer(std::io::stderr).init(),
+    }
+}
+
+/// A redactor that also knows the values of this environment's secrets.
+pub fn redactor() -> Arc<Redactor> {
+    let secrets = std::env::vars_os()
+        .filter(|(name, _)| is_secret_name(&name.to_string_lossy()))
+        .filter_map(|(_, value)| value.into_string().ok());
+    Arc::new(Redactor::new(secrets))
+}
+
+/// A supervisor for this process, as configured.
+pub fn supervisor(config: &Config) -> Arc<Supervisor> {
+    Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
+}
+
+fn settings(config: &Config) -> Settings {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| is_given(value));
+    Settings {
+        state: config.state_dir.clone().map_err(|error| error.to_string()),
+        spool_on_disk: config.spool == SpoolMode::Disk,
+        task_quota: config.spool_task_quota,
+        directory_quota: config.spool_quota,
+        keep: config.spool_keep_hours,
+        max_running: config.max_tasks,
+        max_finished: config.max_finished_tasks,
+        max_command: usize::try_from(config.max_command).unwrap_or(usize::MAX),
+        shell: config.shell.clone(),
+        shell_mode: match config.shell_mode {
+            ConfiguredMode::Plain => ShellMode::Plain,
+            ConfiguredMode::Login => ShellMode::Login,
+            ConfiguredMode::Interactive => ShellMode::Interactive,
+        },
+        prelude: config.prelude.clone(),
+        environment_file: variable("CLAUDE_ENV_FILE").map(PathBuf::from),
+        directory: variable("CLAUDE_PROJECT_DIR")
+            .map(PathBuf::from)
+            .filter(|path| path.is_dir())
+            .or_else(|| std::env::current_dir().ok())
+            .unwrap_or_else(|| PathBuf::from("/")),
+        keep_directory: config.keep_cwd,
+        daemons: config.daemons.clone().into(),
+        environment: std::env::vars_os().collect(),
+        redactor: redactor(),
+    }
+}
+
+/// Whether a variable says anything: an unexpanded `${…}` of a plugin does not.
+fn is_given(value: &OsString) -> bool {
+    !value.is_empty() && !value.to_string_lossy().contains("${")
+}

@@ -1,0 +1,243 @@
+//! Checking a call's arguments against the tool's schema, so that whatever is wrong is
+//! named: the argument, what is expected, and the nearest valid name.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// Names less alike than this are not offered (0 to 1, Jaro-Winkler).
+const LIKENESS: f64 = 0.75;
+/// How much of a wrong value an error repeats.
+const SHOWN_CHARS: usize = 40;
+/// Arguments that are clamped when they are above their maximum, not refused.
+const CLAMPED: [&str; 2] = ["yield_after", "listen"];
+
+/// A wrong argument, said so that the caller can mend it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ArgumentError(pub String);
+
+/// A value that was above its maximum.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clamped {
+    /// Which argument.
+    pub argument: &'static str,
+    /// What was asked for.
+    pub asked: f64,
+    /// What is used.
+    pub used: f64,
+}
+
+/// Checks arguments against a schema and reads them into their type.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn read<T: DeserializeOwned>(
+    tool: &str,
+    schema: &Value,
+    arguments: Option<&Value>,
+) -> Result<(T, Vec<Clamped>), ArgumentError> {
+    let empty = Map::new();
+    let given = match arguments {
+        None | Some(Value::Null) => &empty,
+        Some(Value::Object(given)) => given,
+        Some(other) => {
+            return Err(ArgumentError(format!(
+                "the arguments of {tool} must be an object, not {}",
+                show(other)
+            )));
+        }
+    };
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let mut checked = Map::new();
+    let mut clamped = Vec::new();
+    for (name, value) in given {
+        let property = properties
+            .get(name)
+            .ok_or_else(|| unknown(tool, name, properties))?;
+        // Left out and null are the same: some clients fill in every argument.
+        if value.is_null() {
+            continue;
+        }
+        let value = check_type(name, property, value)?;
+        let value = check_bounds(name, property, value, &mut clamped)?;
+        checked.insert(name.clone(), value);
+    }
+    let required = schema.get("required").and_then(Value::as_array);
+    for name in required.into_iter().flatten().filter_map(Value::as_str) {
+        if !checked.contains_key(name) {
+            return Err(ArgumentError(format!("{tool} needs the argument {name}")));
+        }
+    }
+    let read = serde_json::from_value(Value::Object(checked))
+        .map_err(|error| ArgumentError(format!("the arguments of {tool} are wrong: {error}")))?;
+    Ok((read, clamped))
+}
+
+fn unknown(tool: &str, name: &str, properties: &Map<String, Value>) -> ArgumentError {
+    let nearest = properties
+        .keys()
+        .map(|known| (strsim::jaro_winkler(known, name), known))
+        .filter(|(likeness, _)| *likeness >= LIKENESS)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b));
+    let name = clip(name);
+    ArgumentError(match nearest {
+        Some((_, nearest)) => format!("{tool} has no argument {name}: did you mean {nearest}?"),
+        None => {
+            let known: Vec<&str> = properties.keys().map(String::as_str).collect();
+            if known.is_empty() {
+                format!("{tool} takes no arguments, so no {name}")
+            } else {
+                format!("{tool} has no argument {name}: it takes {}", known.join(", "))
+            }
+        }
+    })
+}
+
+fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, ArgumentError> {
+    let expected = property.get("type").and_then(Value::as_str).unwrap_or_default();
+    let wrong = |what: &str| ArgumentError(format!("{name} must be {what}, not {}", show(value)));
+    match expected {
+        "string" => {
+            if !value.is_string() {
+                return Err(wrong("a string"));
+            }
+            let choices = property.get("enum").and_then(Value::as_array);
+            if let Some(choices) = choices
+                && !choices.contains(value)
+            {
+                let choices: Vec<String> = choices.iter().map(show).collect();
+                return Err(wrong(&choices.join(" or ")));
+            }
+        }
+        "boolean" if !value.is_boolean() => return Err(wrong("true or false")),
+        "number" if !value.is_number() => return Err(wrong("a number")),
+        "integer" if !value.is_i64() && !value.is_u64() => {
+            let whole = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 9e15);
+            return match whole {
+                Some(number) => Ok(Value::from(number as i64)),
+                None => Err(wrong("a whole number")),
+            };
+        }
+        "array" if !value.is_array() => return Err(wrong("a list")),
+        "object" => {
+            let Some(entries) = value.as_object() else {
+                return Err(wrong("an object of names and strings"));
+            };
+            if let Some((key, entry)) = entries.iter().find(|(_, entry)| !entry.is_string()) {
+                let (key, entry) = (clip(key), show(entry));
+                return Err(ArgumentError(format!("{name}.{key} must be a string, not {entry}")));
+            }
+        }
+        _ => {}
+    }
+    Ok(value.clone())
+}
+
+fn check_bounds(
+    name: &str,
+    property: &Value,
+    value: Value,
+    clamped: &mut Vec<Clamped>,
+) -> Result<Value, ArgumentError> {
+    let Some(number) = value.as_f64() else {
+        return Ok(value);
+    };
+    let least = property.get("minimum").and_then(Value::as_f64);
+    if let Some(least) = least
+        && number < least
+    {
+        return Err(ArgumentError(format!("{name} must be at least {least}, not {number}")));
+    }
+    let most = property.get("maximum").and_then(Value::as_f64);
+    if let Some(most) = most
+        && number > most
+    {
+        if let Some(argument) = CLAMPED.into_iter().find(|clamped| *clamped == name) {
+            clamped.push(Clamped {
+                argument,
+                asked: number,
+                used: most,
+            });
+            return Ok(Value::from(most));
+        }
+        return Err(ArgumentError(format!("{name} must be at most {most}, not {number}")));
+    }
+    Ok(value)
+}
+
+fn show(value: &Value) -> String {
+    clip(&value.to_string())
+}
+
+fn clip(text: &str) -> String {
+    if text.chars().count() <= SHOWN_CHARS {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(SHOWN_CHARS).collect();
+    format!("{head}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::mcp::tools::{self, PollArguments, RunArguments};
+
+    fn run(arguments: Value) -> Result<(RunArguments, Vec<Clamped>), String> {
+        let tool = tools::find("zsh").ok_or("no tool")?;
+        read("zsh", &tool.schema, Some(&arguments)).map_err(|error| error.0)
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let table = [
+            (json!({}), "zsh needs the argument command"),
+            (json!({"command": 5}), "command must be a string, not 5"),
+            (
+                json!({"command": "x", "yeild_after": 1}),
+                "zsh has no argument yeild_after: did you mean yield_after?",
+            ),
+            (json!({"command": "x", "timeout": "60"}), "timeout must be a number, not \"60\""),
+            (json!({"command": "x", "timeout": -1}), "timeout must be at least 0, not -1"),
+            (json!({"command": "x", "pty": "yes"}), "pty must be true or false, not \"yes\""),
+            (json!({"command": "x", "rows": 1.5}), "rows must be a whole number, not 1.5"),
+            (json!({"command": "x", "rows": 0}), "rows must be at least 1, not 0"),
+            (json!({"command": "x", "rows": 9999}), "rows must be at most 1000, not 9999"),
+            (json!({"command": "x", "env": {"A": 1}}), "env.A must be a string, not 1"),
+            (json!(["x"]), "the arguments of zsh must be an object, not [\"x\"]"),
+        ];
+        for (arguments, wanted) in table {
+            assert_eq!(run(arguments.clone()).err().as_deref(), Some(wanted), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_may_be_written_as_fractions() {
+        let read = run(json!({"command": "x", "rows": 5.0, "timeout": 5})).map(|(read, _)| read);
+        assert_eq!(read.as_ref().ok().and_then(|read| read.rows), Some(5));
+        assert_eq!(read.ok().and_then(|read| read.timeout), Some(5.0));
+    }
+
+    #[test]
+    fn waits_above_their_maximum_are_clamped() {
+        let clamped = run(json!({"command": "x", "yield_after": 500})).map(|(_, clamped)| clamped);
+        let wanted = Clamped {
+            argument: "yield_after",
+            asked: 500.0,
+            used: 50.0,
+        };
+        assert_eq!(clamped, Ok(vec![wanted]));
+    }
+
+    #[test]
+    fn choices_are_listed() {
+        let tool = tools::find("zsh_poll").map(|tool| &tool.schema).cloned().unwrap_or_default();
+        let arguments = json!({"task_id": "x", "wait_for": "never"});
+        let read = read::<PollArguments>("zsh_poll", &tool, Some(&arguments));
+        assert_eq!(
+            read.err().map(|error| error.0).as_deref(),
+            Some("wait_for must be \"output\" or \"end\", not \"never\"")
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! What is worth saying about a task beside its output and status.
+
+use crate::task::live::{End, Facts, Input};
+use crate::task::spool::Losses;
+use crate::text::lines::grouped;
+
+/// How much an insight matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Good to know.
+    Info,
+    /// To be acted on.
+    Warning,
+}
+
+/// One thing worth saying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Insight {
+    /// How much it matters.
+    pub level: Level,
+    /// What.
+    pub message: String,
+}
+
+impl Insight {
+    /// A warning.
+    pub fn warning(message: impl Into<String>) -> Insight {
+        Insight {
+            level: Level::Warning,
+            message: message.into(),
+        }
+    }
+
+    /// An information.
+    pub fn info(message: impl Into<String>) -> Insight {
+        Insight {
+            level: Level::Info,
+            message: message.into(),
+        }
+    }
+}
+
+/// What programs say that found no terminal. Names of the terminal device and the
+/// message of `isatty` refusals; plain words such as "password" prove nothing.
+const NO_TERMINAL: [&str; 6] = [
+    "/dev/tty",
+    "a terminal is required",
+    "no tty present",
+    "not a tty",
+    "must be run from a terminal",
+    "Inappropriate ioctl for device",
+];
+
+/// What the task's own circumstances give to say. `tail` is the end of what is shown.
+pub fn of_task(facts: &Facts, end: Option<&End>, losses: &Losses, tail: &str) -> Vec<Insight> {
+    let mut insights = Vec::new();
+    if let Some(note) = &facts.shell_note {
+        insights.push(Insight::warning(note.clone()));
+    }
+    if let Some(cause) = &losses.disk_failed {
+        insights.push(Insight::warning(format!(
+            "the spool is not on disk ({cause}): only the newest output is kept, in memory."
+        )));
+    }
+    if losses.bytes > 0 {
+        insights.push(Insight::warning(format!(
+            "{} of the output ({} lines) are gone: over the spool's quota (spool_task_quota, spool_quota).",
+            size(losses.bytes),
+            grouped(losses.lines)
+        )));
+    }
+    let failed = end.is_some_and(|end| end.exit.code() != 0);
+    if failed && facts.input != Input::Terminal && NO_TERMINAL.iter().any(|sign| tail.contains(sign)) {
+        insights.push(Insight::warning(
+            "a program wanted a terminal and there is none: run it again with pty: true and answer with zsh_send.",
+        ));
+    }
+    insights
+}
+
+/// Bytes for people: `2.0 KB`, `5.5 MB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1000.0;
+    let mut units = UNITS.iter();
+    let mut unit = units.next().copied().unwrap_or_default();
+    for larger in units {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1000.0;
+        unit = larger;
+    }
+    format!("{value:.1} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_well() {
+        for (bytes, wanted) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (2048, "2.0 KB"),
+            (5_500_000, "5.5 MB"),
+            (1 << 40, "1.1 TB"),
+        ] {
+            assert_eq!(size(bytes), wanted);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! `zsh_tasks` and `zsh_health`: aligned lines for people and models, JSON for programs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::insight::size;
+use super::render::{self, View, millis, seconds, status_word};
+use crate::config::{Config, Warning};
+use crate::task::registry::TaskHandle;
+use crate::task::shell;
+use crate::task::supervisor::Supervisor;
+
+/// How many tasks are listed when the caller does not say.
+pub const TASKS_LISTED: usize = 50;
+/// How much of a command a list shows.
+const COMMAND_CHARS: usize = 80;
+
+/// An overview in both forms.
+pub struct Overview {
+    /// For reading.
+    pub text: String,
+    /// The same, and more.
+    pub structured: Value,
+}
+
+/// The running tasks and those with leftovers, or all, newest first.
+pub fn tasks(supervisor: &Supervisor, all: bool, limit: usize) -> Overview {
+    let every = supervisor.tasks();
+    let listed: Vec<&Arc<TaskHandle>> = every
+        .iter()
+        .rev()
+        .filter(|task| all || !task.live.state().closed)
+        .collect();
+    let more = listed.len().saturating_sub(limit);
+    let redact = |text: &str| supervisor.settings().redactor.redact(text).into_owned();
+    let rows: Vec<Row> = listed.iter().take(limit).map(|task| Row::of(task, &redact)).collect();
+    let mut lines: Vec<String> = rows.iter().map(Row::line).collect();
+    if lines.is_empty() {
+        lines.push(if all { "no tasks" } else { "no running tasks (all=true lists ended ones)" }.to_owned());
+    }
+    if more > 0 {
+        lines.push(format!("… {more} more: raise limit"));
+    }
+    let strays = supervisor.unattributed();
+    for stray in &strays {
+        lines.push(format!(
+            "unattributed: {} {} (of a task, but which is not known; ends with the server)",
+            stray.pid, stray.name
+        ));
+    }
+    Overview {
+        text: lines.join("\n"),
+        structured: json!({
+            "tasks": rows.iter().map(Row::json).collect::<Vec<_>>(),
+            "not_listed": more,
+            "unattributed": strays
+                .iter()
+                .map(|stray| json!({"pid": stray.pid, "name": stray.name}))
+                .collect::<Vec<_>>(),
+        }),
+    }
+}
+
+struct Row {
+    id: String,
+    status: &'static str,
+    exit_code: Option<i32>,
+    age: Duration,
+    silent: Option<Duration>,
+    leftovers: usize,
+    command: String,
+    description: Option<String>,
+    pid: i32,
+}
+
+impl Row {
+    fn of(task: &TaskHandle, redact: &impl Fn(&str) -> String) -> Row {
+        let facts = &task.live.facts;
+        let view = View::of(&task.live);
+        let now = Instant::now();
+        let state = task.live.state();
+        let silent = (!state.closed)
+            .then(|| now.duration_since(state.last_output.unwrap_or(facts.started.mono)));
+        let leftovers = if state.ended.is_some() { state.leftovers.len() } else { 0 };
+        drop(state);
+        let command = render::echo(&redact(&facts.command));
+        Row {
+            id: facts.id.clone(),
+            status: status_word(&view),
+            exit_code: view.end().map(|end| end.exit.code()),
+            age: now.duration_since(facts.started.mono),
+            silent,
+            leftovers,
+            command: command.chars().skip(2).take(COMMAND_CHARS).collect(),
+            description: facts.description.as_deref().map(redact),
+            pid: facts.pid,
+        }
+    }
+
+    fn line(&self) -> String {
+        let status = match self.exit_code {
+            Some(code) => format!("{} exit={code}", self.status),
+            None => self.status.to_owned(),
+        };
+        let mut facts = vec![format!("age {}", seconds(self.age))];
+        if let Some(silent) = self.silent {
+            facts.push(format!("silent {}", seconds(silent)));
+        }
+        if self.leftovers > 0 {
+            facts.push(format!("{} still running", self.leftovers));
+        }
+        let description = self
+            .description
+            .as_ref()
+            .map(|text| format!("  # {text}"))
+            .unwrap_or_default();
+        format!(
+            "{}  {status:<18}  {:<24}  {}{description}",
+            self.id,
+            facts.join(", "),
+            self.command
+        )
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "task_id": self.id,
+            "status": self.status,
+            "exit_code": self.exit_code,
+            "age_ms": millis(self.age),
+            "silent_ms": self.silent.map(millis),
+            "leftovers": self.leftovers,
+            "command": self.command,
+            "description": self.description,
+            "pid": self.pid,
+        })
+    }
+}
+
+/// How the server is doing.
+pub fn health(supervisor: &Supervisor, config: &Config, warnings: &[Warning]) -> Overview {
+    let tasks = supervisor.tasks();
+    let running = tasks.iter().filter(|task| task.live.state().ended.is_none()).count();
+    let lingering = tasks.iter().filter(|task| task.live.state().lingers()).count();
+    let settings = supervisor.settings();
+    let search_path = std::env::var("PATH").unwrap_or_default();
+    let shell = shell::find(&settings.shell, &search_path);
+    let shell_text = match &shell {
+        Ok(shell) => match &shell.note {
+            None => shell.path.display().to_string(),
+            Some(note) => note.clone(),
+        },
+        Err(error) => error.to_string(),
+    };
+    let state = match supervisor.directory() {
+        Ok(directory) => directory.path().display().to_string(),
+        Err(cause) => format!("none: {cause}; output is kept in memory"),
+    };
+    let mut problems: Vec<String> = warnings.iter().map(Warning::to_string).collect();
+    if shell.as_ref().map_or(true, |shell| shell.note.is_some()) {
+        problems.push(shell_text.clone());
+    }
+    if let Err(cause) = supervisor.directory() {
+        problems.push(cause.to_owned());
+    }
+    let mut lines = vec![
+        format!("status     {}", if problems.is_empty() { "ok" } else { "problems, see below" }),
+        format!("version    {}", env!("CARGO_PKG_VERSION")),
+        format!("shell      {shell_text}"),
+        format!(
+            "tasks      {running} running of {}, {lingering} with processes left behind, {} ended kept of {}",
+            config.max_tasks,
+            tasks.len() - running,
+            config.max_finished_tasks
+        ),
+        format!(
+            "timeout    {} s by default, {} s at most",
+            config.timeout_default.as_secs_f64(),
+            config.timeout_max.as_secs_f64()
+        ),
+        format!("spool      {} of {} on disk", size(supervisor.disk_bytes()), size(config.spool_quota)),
+        format!("state      {state}"),
+    ];
+    lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));
+    Overview {
+        text: lines.join("\n"),
+        structured: json!({
+            "status": if problems.is_empty() { "ok" } else { "problems" },
+            "version": env!("CARGO_PKG_VERSION"),
+            "instance": supervisor.instance(),
+            "shell": shell_text,
+            "running": running,
+            "lingering": lingering,
+            "ended": tasks.len() - running,
+            "max_tasks": config.max_tasks,
+            "timeout_default_s": config.timeout_default.as_secs_f64(),
+            "timeout_max_s": config.timeout_max.as_secs_f64(),
+            "spool_bytes": supervisor.disk_bytes(),
+            "spool_quota": config.spool_quota,
+            "state_directory": state,
+            "problems": problems,
+        }),
+    }
+}
