@@ -53,7 +53,9 @@ fn serve() -> ExitCode {
     let (config, warnings) = setup::load_config();
     setup::start_log(&config);
     if let Err(error) = orphans::become_subreaper() {
-        tracing::warn!("no subreaper ({error}): detached processes are found by their environment only");
+        tracing::warn!(
+            "no subreaper ({error}): detached processes are found by their environment only"
+        );
     }
     for warning in &warnings {
         tracing::warn!("{warning}");
@@ -82,7 +84,10 @@ fn serve() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    eprintln!("zsh-tool {}: serving MCP on stdin and stdout", env!("CARGO_PKG_VERSION"));
+    eprintln!(
+        "zsh-tool {}: serving MCP on stdin and stdout",
+        env!("CARGO_PKG_VERSION")
+    );
     let housekeeper = start_housekeeping(&supervisor, woken);
     let reason = await_end(&transport, &stopped);
     end(&server, &supervisor, transport, reason);
@@ -138,7 +143,10 @@ fn watch_signals(wake: Sender<()>, stop: Sender<()>) -> std::io::Result<()> {
 }
 
 /// Goes on until the process ends; without it only zombies and old output would gather.
-fn start_housekeeping(supervisor: &Arc<Supervisor>, woken: Receiver<()>) -> Option<std::thread::JoinHandle<()>> {
+fn start_housekeeping(
+    supervisor: &Arc<Supervisor>,
+    woken: Receiver<()>,
+) -> Option<std::thread::JoinHandle<()>> {
     let supervisor = Arc::clone(supervisor);
     let started = std::thread::Builder::new()
         .name("housekeeping".to_owned())

@@ -33,11 +33,17 @@ pub fn start_log(config: &Config) {
         .with_max_level(level)
         .with_ansi(false)
         .with_target(false);
-    let file = config.log_file.as_ref().map(|path| (files::append_private(path), path));
+    let file = config
+        .log_file
+        .as_ref()
+        .map(|path| (files::append_private(path), path));
     match file {
         Some((Ok(file), _)) => log.with_writer(std::sync::Mutex::new(file)).init(),
         Some((Err(error), path)) => {
-            eprintln!("zsh-tool: cannot write the log to {}: {error}; it goes to stderr", path.display());
+            eprintln!(
+                "zsh-tool: cannot write the log to {}: {error}; it goes to stderr",
+                path.display()
+            );
             log.with_writer(std::io::stderr).init();
         }
         None => log.with_writer(std::io::stderr).init(),

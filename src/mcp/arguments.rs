@@ -47,7 +47,10 @@ pub fn read<T: DeserializeOwned>(
             )));
         }
     };
-    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let properties = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .unwrap_or(&empty);
     let mut checked = Map::new();
     let mut clamped = Vec::new();
     for (name, value) in given {
@@ -87,14 +90,20 @@ fn unknown(tool: &str, name: &str, properties: &Map<String, Value>) -> ArgumentE
             if known.is_empty() {
                 format!("{tool} takes no arguments, so no {name}")
             } else {
-                format!("{tool} has no argument {name}: it takes {}", known.join(", "))
+                format!(
+                    "{tool} has no argument {name}: it takes {}",
+                    known.join(", ")
+                )
             }
         }
     })
 }
 
 fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, ArgumentError> {
-    let expected = property.get("type").and_then(Value::as_str).unwrap_or_default();
+    let expected = property
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let wrong = |what: &str| ArgumentError(format!("{name} must be {what}, not {}", show(value)));
     match expected {
         "string" => {
@@ -112,7 +121,9 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
         "boolean" if !value.is_boolean() => return Err(wrong("true or false")),
         "number" if !value.is_number() => return Err(wrong("a number")),
         "integer" if !value.is_i64() && !value.is_u64() => {
-            let whole = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 9e15);
+            let whole = value
+                .as_f64()
+                .filter(|number| number.fract() == 0.0 && number.abs() < 9e15);
             return match whole {
                 Some(number) => Ok(Value::from(number as i64)),
                 None => Err(wrong("a whole number")),
@@ -125,7 +136,9 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
             };
             if let Some((key, entry)) = entries.iter().find(|(_, entry)| !entry.is_string()) {
                 let (key, entry) = (clip(key), show(entry));
-                return Err(ArgumentError(format!("{name}.{key} must be a string, not {entry}")));
+                return Err(ArgumentError(format!(
+                    "{name}.{key} must be a string, not {entry}"
+                )));
             }
         }
         _ => {}
@@ -146,7 +159,9 @@ fn check_bounds(
     if let Some(least) = least
         && number < least
     {
-        return Err(ArgumentError(format!("{name} must be at least {least}, not {number}")));
+        return Err(ArgumentError(format!(
+            "{name} must be at least {least}, not {number}"
+        )));
     }
     let most = property.get("maximum").and_then(Value::as_f64);
     if let Some(most) = most
@@ -160,7 +175,9 @@ fn check_bounds(
             });
             return Ok(Value::from(most));
         }
-        return Err(ArgumentError(format!("{name} must be at most {most}, not {number}")));
+        return Err(ArgumentError(format!(
+            "{name} must be at most {most}, not {number}"
+        )));
     }
     Ok(value)
 }
@@ -198,17 +215,45 @@ mod tests {
                 json!({"command": "x", "yeild_after": 1}),
                 "zsh has no argument yeild_after: did you mean yield_after?",
             ),
-            (json!({"command": "x", "timeout": "60"}), "timeout must be a number, not \"60\""),
-            (json!({"command": "x", "timeout": -1}), "timeout must be at least 0, not -1"),
-            (json!({"command": "x", "pty": "yes"}), "pty must be true or false, not \"yes\""),
-            (json!({"command": "x", "rows": 1.5}), "rows must be a whole number, not 1.5"),
-            (json!({"command": "x", "rows": 0}), "rows must be at least 1, not 0"),
-            (json!({"command": "x", "rows": 9999}), "rows must be at most 1000, not 9999"),
-            (json!({"command": "x", "env": {"A": 1}}), "env.A must be a string, not 1"),
-            (json!(["x"]), "the arguments of zsh must be an object, not [\"x\"]"),
+            (
+                json!({"command": "x", "timeout": "60"}),
+                "timeout must be a number, not \"60\"",
+            ),
+            (
+                json!({"command": "x", "timeout": -1}),
+                "timeout must be at least 0, not -1",
+            ),
+            (
+                json!({"command": "x", "pty": "yes"}),
+                "pty must be true or false, not \"yes\"",
+            ),
+            (
+                json!({"command": "x", "rows": 1.5}),
+                "rows must be a whole number, not 1.5",
+            ),
+            (
+                json!({"command": "x", "rows": 0}),
+                "rows must be at least 1, not 0",
+            ),
+            (
+                json!({"command": "x", "rows": 9999}),
+                "rows must be at most 1000, not 9999",
+            ),
+            (
+                json!({"command": "x", "env": {"A": 1}}),
+                "env.A must be a string, not 1",
+            ),
+            (
+                json!(["x"]),
+                "the arguments of zsh must be an object, not [\"x\"]",
+            ),
         ];
         for (arguments, wanted) in table {
-            assert_eq!(run(arguments.clone()).err().as_deref(), Some(wanted), "{arguments}");
+            assert_eq!(
+                run(arguments.clone()).err().as_deref(),
+                Some(wanted),
+                "{arguments}"
+            );
         }
     }
 
@@ -232,7 +277,10 @@ mod tests {
 
     #[test]
     fn choices_are_listed() {
-        let tool = tools::find("zsh_poll").map(|tool| &tool.schema).cloned().unwrap_or_default();
+        let tool = tools::find("zsh_poll")
+            .map(|tool| &tool.schema)
+            .cloned()
+            .unwrap_or_default();
         let arguments = json!({"task_id": "x", "wait_for": "never"});
         let read = read::<PollArguments>("zsh_poll", &tool, Some(&arguments));
         assert_eq!(

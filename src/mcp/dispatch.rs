@@ -178,11 +178,25 @@ impl Tools {
         }
         let delta = task.live.take_delta();
         let pieces = reading::new_output(&task.spool, &delta, max_output);
-        let moved_to = task.live.state().ended.as_ref().and_then(|end| end.moved_to.clone());
+        let moved_to = task
+            .live
+            .state()
+            .ended
+            .as_ref()
+            .and_then(|end| end.moved_to.clone());
         if let Some(directory) = moved_to {
             self.supervisor.keep_directory(&directory);
         }
-        self.result(&task, delta, pieces, matched(stopped), notes, Numbering::Plain, max_output, call.palette)
+        self.result(
+            &task,
+            delta,
+            pieces,
+            matched(stopped),
+            notes,
+            Numbering::Plain,
+            max_output,
+            call.palette,
+        )
     }
 
     fn request(
@@ -195,22 +209,31 @@ impl Tools {
         let stdin_open = arguments.stdin_open.unwrap_or(false);
         let stdin = match (&arguments.stdin, stdin_open, pty) {
             (Some(_), _, true) => {
-                return Err("stdin feeds a pipe and pty has none: leave stdin out and type with zsh_send".into());
+                return Err(
+                    "stdin feeds a pipe and pty has none: leave stdin out and type with zsh_send"
+                        .into(),
+                );
             }
             (Some(_), true, false) => {
-                return Err("stdin ends after its text and stdin_open stays open: pass one of them, \
+                return Err(
+                    "stdin ends after its text and stdin_open stays open: pass one of them, \
                     and with stdin_open send the text with zsh_send"
-                    .into());
+                        .into(),
+                );
             }
             (None, true, true) => {
-                return Err("stdin_open asks for a pipe and pty for a terminal: pass one of them".into());
+                return Err(
+                    "stdin_open asks for a pipe and pty for a terminal: pass one of them".into(),
+                );
             }
             (Some(text), false, false) => Stdin::Text(text.clone()),
             (None, true, false) => Stdin::Open,
             (None, false, _) => Stdin::Null,
         };
         if !pty && (arguments.rows.is_some() || arguments.cols.is_some()) {
-            return Err("rows and cols are the size of a terminal: pass pty: true with them".into());
+            return Err(
+                "rows and cols are the size of a terminal: pass pty: true with them".into(),
+            );
         }
         let standard = TerminalSize::default();
         let terminal = pty.then(|| TerminalSize {
@@ -227,7 +250,8 @@ impl Tools {
             most: self.config.timeout_max,
             none_allowed: self.config.allow_no_deadline,
         };
-        let timeout = deadline::resolve(arguments.timeout, kind, &bounds).map_err(|error| error.to_string())?;
+        let timeout = deadline::resolve(arguments.timeout, kind, &bounds)
+            .map_err(|error| error.to_string())?;
         if let Some(asked) = timeout.clamped_from {
             notes.push(Insight::info(format!(
                 "timeout {asked} s is above the maximum: {} s is used. For longer runs pass background: true \
@@ -240,7 +264,9 @@ impl Tools {
             command: arguments.command.clone(),
             description: arguments.description.clone(),
             directory: arguments.cwd.as_ref().map(PathBuf::from),
-            environment: environment.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            environment: environment
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
             stdin,
             terminal,
             timeout: timeout.limit,
@@ -275,13 +301,23 @@ impl Tools {
             return Ok(Outcome::text(String::new()));
         }
         let delta = task.live.take_delta();
-        task.live.count_poll(delta.new_bytes() > 0, idle_polls_of(begun.elapsed()));
+        task.live
+            .count_poll(delta.new_bytes() > 0, idle_polls_of(begun.elapsed()));
         let pieces = if arguments.full_output == Some(true) {
             reading::excerpt(&task.spool, FIRST, delta.to, max_output)
         } else {
             reading::new_output(&task.spool, &delta, max_output)
         };
-        self.result(&task, delta, pieces, matched(stopped), notes, Numbering::Numbered, max_output, call.palette)
+        self.result(
+            &task,
+            delta,
+            pieces,
+            matched(stopped),
+            notes,
+            Numbering::Numbered,
+            max_output,
+            call.palette,
+        )
     }
 
     fn read_range(
@@ -296,7 +332,9 @@ impl Tools {
         if let Some(last) = arguments.to_line
             && last < first
         {
-            return Err(format!("to_line must be at least from_line ({first}), not {last}"));
+            return Err(format!(
+                "to_line must be at least from_line ({first}), not {last}"
+            ));
         }
         let end = task.live.state().output_end;
         let pieces = reading::range(&task.spool, first, arguments.to_line, end, max_output);
@@ -305,7 +343,16 @@ impl Tools {
             new_from: end.offset,
             to: end,
         };
-        self.result(task, nothing_new, pieces, None, notes, Numbering::Numbered, max_output, palette)
+        self.result(
+            task,
+            nothing_new,
+            pieces,
+            None,
+            notes,
+            Numbering::Numbered,
+            max_output,
+            palette,
+        )
     }
 
     fn grep(
@@ -353,7 +400,11 @@ impl Tools {
             self.supervisor.resize(&task, size).map_err(refused)?;
         }
         if let Some(input) = &arguments.input {
-            let bytes = typed(input, arguments.enter.unwrap_or(true), task.live.facts.input);
+            let bytes = typed(
+                input,
+                arguments.enter.unwrap_or(true),
+                task.live.facts.input,
+            );
             self.supervisor.send_input(&task, bytes).map_err(refused)?;
         }
         if eof {
@@ -366,7 +417,16 @@ impl Tools {
         let max_output = self.config.max_output;
         let delta = task.live.take_delta();
         let pieces = reading::new_output(&task.spool, &delta, max_output);
-        self.result(&task, delta, pieces, None, notes, Numbering::Plain, max_output, call.palette)
+        self.result(
+            &task,
+            delta,
+            pieces,
+            None,
+            notes,
+            Numbering::Plain,
+            max_output,
+            call.palette,
+        )
     }
 
     // zsh_kill
@@ -382,14 +442,21 @@ impl Tools {
             })?),
         };
         let receipt = self.supervisor.kill(&task, order);
-        let all_gone = receipt.as_ref().is_none_or(|receipt| receipt.survivors.is_empty());
+        let all_gone = receipt
+            .as_ref()
+            .is_none_or(|receipt| receipt.survivors.is_empty());
         if all_gone {
             self.watch(&task, Goal::End, None, END_AFTER_KILL, call)?;
         }
         let view = View::of(&task.live);
         task.live.tell_end();
         let facts = &task.live.facts;
-        let mut outcome = Outcome::text(render::receipt_text(facts, &view, receipt.as_ref(), call.palette));
+        let mut outcome = Outcome::text(render::receipt_text(
+            facts,
+            &view,
+            receipt.as_ref(),
+            call.palette,
+        ));
         outcome.meta = Some(render::receipt_meta(facts, &view, receipt.as_ref()));
         Ok(outcome)
     }
@@ -423,7 +490,9 @@ impl Tools {
     fn find(&self, id: &str) -> Result<Arc<TaskHandle>, String> {
         self.supervisor.task(id).ok_or_else(|| {
             let id: String = id.chars().take(40).collect();
-            format!("task_id {id} is unknown: zsh_tasks with all=true lists the tasks that are known")
+            format!(
+                "task_id {id} is unknown: zsh_tasks with all=true lists the tasks that are known"
+            )
         })
     }
 
@@ -473,7 +542,8 @@ impl Tools {
         max_output: usize,
         palette: Palette,
     ) -> Answer {
-        let pieces = pieces.map_err(|error| format!("the output of task {} cannot be read: {error}", task.id()))?;
+        let pieces = pieces
+            .map_err(|error| format!("the output of task {} cannot be read: {error}", task.id()))?;
         let numbered = numbering == Numbering::Numbered;
         let shown = lines::lay_out(
             &pieces,
@@ -484,7 +554,15 @@ impl Tools {
                 reader: &format!("zsh_poll task_id={}", task.id()),
             },
         );
-        Ok(self.task_outcome(task, shown, delta.new_bytes(), matched, notes, numbered, palette))
+        Ok(self.task_outcome(
+            task,
+            shown,
+            delta.new_bytes(),
+            matched,
+            notes,
+            numbered,
+            palette,
+        ))
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -509,14 +587,20 @@ impl Tools {
         if self.config.insights == InsightChoice::Useful {
             insights.retain(|insight| insight.level == Level::Warning);
         }
-        let warned = insights.iter().any(|insight| insight.level == Level::Warning);
+        let warned = insights
+            .iter()
+            .any(|insight| insight.level == Level::Warning);
         let only_told = !insights.is_empty() && shown.to_line == 0;
         let priority = match (warned, only_told) {
             (true, _) => 1.0,
             (false, true) => 0.3,
             (false, false) => 0.7,
         };
-        let log_path = task.spool.files().first().map(|path| path.display().to_string());
+        let log_path = task
+            .spool
+            .files()
+            .first()
+            .map(|path| path.display().to_string());
         let result = TaskResult {
             facts,
             view,
@@ -543,15 +627,17 @@ enum Numbering {
     Numbered,
 }
 
-fn read<T: DeserializeOwned>(tool: &Tool, arguments: Option<&Value>) -> Result<(T, Vec<Clamped>), String> {
+fn read<T: DeserializeOwned>(
+    tool: &Tool,
+    arguments: Option<&Value>,
+) -> Result<(T, Vec<Clamped>), String> {
     arguments::read(tool.wire_name, &tool.schema, arguments).map_err(|ArgumentError(text)| text)
 }
 
 fn compile(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
-    pattern
-        .map(Regex::new)
-        .transpose()
-        .map_err(|error| format!("{argument} is no valid regular expression (Rust syntax): {error}"))
+    pattern.map(Regex::new).transpose().map_err(|error| {
+        format!("{argument} is no valid regular expression (Rust syntax): {error}")
+    })
 }
 
 fn seconds_of(argument: &str, seconds: f64) -> Result<Duration, String> {

@@ -70,7 +70,10 @@ pub fn of_task(facts: &Facts, end: Option<&End>, losses: &Losses, tail: &str) ->
         )));
     }
     let failed = end.is_some_and(|end| end.exit.code() != 0);
-    if failed && facts.input != Input::Terminal && NO_TERMINAL.iter().any(|sign| tail.contains(sign)) {
+    if failed
+        && facts.input != Input::Terminal
+        && NO_TERMINAL.iter().any(|sign| tail.contains(sign))
+    {
         insights.push(Insight::warning(
             "a program wanted a terminal and there is none: run it again with pty: true and answer with zsh_send.",
         ));

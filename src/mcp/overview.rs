@@ -35,10 +35,21 @@ pub fn tasks(supervisor: &Supervisor, all: bool, limit: usize) -> Overview {
         .collect();
     let more = listed.len().saturating_sub(limit);
     let redact = |text: &str| supervisor.settings().redactor.redact(text).into_owned();
-    let rows: Vec<Row> = listed.iter().take(limit).map(|task| Row::of(task, &redact)).collect();
+    let rows: Vec<Row> = listed
+        .iter()
+        .take(limit)
+        .map(|task| Row::of(task, &redact))
+        .collect();
     let mut lines: Vec<String> = rows.iter().map(Row::line).collect();
     if lines.is_empty() {
-        lines.push(if all { "no tasks" } else { "no running tasks (all=true lists ended ones)" }.to_owned());
+        lines.push(
+            if all {
+                "no tasks"
+            } else {
+                "no running tasks (all=true lists ended ones)"
+            }
+            .to_owned(),
+        );
     }
     if more > 0 {
         lines.push(format!("… {more} more: raise limit"));
@@ -83,7 +94,11 @@ impl Row {
         let state = task.live.state();
         let silent = (!state.closed)
             .then(|| now.duration_since(state.last_output.unwrap_or(facts.started.mono)));
-        let leftovers = if state.ended.is_some() { state.leftovers.len() } else { 0 };
+        let leftovers = if state.ended.is_some() {
+            state.leftovers.len()
+        } else {
+            0
+        };
         drop(state);
         let command = render::echo(&redact(&facts.command));
         Row {
@@ -142,8 +157,14 @@ impl Row {
 /// How the server is doing.
 pub fn health(supervisor: &Supervisor, config: &Config, warnings: &[Warning]) -> Overview {
     let tasks = supervisor.tasks();
-    let running = tasks.iter().filter(|task| task.live.state().ended.is_none()).count();
-    let lingering = tasks.iter().filter(|task| task.live.state().lingers()).count();
+    let running = tasks
+        .iter()
+        .filter(|task| task.live.state().ended.is_none())
+        .count();
+    let lingering = tasks
+        .iter()
+        .filter(|task| task.live.state().lingers())
+        .count();
     let settings = supervisor.settings();
     let search_path = std::env::var("PATH").unwrap_or_default();
     let shell = shell::find(&settings.shell, &search_path);
@@ -166,7 +187,14 @@ pub fn health(supervisor: &Supervisor, config: &Config, warnings: &[Warning]) ->
         problems.push(cause.to_owned());
     }
     let mut lines = vec![
-        format!("status     {}", if problems.is_empty() { "ok" } else { "problems, see below" }),
+        format!(
+            "status     {}",
+            if problems.is_empty() {
+                "ok"
+            } else {
+                "problems, see below"
+            }
+        ),
         format!("version    {}", env!("CARGO_PKG_VERSION")),
         format!("shell      {shell_text}"),
         format!(
@@ -180,7 +208,11 @@ pub fn health(supervisor: &Supervisor, config: &Config, warnings: &[Warning]) ->
             config.timeout_default.as_secs_f64(),
             config.timeout_max.as_secs_f64()
         ),
-        format!("spool      {} of {} on disk", size(supervisor.disk_bytes()), size(config.spool_quota)),
+        format!(
+            "spool      {} of {} on disk",
+            size(supervisor.disk_bytes()),
+            size(config.spool_quota)
+        ),
         format!("state      {state}"),
     ];
     lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));

@@ -179,7 +179,10 @@ impl TaskResult<'_> {
         }
         let tells = self.numbered || self.view.running();
         if tells && self.shown.to_line > 0 {
-            parts.push(format!("lines {}-{}", self.shown.from_line, self.shown.to_line));
+            parts.push(format!(
+                "lines {}-{}",
+                self.shown.from_line, self.shown.to_line
+            ));
         }
         if tells && self.new_bytes > 0 {
             parts.push(format!("{} new", size(self.new_bytes)));
@@ -393,7 +396,12 @@ pub fn notice_lines(notices: &[Notice], redact: impl Fn(&str) -> String) -> Vec<
 }
 
 /// The receipt of a kill, as text.
-pub fn receipt_text(facts: &Facts, view: &View, receipt: Option<&Receipt>, palette: Palette) -> String {
+pub fn receipt_text(
+    facts: &Facts,
+    view: &View,
+    receipt: Option<&Receipt>,
+    palette: Palette,
+) -> String {
     let mut lines = vec![echo(&facts.command)];
     match receipt {
         Some(receipt) => {
@@ -493,7 +501,8 @@ fn insight_lines(insights: &[Insight], palette: Palette) -> Vec<String> {
                 .filter(|insight| insight.level == level)
                 .map(|insight| insight.message.as_str())
                 .collect();
-            (!messages.is_empty()).then(|| palette.paint(colour, &format!("{sign} {}", messages.join(" | "))))
+            (!messages.is_empty())
+                .then(|| palette.paint(colour, &format!("{sign} {}", messages.join(" | "))))
         })
         .collect()
 }
@@ -516,4 +525,3 @@ pub fn millis(duration: Duration) -> u64 {
 fn tenths(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 10.0).round() / 10.0
 }
-

@@ -57,8 +57,12 @@ impl Server {
             .map_err(Malformed::from)
             .and_then(|frame| parse(&frame));
         match incoming {
-            Ok(Incoming::Request { id, method, params }) => self.request(outbound, id, &method, params),
-            Ok(Incoming::Notification { method, params }) => self.notification(&method, params.as_ref()),
+            Ok(Incoming::Request { id, method, params }) => {
+                self.request(outbound, id, &method, params)
+            }
+            Ok(Incoming::Notification { method, params }) => {
+                self.notification(&method, params.as_ref())
+            }
             Ok(Incoming::Response) => {}
             Err(malformed) => {
                 if let Some(reply) = malformed.reply() {
@@ -68,7 +72,13 @@ impl Server {
         }
     }
 
-    fn request(self: &Arc<Self>, outbound: &Outbound, id: RequestId, method: &str, params: Option<Value>) {
+    fn request(
+        self: &Arc<Self>,
+        outbound: &Outbound,
+        id: RequestId,
+        method: &str,
+        params: Option<Value>,
+    ) {
         let reply = match method {
             "initialize" => self.initialize(&id, params.as_ref()),
             "ping" => message::response(&id, &json!({})),
@@ -78,7 +88,10 @@ impl Server {
                 Started::Answered(reply) => reply,
             },
             _ => {
-                let text = format!("unknown method {}", method.chars().take(100).collect::<String>());
+                let text = format!(
+                    "unknown method {}",
+                    method.chars().take(100).collect::<String>()
+                );
                 message::error(Some(&id), METHOD_NOT_FOUND, &text, None)
             }
         };
@@ -110,8 +123,14 @@ impl Server {
         }
     }
 
-    fn start_call(self: &Arc<Self>, outbound: &Outbound, id: &RequestId, params: Option<Value>) -> Started {
-        let invalid = |text: &str| Started::Answered(message::error(Some(id), INVALID_PARAMS, text, None));
+    fn start_call(
+        self: &Arc<Self>,
+        outbound: &Outbound,
+        id: &RequestId,
+        params: Option<Value>,
+    ) -> Started {
+        let invalid =
+            |text: &str| Started::Answered(message::error(Some(id), INVALID_PARAMS, text, None));
         let Some(Value::Object(mut params)) = params else {
             return invalid("tools/call needs params with name and arguments");
         };
@@ -121,10 +140,16 @@ impl Server {
         let Some(tool) = tools::find(name) else {
             let name: String = name.chars().take(100).collect();
             let known: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.wire_name).collect();
-            return invalid(&format!("unknown tool {name}: there are {}", known.join(", ")));
+            return invalid(&format!(
+                "unknown tool {name}: there are {}",
+                known.join(", ")
+            ));
         };
         let arguments = params.remove("arguments");
-        if arguments.as_ref().is_some_and(|value| !value.is_object() && !value.is_null()) {
+        if arguments
+            .as_ref()
+            .is_some_and(|value| !value.is_object() && !value.is_null())
+        {
             return invalid("arguments of tools/call must be an object");
         }
         let token = params
@@ -136,12 +161,22 @@ impl Server {
         {
             let mut calls = self.calls.lock();
             if calls.len() >= MAX_CALLS {
-                let text = format!("{MAX_CALLS} calls are under way, the limit: wait for one to end and try again");
-                return Started::Answered(message::response(id, &Outcome::error(text).into_result()));
+                let text = format!(
+                    "{MAX_CALLS} calls are under way, the limit: wait for one to end and try again"
+                );
+                return Started::Answered(message::response(
+                    id,
+                    &Outcome::error(text).into_result(),
+                ));
             }
             if calls.contains_key(id) {
                 let text = "a request of this id is still under way";
-                return Started::Answered(message::error(Some(id), message::INVALID_REQUEST, text, None));
+                return Started::Answered(message::error(
+                    Some(id),
+                    message::INVALID_REQUEST,
+                    text,
+                    None,
+                ));
             }
             calls.insert(id.clone(), Arc::clone(&cancel));
         }
@@ -162,7 +197,9 @@ impl Server {
             Ok(_counted_in_calls) => Started::Running,
             Err(error) => {
                 self.end_call(id);
-                let text = format!("cannot start a thread for the call: {error}; end some tasks and try again");
+                let text = format!(
+                    "cannot start a thread for the call: {error}; end some tasks and try again"
+                );
                 Started::Answered(message::response(id, &Outcome::error(text).into_result()))
             }
         }
@@ -178,7 +215,11 @@ impl Server {
         let deadline = Instant::now() + limit;
         let mut calls = self.calls.lock();
         while !calls.is_empty() {
-            if self.calls_changed.wait_until(&mut calls, deadline).timed_out() {
+            if self
+                .calls_changed
+                .wait_until(&mut calls, deadline)
+                .timed_out()
+            {
                 return calls.is_empty();
             }
         }
@@ -191,7 +232,11 @@ impl Server {
             ColorChoice::Never => false,
             ColorChoice::Auto => self.client_shows_colours.load(Ordering::Relaxed),
         };
-        if coloured { Palette::Coloured } else { Palette::Plain }
+        if coloured {
+            Palette::Coloured
+        } else {
+            Palette::Plain
+        }
     }
 }
 
@@ -247,7 +292,9 @@ impl RunningCall {
             progress,
             palette: self.server.palette(),
         };
-        self.server.tools.call(self.tool, self.arguments.as_ref(), &mut call)
+        self.server
+            .tools
+            .call(self.tool, self.arguments.as_ref(), &mut call)
     }
 
     fn tell_progress(&self, token: &Value, value: f64, text: String) {

@@ -321,7 +321,10 @@ impl Tool {
             meta.insert("anthropic/alwaysLoad".into(), true.into());
         }
         if self.large_results {
-            meta.insert("anthropic/maxResultSizeChars".into(), MAX_RESULT_CHARS.into());
+            meta.insert(
+                "anthropic/maxResultSizeChars".into(),
+                MAX_RESULT_CHARS.into(),
+            );
         }
         if !meta.is_empty() {
             listed.insert("_meta".into(), meta.into());
@@ -334,7 +337,10 @@ fn schema_of<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    let mut schema = settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value();
     if let Value::Object(fields) = &mut schema {
         // The type's own name and documentation are none of the client's business.
         fields.remove("title");
@@ -357,7 +363,9 @@ fn simplify(schema: &mut Value) {
             }
             if let Some(Value::Array(choices)) = fields.remove("anyOf") {
                 let null = json!("null");
-                let choice = choices.into_iter().find(|choice| choice.get("type") != Some(&null));
+                let choice = choices
+                    .into_iter()
+                    .find(|choice| choice.get("type") != Some(&null));
                 if let Some(Value::Object(choice)) = choice {
                     fields.extend(choice);
                 }
@@ -381,10 +389,23 @@ mod tests {
         for tool in TOOLS.iter() {
             let text = tool.schema.to_string();
             assert!(!text.contains("$ref") && !text.contains("null\""), "{text}");
-            assert_eq!(tool.schema["additionalProperties"], json!(false), "{}", tool.wire_name);
+            assert_eq!(
+                tool.schema["additionalProperties"],
+                json!(false),
+                "{}",
+                tool.wire_name
+            );
             for (name, property) in tool.schema["properties"].as_object().into_iter().flatten() {
-                assert!(property["description"].is_string(), "{name} of {}", tool.wire_name);
-                assert!(property["type"].is_string(), "{name} of {}: {property}", tool.wire_name);
+                assert!(
+                    property["description"].is_string(),
+                    "{name} of {}",
+                    tool.wire_name
+                );
+                assert!(
+                    property["type"].is_string(),
+                    "{name} of {}: {property}",
+                    tool.wire_name
+                );
             }
         }
     }

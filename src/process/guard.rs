@@ -18,6 +18,7 @@ use rustix::process::{Pid, WaitOptions};
 use super::kill::Handle;
 use super::orphans;
 use super::signals::{Exit, Signal};
+use super::spawn;
 use super::tree::{Identity, Snapshot};
 
 /// From SIGTERM to SIGKILL for what outlives the server.
@@ -44,6 +45,7 @@ pub fn run(arguments: &[&str], spared: impl FnOnce() -> Vec<String>) -> io::Resu
             // A session of its own: what is sent to the client's process group reaches
             // the guard alone, and the server holds no terminal of the client's.
             rustix::process::setsid()?;
+            spawn::reset_signals();
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
             if rustix::process::getppid() != Some(guard) {
                 return Err(io::Error::other("the guard is gone"));
@@ -74,7 +76,7 @@ fn wait_for_server(server: Pid, signals: &SignalSet) -> Exit {
 /// Reaps whatever has ended; the server's end is the answer.
 fn reap_for(server: Pid) -> Option<Exit> {
     loop {
-        match rustix::process::waitpid(None, WaitOptions::NOHANG) {
+        match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) if pid == server => {
                 return Some(match status.exit_status() {
                     Some(code) => Exit::Code(code),
@@ -141,7 +143,7 @@ fn end(id: Identity, last_resort: bool) {
 /// Reaps all ended children; whether living ones are left.
 fn reap_all() -> bool {
     loop {
-        match rustix::process::waitpid(None, WaitOptions::NOHANG) {
+        match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
             Ok(None) => return true,
             Err(_) => return false,

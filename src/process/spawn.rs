@@ -193,12 +193,25 @@ fn start_on_pipes(
     Ok((process, output, input))
 }
 
-/// Runs in the child between fork and exec.
-fn prepare_child(sideband: Option<RawFd>) -> io::Result<()> {
+/// Gives a new process the actions and the mask that programs expect to begin with:
+/// whatever the client or the guard ignores or blocks would be inherited, and a blocked
+/// SIGTERM or an ignored SIGPIPE changes what programs do. Safe between fork and exec.
+pub(super) fn reset_signals() {
     for signal in 1..=31 {
         // SAFETY: sets the default action; SIGKILL and SIGSTOP refuse, harmlessly.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
+    // SAFETY: the set is initialised by sigemptyset before it is used.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+/// Runs in the child between fork and exec.
+fn prepare_child(sideband: Option<RawFd>) -> io::Result<()> {
+    reset_signals();
     if let Some(fd) = sideband {
         // SAFETY: both numbers are open here: `fd` is the pipe's end, and SIDEBAND_FD
         // is held by `seal_inherited` for this. dup2 clears close-on-exec.

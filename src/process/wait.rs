@@ -81,7 +81,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if self.peek_exit().is_some() {
+        if !self.reaped && self.peek_exit().is_some() {
             self.reap();
         }
     }

@@ -148,7 +148,12 @@ impl Transport {
         })?;
         let reader = thread::Builder::new().name("reader".to_owned()).spawn({
             let outbound = outbound.clone();
-            move || report(&end, read_frames(input, frame_limit, &outbound, &framing, handler))
+            move || {
+                report(
+                    &end,
+                    read_frames(input, frame_limit, &outbound, &framing, handler),
+                )
+            }
         })?;
 
         Ok(Transport {
@@ -169,7 +174,12 @@ impl Transport {
     where
         H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
     {
-        Transport::start(Box::new(io::stdin()), Box::new(io::stdout()), frame_limit, handler)
+        Transport::start(
+            Box::new(io::stdin()),
+            Box::new(io::stdout()),
+            frame_limit,
+            handler,
+        )
     }
 
     /// Starts on two pipes whose other ends are returned: the kernel's own behaviour at
@@ -183,7 +193,8 @@ impl Transport {
     {
         let (input, to_server) = io::pipe()?;
         let (from_server, output) = io::pipe()?;
-        let transport = Transport::start(Box::new(input), Box::new(output), MAX_FRAME_BYTES, handler)?;
+        let transport =
+            Transport::start(Box::new(input), Box::new(output), MAX_FRAME_BYTES, handler)?;
         let peer = Peer {
             to_server,
             from_server,
@@ -443,9 +454,14 @@ mod tests {
         }
         let input = Box::new(Cursor::new(b"{1}\n{2").chain(Broken));
         let (seen, frames) = bounded(2);
-        let transport = Transport::start(input, Box::new(io::sink()), MAX_FRAME_BYTES, move |_, received| {
-            let _ = seen.send(received);
-        })
+        let transport = Transport::start(
+            input,
+            Box::new(io::sink()),
+            MAX_FRAME_BYTES,
+            move |_, received| {
+                let _ = seen.send(received);
+            },
+        )
         .expect("threads");
         let ended = transport.ended().recv_timeout(PATIENCE);
         assert!(

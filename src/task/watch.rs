@@ -99,7 +99,11 @@ impl Watch<'_> {
                 return Ok(Stopped::Matched(found));
             }
             let searched = pattern.as_ref().map(PatternWatch::seen);
-            let goal = if searched.is_some() { Goal::End } else { self.goal };
+            let goal = if searched.is_some() {
+                Goal::End
+            } else {
+                self.goal
+            };
             let slice = next_tick.map_or(self.limit, |tick| tick.min(self.limit));
             let woken = task.live.wait_for(
                 Some(slice),
@@ -108,7 +112,8 @@ impl Watch<'_> {
                     if searched.is_some_and(|searched| state.output_end.offset > searched) {
                         return Look::Found(Woken::MoreToMatch);
                     }
-                    let ended = state.closed || (state.ended.is_some() && !told && searched.is_none());
+                    let ended =
+                        state.closed || (state.ended.is_some() && !told && searched.is_none());
                     if ended {
                         return Look::Found(Woken::Ended);
                     }
@@ -129,8 +134,13 @@ impl Watch<'_> {
                         return Ok(Stopped::Cancelled);
                     }
                     if Instant::now() >= self.limit {
-                        let brought = goal != Goal::End && task.live.state().output_end.offset > shown;
-                        return Ok(if brought { Stopped::Output } else { Stopped::Limit });
+                        let brought =
+                            goal != Goal::End && task.live.state().output_end.offset > shown;
+                        return Ok(if brought {
+                            Stopped::Output
+                        } else {
+                            Stopped::Limit
+                        });
                     }
                 }
             }

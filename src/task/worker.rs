@@ -446,7 +446,9 @@ impl Work {
             outcome,
             duration: exited - self.task.facts.started.mono,
             pipestatus: shell::pipestatus_to_show(report.pipestatus, exit),
-            moved_to: report.directory.filter(|end| is_elsewhere(end, &self.task.facts.directory)),
+            moved_to: report
+                .directory
+                .filter(|end| is_elsewhere(end, &self.task.facts.directory)),
         };
         let closed = self.leftovers.is_empty();
         self.task.report(|state| {
