@@ -85,7 +85,7 @@ async def session(client, checks, processes):
     checks.that("every schema is closed", all(t.input_schema.get("additionalProperties") is False for t in listed))
 
     result = await client.call_tool("zsh", {"command": "echo hi"})
-    checks.that("echo hi", "hi" in text(result) and "exit=0" in text(result), text(result))
+    checks.that("echo hi", re.search(r"^hi$", text(result), re.MULTILINE) and "exit=0" in text(result), text(result))
     checks.that("a command's result is no error", not result.is_error)
 
     result = await client.call_tool("zsh", {"command": "exit 3"})
@@ -96,10 +96,10 @@ async def session(client, checks, processes):
     result = await client.call_tool("zsh", {"command": "true", "timeout": "soon"})
     checks.that("an argument of a wrong type is named", result.is_error and "timeout" in text(result), text(result))
 
-    result = await client.call_tool("zsh", {"command": "sleep 2; echo later", "yield_after": 1})
+    result = await client.call_tool("zsh", {"command": "sleep 2; echo $((6 * 7))", "yield_after": 1})
     checks.that("yields after a second", "RUNNING" in text(result), text(result))
     result = await client.call_tool("zsh_poll", {"task_id": task_id(result), "wait_for": "end", "listen": PATIENCE})
-    checks.that("a poll waits for the end", "later" in text(result) and "exit=0" in text(result), text(result))
+    checks.that("a poll waits for the end", "42" in text(result) and "exit=0" in text(result), text(result))
 
     result = await client.call_tool("zsh", {"command": "print -r -- $ZSH_TOOL_TASK"})
     cookie = re.search(r"^\S+/[0-9a-f]{8}$", text(result), re.MULTILINE)
@@ -121,7 +121,7 @@ async def session(client, checks, processes):
 
     command = "for i in 1 2 3; do echo tick $i; sleep 1; done"
     await client.call_tool("zsh", {"command": command, "yield_after": PATIENCE}, progress_callback=progress)
-    checks.that("progress shows the last line", any("tick" in (message or "") for _, message in heard), heard)
+    checks.that("progress shows the last line", any("tick 2" in (message or "") for _, message in heard), heard)
     values = [value for value, _ in heard]
     checks.that("progress rises", values == sorted(set(values)), heard)
 
@@ -131,8 +131,8 @@ async def session(client, checks, processes):
         group.cancel_scope.cancel()
     checks.that("sleep 61 runs", started)
     checks.that("a cancelled call's command ends", await eventually(lambda: not processes.running("sleep", "61")))
-    result = await client.call_tool("zsh", {"command": "echo on"})
-    checks.that("the server goes on after it", "on" in text(result) and "exit=0" in text(result), text(result))
+    result = await client.call_tool("zsh", {"command": "true"})
+    checks.that("the server goes on after it", "exit=0" in text(result), text(result))
 
     await client.call_tool("zsh", {"command": "setsid sleep 62 & sleep 63", "yield_after": 0})
     both = await eventually(lambda: processes.running("sleep", "62") and processes.running("sleep", "63"))
