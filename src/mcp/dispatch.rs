@@ -324,7 +324,7 @@ impl Tools {
         &self,
         task: &TaskHandle,
         arguments: &PollArguments,
-        notes: Vec<Insight>,
+        mut notes: Vec<Insight>,
         max_output: usize,
         palette: Palette,
     ) -> Answer {
@@ -338,6 +338,10 @@ impl Tools {
         }
         let end = task.live.state().output_end;
         let pieces = reading::range(&task.spool, first, arguments.to_line, end, max_output);
+        notes.extend(pieces.iter().find_map(|pieces| {
+            let last = arguments.to_line.unwrap_or(u64::MAX);
+            lines_gone(pieces, first, last, end)
+        }));
         let nothing_new = Delta {
             from: end,
             new_from: end.offset,
@@ -542,8 +546,11 @@ impl Tools {
         max_output: usize,
         palette: Palette,
     ) -> Answer {
-        let pieces = pieces
+        let mut pieces = pieces
             .map_err(|error| format!("the output of task {} cannot be read: {error}", task.id()))?;
+        if !task.live.state().closed {
+            lines::hold_back_unfinished_character(&mut pieces);
+        }
         let numbered = numbering == Numbering::Numbered;
         let shown = lines::lay_out(
             &pieces,
@@ -620,6 +627,19 @@ impl Tools {
 }
 
 const FIRST: Position = Position { offset: 0, line: 1 };
+
+/// Says that a range begins with lines that are no longer there.
+fn lines_gone(pieces: &[Piece], first: u64, last: u64, end: Position) -> Option<Insight> {
+    let found = pieces.first().map_or(end.line, |piece| piece.start.line);
+    let last_gone = last.min(found.saturating_sub(1));
+    (last_gone >= first).then(|| {
+        Insight::warning(format!(
+            "lines {}–{} are gone.",
+            lines::grouped(first),
+            lines::grouped(last_gone)
+        ))
+    })
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Numbering {
