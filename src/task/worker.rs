@@ -24,7 +24,7 @@ use crate::process::kill::Handle;
 use crate::process::pty::{self, TerminalSize};
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Family, Identity, ProcessInfo, Snapshot};
+use crate::process::tree::{self, Daemons, Family, Identity, Snapshot};
 use crate::text::lines::Position;
 
 /// Read at once.
@@ -95,7 +95,9 @@ struct Work {
     spawned: Spawned,
     spool: SpoolWriter,
     orders: (Receiver<Order>, OwnedFd),
-    daemons: Arc<[String]>,
+    /// What the output is called in `/proc/<pid>/fd` of those who write to it; not known
+    /// of a terminal.
+    output_name: Option<PathBuf>,
     journal: Journal,
     on_pressure: OnPressure,
     machine: Machine,
@@ -136,14 +138,22 @@ impl Worker {
                 input.push_end();
             }
         }
-        let family = Family::new(self.spawned.id, &self.cookie);
+        let daemons = Daemons {
+            names: self.daemons,
+            output: match self.task.facts.input {
+                Input::Terminal => None,
+                Input::Pipe | Input::None => tree::name_of_descriptor(&self.spawned.output),
+            },
+        };
+        let output_name = daemons.output.clone();
+        let family = Family::new(self.spawned.id, &self.cookie, daemons);
         let line_start = self.spool.end();
         let mut work = Work {
             task: self.task,
             spawned: self.spawned,
             spool: self.spool,
             orders: self.orders,
-            daemons: self.daemons,
+            output_name,
             journal: self.journal,
             on_pressure: self.on_pressure,
             machine: Machine::new(deadline),
@@ -484,16 +494,10 @@ impl Work {
 
     fn scan_leftovers(&mut self) {
         let snapshot = Snapshot::take();
-        let output = self.output_target();
         if self.machine.output_open() {
-            self.adopt_output_holders(&snapshot, output.as_deref());
+            self.adopt_output_holders(&snapshot);
         }
-        let left: Vec<ProcessInfo> = self
-            .family
-            .living(&snapshot)
-            .into_iter()
-            .filter(|process| !self.is_daemon(process, output.as_deref()))
-            .collect();
+        let left = self.family.living(&snapshot);
         self.leftovers = left
             .iter()
             .filter_map(|process| Handle::open(process.id).ok())
@@ -517,8 +521,8 @@ impl Work {
 
     /// Adds processes that hold the task's output but carry no sign of it, such as what
     /// `env -i setsid` leaves.
-    fn adopt_output_holders(&mut self, snapshot: &Snapshot, output: Option<&Path>) {
-        let Some(output) = output else {
+    fn adopt_output_holders(&mut self, snapshot: &Snapshot) {
+        let Some(output) = &self.output_name else {
             return;
         };
         for process in snapshot.descendants(std::process::id() as i32) {
@@ -527,20 +531,6 @@ impl Work {
                 self.family.adopt(process.id);
             }
         }
-    }
-
-    /// What the output is called in `/proc/<pid>/fd` of those who write to it.
-    fn output_target(&self) -> Option<PathBuf> {
-        match self.task.facts.input {
-            Input::Terminal => None,
-            Input::Pipe | Input::None => tree::name_of_descriptor(&self.spawned.output),
-        }
-    }
-
-    fn is_daemon(&self, process: &ProcessInfo, output: Option<&Path>) -> bool {
-        process.is_named(&self.daemons)
-            && process.session != self.spawned.id.pid
-            && !output.is_some_and(|output| tree::holds_open(process.id.pid, output))
     }
 
     fn follow_leftovers(&mut self, ended: &[Identity]) {
