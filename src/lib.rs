@@ -51,14 +51,21 @@ pub mod protocol {
 
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
+    pub mod budget;
     pub mod deadline;
     pub mod environment;
+    pub mod housekeeping;
     pub mod input;
     pub mod journal;
     pub mod kill_run;
+    pub mod leftovers;
     pub mod live;
+    pub mod order;
+    pub mod preludes;
     pub mod reading;
     pub mod registry;
+    pub mod request;
+    pub mod segment;
     pub mod shell;
     pub mod spool;
     pub mod state;
@@ -75,10 +82,15 @@ pub mod record {
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
+    pub mod control;
     pub mod dispatch;
     pub mod insight;
+    pub mod notice;
     pub mod overview;
+    pub mod poll;
+    pub mod receipt;
     pub mod render;
+    pub mod run;
     pub mod search;
     pub mod server;
     pub mod tools;
