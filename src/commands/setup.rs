@@ -76,7 +76,7 @@ fn survive_file_size_limit() {
 }
 
 fn settings(config: &Config) -> Settings {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| is_given(value));
+    let variable = |name: &str| std::env::var_os(name).filter(is_given);
     Settings {
         state: config.state_dir.clone().map_err(|error| error.to_string()),
         spool_on_disk: config.spool == SpoolMode::Disk,
