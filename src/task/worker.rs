@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, Sender};
 use super::input::{Flushed, InputQueue};
 use super::journal::Journal;
 use super::kill_run::{KillRun, RESCAN, Receipt};
-use super::leftovers::{Leftovers, Shell};
+use super::leftovers::Leftovers;
 use super::live::{End, Input, LiveTask};
 use super::order::Order;
 use super::shell;
@@ -25,7 +25,7 @@ use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Daemons, Family, Identity};
+use crate::process::tree::{self, Family, Identity, Signs};
 use crate::text::lines::Position;
 
 /// Read at once.
@@ -109,11 +109,12 @@ impl Worker {
                 input.push_end();
             }
         }
-        let daemons = Daemons {
-            names: self.daemons,
+        let family = Family::new(Signs {
+            shell: self.spawned.id,
+            cookie: self.cookie,
             output: output_name(&self.task, &self.spawned),
-        };
-        let family = Family::new(self.spawned.id, &self.cookie, daemons);
+            daemons: self.daemons,
+        });
         let line_start = self.spool.end();
         let mut work = Work {
             task: self.task,
@@ -454,12 +455,7 @@ impl Work {
     }
 
     fn scan_leftovers(&mut self) {
-        let shell = Shell {
-            id: self.spawned.id,
-            output: output_name(&self.task, &self.spawned),
-            output_open: self.machine.output_open(),
-        };
-        let named = self.leftovers.scan(&mut self.family, &shell);
+        let named = self.leftovers.scan(&mut self.family);
         self.task.report(|state| state.leftovers = named);
     }
 
@@ -488,7 +484,7 @@ impl Work {
 /// What the output is called in `/proc/<pid>/fd` of those who write to it.
 fn output_name(task: &LiveTask, spawned: &Spawned) -> Option<PathBuf> {
     match task.facts.input {
-        Input::Terminal => None,
+        Input::Terminal => pty::terminal_name(&spawned.output),
         Input::Pipe | Input::None => tree::name_of_descriptor(&spawned.output),
     }
 }
