@@ -485,6 +485,9 @@ impl Work {
             state.leftovers.clear();
             state.closed = true;
         });
+        // Whoever saw the task open has sent its order by now; dropped unread, it tells
+        // the sender that there is no receipt.
+        while self.orders.0.try_recv().is_ok() {}
         self.journal.write(&self.task);
     }
 }
