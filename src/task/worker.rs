@@ -25,7 +25,7 @@ use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Family, Identity};
+use crate::process::tree::{self, Daemons, Family, Identity};
 use crate::text::lines::Position;
 
 /// Read at once.
@@ -109,7 +109,11 @@ impl Worker {
                 input.push_end();
             }
         }
-        let family = Family::new(self.spawned.id, &self.cookie);
+        let daemons = Daemons {
+            names: self.daemons,
+            output: output_name(&self.task, &self.spawned),
+        };
+        let family = Family::new(self.spawned.id, &self.cookie, daemons);
         let line_start = self.spool.end();
         let mut work = Work {
             task: self.task,
@@ -126,7 +130,7 @@ impl Worker {
             kill: None,
             receipts: Vec::new(),
             next_sweep: None,
-            leftovers: Leftovers::new(self.daemons),
+            leftovers: Leftovers::default(),
             read_since_exit: 0,
         };
         work.journal.write(&work.task);
@@ -452,19 +456,11 @@ impl Work {
     fn scan_leftovers(&mut self) {
         let shell = Shell {
             id: self.spawned.id,
-            output: self.output_name(),
+            output: output_name(&self.task, &self.spawned),
             output_open: self.machine.output_open(),
         };
         let named = self.leftovers.scan(&mut self.family, &shell);
         self.task.report(|state| state.leftovers = named);
-    }
-
-    /// What the output is called in `/proc/<pid>/fd` of those who write to it.
-    fn output_name(&self) -> Option<PathBuf> {
-        match self.task.facts.input {
-            Input::Terminal => None,
-            Input::Pipe | Input::None => tree::name_of_descriptor(&self.spawned.output),
-        }
     }
 
     fn follow_leftovers(&mut self, ended: &[Identity]) {
@@ -489,6 +485,14 @@ impl Work {
         // the sender that there is no receipt.
         while self.orders.0.try_recv().is_ok() {}
         self.journal.write(&self.task);
+    }
+}
+
+/// What the output is called in `/proc/<pid>/fd` of those who write to it.
+fn output_name(task: &LiveTask, spawned: &Spawned) -> Option<PathBuf> {
+    match task.facts.input {
+        Input::Terminal => None,
+        Input::Pipe | Input::None => tree::name_of_descriptor(&spawned.output),
     }
 }
 
