@@ -62,6 +62,7 @@ pub struct SpoolWriter {
     next_number: u64,
     /// The end of what was written.
     end: Position,
+    line_start: Position,
     last_checkpoint: u64,
 }
 
@@ -84,6 +85,7 @@ impl SpoolWriter {
             current: None,
             next_number: 0,
             end: Position { offset: 0, line: 1 },
+            line_start: Position { offset: 0, line: 1 },
             last_checkpoint: 0,
         }
     }
@@ -109,8 +111,24 @@ impl SpoolWriter {
         self
     }
 
+    /// The start of the line that the next byte belongs to.
+    pub fn line_start(&self) -> Position {
+        self.line_start
+    }
+
     /// Adds bytes. Never fails: without a disk the newest bytes are kept in memory.
-    pub fn append(&mut self, mut bytes: &[u8]) {
+    pub fn append(&mut self, bytes: &[u8]) {
+        let start = self.end.offset;
+        self.append_across_segments(bytes);
+        if let Some(newline) = memchr::memrchr(b'\n', bytes) {
+            self.line_start = Position {
+                offset: start + newline as u64 + 1,
+                line: self.end.line,
+            };
+        }
+    }
+
+    fn append_across_segments(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let room = self.room();
             let (now, later) = bytes.split_at(bytes.len().min(room));
@@ -219,13 +237,13 @@ impl SpoolWriter {
             if !rest.is_empty() {
                 // A segment in memory takes over where the file ends.
                 self.open_segment();
-                self.append(rest);
+                self.append_across_segments(rest);
             }
         } else {
             // The directory's quota took the segment away meanwhile: nothing of the
             // newest output may be lost, so it goes into the next one, whole.
             self.open_segment();
-            self.append(bytes);
+            self.append_across_segments(bytes);
         }
     }
 

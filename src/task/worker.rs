@@ -26,7 +26,6 @@ use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
 use crate::process::tree::{self, Daemons, Family, Identity};
-use crate::text::lines::Position;
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -76,7 +75,6 @@ struct Work {
     family: Family,
     input: InputQueue,
     buffer: Vec<u8>,
-    line_start: Position,
     kill: Option<KillRun>,
     receipts: Vec<Sender<Receipt>>,
     next_sweep: Option<Instant>,
@@ -114,7 +112,6 @@ impl Worker {
             output: output_name(&self.task, &self.spawned),
         };
         let family = Family::new(self.spawned.id, &self.cookie, daemons);
-        let line_start = self.spool.end();
         let mut work = Work {
             task: self.task,
             spawned: self.spawned,
@@ -126,7 +123,6 @@ impl Worker {
             family,
             input,
             buffer: vec![0; READ_BYTES],
-            line_start,
             kill: None,
             receipts: Vec::new(),
             next_sweep: None,
@@ -316,20 +312,13 @@ impl Work {
     }
 
     fn take_output(&mut self, count: usize) {
-        let chunk = self.buffer.get(..count).unwrap_or_default();
-        let start = self.spool.end();
-        self.spool.append(chunk);
+        self.spool
+            .append(self.buffer.get(..count).unwrap_or_default());
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
         let end = self.spool.end();
-        if let Some(newline) = memchr::memrchr(b'\n', chunk) {
-            self.line_start = Position {
-                offset: start.offset + newline as u64 + 1,
-                line: end.line,
-            };
-        }
-        let line_start = self.line_start;
+        let line_start = self.spool.line_start();
         let now = Instant::now();
         self.task.report(|state| {
             state.output_end = end;
