@@ -22,8 +22,6 @@ use crate::text::lines::{Piece, Position};
 const CHECKPOINT_BYTES: u64 = 64 * 1024;
 /// What is kept of a task without a disk.
 pub const MEMORY_QUOTA: u64 = 4 * 1024 * 1024;
-/// Read at once when a file is searched.
-const READ_BYTES: usize = 256 * 1024;
 
 /// What the quota or a failed disk has cost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -279,7 +277,8 @@ impl SpoolWriter {
     }
 }
 
-fn advance(position: Position, bytes: &[u8]) -> Position {
+/// The position after these bytes.
+pub(super) fn advance(position: Position, bytes: &[u8]) -> Position {
     Position {
         offset: position.offset + bytes.len() as u64,
         line: position.line + memchr::memchr_iter(b'\n', bytes).count() as u64,
@@ -445,63 +444,9 @@ impl Spool {
             .is_some_and(|bytes| bytes == b"\n")
     }
 
-    /// Where line `line` begins, or the first retained place after it; `None` past
-    /// `end`.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
-    pub fn find_line(&self, line: u64, end: Position) -> io::Result<Option<Position>> {
-        if line <= 1 {
-            return Ok(Some(Position { offset: 0, line: 1 }));
-        }
-        if line > end.line {
-            return Ok(None);
-        }
-        // Line `line` begins after the newline that ends line `line - 1`.
-        let from = self.checkpoint(|checkpoint| checkpoint.line < line);
-        let mut position = from;
-        while position.offset < end.offset {
-            let to = (position.offset + READ_BYTES as u64).min(end.offset);
-            let Some(piece) = self.read(position, true, to)?.into_iter().next() else {
-                break;
-            };
-            if piece.start.line >= line && piece.start.offset > position.offset {
-                return Ok(Some(piece.start));
-            }
-            let mut number = piece.start.line;
-            for newline in memchr::memchr_iter(b'\n', &piece.bytes) {
-                number += 1;
-                if number == line {
-                    return Ok(Some(Position {
-                        offset: piece.start.offset + newline as u64 + 1,
-                        line,
-                    }));
-                }
-            }
-            position = advance(piece.start, &piece.bytes);
-        }
-        Ok(None)
-    }
-
-    /// The number of the line that byte `offset` is in.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
-    pub fn position_of(&self, offset: u64) -> io::Result<Position> {
-        let from = self.checkpoint(|checkpoint| checkpoint.offset <= offset);
-        let pieces = self.read(from, true, offset)?;
-        Ok(pieces.last().map_or(
-            Position {
-                offset,
-                line: from.line,
-            },
-            |piece| advance(piece.start, &piece.bytes),
-        ))
-    }
-
     /// The last checkpoint for which `holds` is true; it is true for a first part of
     /// them.
-    fn checkpoint(&self, holds: impl Fn(&Position) -> bool) -> Position {
+    pub(super) fn checkpoint(&self, holds: impl Fn(&Position) -> bool) -> Position {
         let index = self.index.lock();
         let place = index
             .checkpoints
