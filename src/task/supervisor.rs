@@ -185,7 +185,9 @@ impl Supervisor {
             .reserve(self.settings.max_running)
             .map_err(|refused| match refused {
                 Refused::Closed => StartError::Ending,
-                Refused::Full(oldest) => StartError::full(self.settings.max_running, &oldest),
+                Refused::Full(oldest) => {
+                    StartError::full(self.settings.max_running, &oldest, &self.settings.redactor)
+                }
             })?;
         loop {
             let id = files::random_id();
