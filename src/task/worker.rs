@@ -466,14 +466,14 @@ impl Work {
                 self.read_since_exit += READ_BYTES * READS_PER_TURN;
             }
         }
-        self.task.report(|state| {
-            state.leftovers.clear();
-            state.closed = true;
-        });
+        if !self.task.state().closed {
+            self.task.report(|state| state.leftovers.clear());
+            self.journal.write(&self.task);
+            self.task.report(|state| state.closed = true);
+        }
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.
         while self.orders.0.try_recv().is_ok() {}
-        self.journal.write(&self.task);
     }
 }
 
