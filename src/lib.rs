@@ -147,12 +147,14 @@ pub mod task {
     pub mod kill_run;
     pub mod leftovers;
     pub mod live;
+    pub mod lookup;
     pub mod order;
     pub mod preludes;
     pub mod reading;
     pub mod registry;
     pub mod request;
     pub mod segment;
+    pub mod sending;
     pub mod shell;
     pub mod spool;
     pub mod state;

@@ -26,7 +26,6 @@ use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
 use crate::process::tree::{self, Family, Identity, Signs};
-use crate::text::lines::Position;
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -76,7 +75,6 @@ struct Work {
     family: Family,
     input: InputQueue,
     buffer: Vec<u8>,
-    line_start: Position,
     kill: Option<KillRun>,
     receipts: Vec<Sender<Receipt>>,
     next_sweep: Option<Instant>,
@@ -115,7 +113,6 @@ impl Worker {
             output: output_name(&self.task, &self.spawned),
             daemons: self.daemons,
         });
-        let line_start = self.spool.end();
         let mut work = Work {
             task: self.task,
             spawned: self.spawned,
@@ -127,7 +124,6 @@ impl Worker {
             family,
             input,
             buffer: vec![0; READ_BYTES],
-            line_start,
             kill: None,
             receipts: Vec::new(),
             next_sweep: None,
@@ -317,20 +313,13 @@ impl Work {
     }
 
     fn take_output(&mut self, count: usize) {
-        let chunk = self.buffer.get(..count).unwrap_or_default();
-        let start = self.spool.end();
-        self.spool.append(chunk);
+        self.spool
+            .append(self.buffer.get(..count).unwrap_or_default());
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
         let end = self.spool.end();
-        if let Some(newline) = memchr::memrchr(b'\n', chunk) {
-            self.line_start = Position {
-                offset: start.offset + newline as u64 + 1,
-                line: end.line,
-            };
-        }
-        let line_start = self.line_start;
+        let line_start = self.spool.line_start();
         let now = Instant::now();
         self.task.report(|state| {
             state.output_end = end;
@@ -473,11 +462,14 @@ impl Work {
                 self.read_since_exit += READ_BYTES * READS_PER_TURN;
             }
         }
-        self.task.report(|state| {
-            state.leftovers.clear();
-            state.closed = true;
-        });
-        self.journal.write(&self.task);
+        if !self.task.state().closed {
+            self.task.report(|state| state.leftovers.clear());
+            self.journal.write(&self.task);
+            self.task.report(|state| state.closed = true);
+        }
+        // Whoever saw the task open has sent its order by now; dropped unread, it tells
+        // the sender that there is no receipt.
+        while self.orders.0.try_recv().is_ok() {}
     }
 }
 
