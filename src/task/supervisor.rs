@@ -388,10 +388,12 @@ impl Supervisor {
             registry.close();
             registry.all()
         };
-        let strays = orphans::Sweep::begin(&self.settings.daemons);
+        // The workers are told first: whoever sees its shell end by the sweep's signal
+        // is to know that the server did it.
         for task in &tasks {
             let _ = task.order(Order::Shutdown);
         }
+        let strays = orphans::Sweep::begin(&self.settings.daemons);
         let deadline = Instant::now() + SHUTDOWN_LIMIT;
         for task in &tasks {
             let closed = |state: &State| match state.closed {

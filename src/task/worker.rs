@@ -148,7 +148,8 @@ impl Work {
 
     fn turn(&mut self) {
         let ready = self.wait();
-        if ready.orders {
+        // An end may be what an order has brought about: the order comes first.
+        if ready.orders || ready.exit {
             self.take_orders();
         }
         if ready.input {
