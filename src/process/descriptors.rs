@@ -153,6 +153,18 @@ pub fn await_hangup(fd: impl AsFd) {
     }
 }
 
+/// Whether a descriptor leaves enough others free for what cannot do without: looking
+/// into `/proc`, starting a process. Descriptors are given lowest number first.
+pub fn leaves_room(fd: &OwnedFd) -> bool {
+    const LEAST_FREE: u64 = 16;
+    let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current else {
+        return true;
+    };
+    // As many threads may look at once as there are tasks: a quarter is theirs.
+    let free = LEAST_FREE.max(limit / 4);
+    u64::try_from(fd.as_raw_fd()).is_ok_and(|number| number + free < limit)
+}
+
 /// Wakes a thread that waits in [`Poller::wait`]; any number of wakes before it looks
 /// count as one.
 #[derive(Debug)]

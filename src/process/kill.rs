@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags};
 
+use super::descriptors;
 use super::signals::Signal;
 use super::tree::{self, Identity};
 
@@ -34,7 +35,8 @@ impl Handle {
     pub fn open(id: Identity) -> Result<Handle, Undelivered> {
         let pid = Pid::from_raw(id.pid).ok_or(Undelivered::Gone)?;
         let pidfd = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(fd) => Some(fd),
+            // A tree of any size must not use up what is needed for looking at it.
+            Ok(fd) => Some(fd).filter(descriptors::leaves_room),
             Err(rustix::io::Errno::SRCH) => return Err(Undelivered::Gone),
             // Too old a kernel, or out of descriptors: by pid then, checked below.
             Err(_) => None,
