@@ -97,6 +97,25 @@ fn descriptors_that_run_out_are_named_and_killing_goes_on() {
 }
 
 #[test]
+fn a_tree_of_more_processes_than_descriptors_is_ended() {
+    const CHILDREN: usize = 100;
+    let env = Env::new();
+    let client = started(&env, "ulimit -n 60; exec \"$0\" serve");
+    let sleep = UniqueSleep::new();
+    let task = client.start_task(&format!("repeat {CHILDREN} do {sleep} & done; wait"));
+    sleep.wait_for(CHILDREN);
+    let receipt = client.kill_task(&task);
+    assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+    assert_eq!(
+        receipt.meta["gone"],
+        json!(CHILDREN + 1),
+        "{}",
+        receipt.text
+    );
+    sleep.assert_gone();
+}
+
+#[test]
 fn a_refused_fork_is_named_and_the_next_command_runs() {
     let env = Env::new();
     // The limit counts the processes of a user, and root has none: another user's id,
