@@ -64,7 +64,7 @@ pub fn supervisor(config: &Config) -> Arc<Supervisor> {
 }
 
 fn settings(config: &Config) -> Settings {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| is_given(value));
+    let variable = |name: &str| std::env::var_os(name).filter(is_given);
     Settings {
         state: config.state_dir.clone().map_err(|error| error.to_string()),
         spool_on_disk: config.spool == SpoolMode::Disk,

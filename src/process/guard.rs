@@ -106,7 +106,7 @@ fn end_descendants(signals: &SignalSet, spared: impl FnOnce() -> Vec<String>) {
             .descendants(std::process::id() as i32)
             .into_iter()
             .filter(|process| {
-                !process.zombie && !(process.is_named(&spared) && process.session == process.id.pid)
+                !(process.zombie || process.leads_session() && process.is_named(&spared))
             })
             .map(|process| process.id)
             .collect();

@@ -103,8 +103,7 @@ impl<'a> Sweep<'a> {
             .descendants(own)
             .into_iter()
             .filter(|process| {
-                !process.zombie
-                    && !(process.is_named(self.spared) && process.session == process.id.pid)
+                !(process.zombie || process.leads_session() && process.is_named(self.spared))
             })
             .filter_map(|process| Handle::open(process.id).ok())
             .collect()

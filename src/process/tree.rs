@@ -52,6 +52,11 @@ impl From<Stat> for ProcessInfo {
 }
 
 impl ProcessInfo {
+    /// Whether it began a session of its own.
+    pub fn leads_session(&self) -> bool {
+        self.session == self.id.pid
+    }
+
     /// Whether it is one of the named programs: by its name, by the part of its title
     /// before a colon (`tmux: server`), or, for a Java machine, by its main class.
     pub fn is_named(&self, names: &[String]) -> bool {

@@ -7,14 +7,14 @@
 //! kept still.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::budget::Budget;
+use super::segment::{Medium, Segment, segment_path, write_as_much_as_possible};
 use crate::process::files;
 use crate::text::lines::{Piece, Position};
 
@@ -34,71 +34,6 @@ pub struct Losses {
     pub lines: u64,
     /// Why the disk is no longer written to.
     pub disk_failed: Option<String>,
-}
-
-/// The bytes that all spools of a server hold on disk, against the directory's quota.
-#[derive(Debug)]
-pub struct Budget {
-    used: AtomicU64,
-    limit: u64,
-    exceeded: AtomicBool,
-}
-
-impl Budget {
-    /// A budget of so many bytes.
-    pub fn new(limit: u64) -> Arc<Budget> {
-        Arc::new(Budget {
-            used: AtomicU64::new(0),
-            limit,
-            exceeded: AtomicBool::new(false),
-        })
-    }
-
-    /// Bytes over the limit; 0 within it.
-    pub fn excess(&self) -> u64 {
-        self.used.load(Ordering::Relaxed).saturating_sub(self.limit)
-    }
-
-    /// Bytes on disk now.
-    pub fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    fn take(&self, bytes: u64) {
-        if self.used.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
-            self.exceeded.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Whether the limit was passed since the last call.
-    pub fn take_exceeded(&self) -> bool {
-        self.exceeded.swap(false, Ordering::Relaxed)
-    }
-}
-
-#[derive(Debug, Clone)]
-enum Medium {
-    File(PathBuf),
-    Memory(Arc<Mutex<Vec<u8>>>),
-}
-
-#[derive(Debug, Clone)]
-struct Segment {
-    number: u64,
-    start: Position,
-    /// Bytes in it.
-    length: u64,
-    medium: Medium,
-}
-
-impl Segment {
-    fn end(&self) -> u64 {
-        self.start.offset + self.length
-    }
 }
 
 #[derive(Debug, Default)]
@@ -333,24 +268,6 @@ fn advance(position: Position, bytes: &[u8]) -> Position {
     }
 }
 
-fn segment_path(base: &Path, number: u64) -> PathBuf {
-    base.with_extension(number.to_string())
-}
-
-/// Writes until all is written or the disk refuses.
-fn write_as_much_as_possible(file: &mut File, bytes: &[u8]) -> (usize, Option<io::Error>) {
-    let mut written = 0;
-    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
-        match file.write(rest) {
-            Ok(0) => return (written, Some(io::ErrorKind::WriteZero.into())),
-            Ok(count) => written += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (written, Some(error)),
-        }
-    }
-    (written, None)
-}
-
 impl Index {
     /// Takes a segment out and notes what is lost; `end_line` is the line at the end of
     /// all output.
@@ -576,33 +493,5 @@ impl Spool {
             .and_then(|place| index.checkpoints.get(place))
             .copied()
             .unwrap_or(Position { offset: 0, line: 1 })
-    }
-}
-
-impl Segment {
-    fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
-        let start = from - self.start.offset;
-        let length = usize::try_from(to - from).unwrap_or(usize::MAX);
-        match &self.medium {
-            Medium::File(path) => {
-                let file = files::open_private(path).map_err(|error| {
-                    io::Error::new(
-                        error.kind(),
-                        format!("cannot read {}: {error}", path.display()),
-                    )
-                })?;
-                let mut bytes = vec![0; length];
-                file.read_exact_at(&mut bytes, start)?;
-                Ok(bytes)
-            }
-            Medium::Memory(memory) => {
-                let memory = memory.lock();
-                let start = usize::try_from(start).unwrap_or(usize::MAX);
-                Ok(memory
-                    .get(start..start.saturating_add(length))
-                    .unwrap_or_default()
-                    .to_vec())
-            }
-        }
     }
 }

@@ -15,16 +15,17 @@ use crossbeam_channel::{Receiver, Sender};
 use super::input::{Flushed, InputQueue};
 use super::journal::Journal;
 use super::kill_run::{KillRun, RESCAN, Receipt};
-use super::live::{End, Input, Leftover, LiveTask};
+use super::leftovers::{Leftovers, Shell};
+use super::live::{End, Input, LiveTask};
+use super::order::Order;
 use super::shell;
 use super::spool::SpoolWriter;
-use super::state::{Effect, Event, KillOrder, Machine, Outcome};
+use super::state::{Effect, Event, Machine, Outcome};
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
-use crate::process::kill::Handle;
-use crate::process::pty::{self, TerminalSize};
+use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Family, Identity, ProcessInfo, Snapshot};
+use crate::process::tree::{self, Family, Identity};
 use crate::text::lines::Position;
 
 /// Read at once.
@@ -36,32 +37,6 @@ const READS_PER_TURN: usize = 8;
 const PIPE_BYTES: usize = 1024 * 1024;
 /// The most that is read of a side-band, which holds one or two short records.
 const REPORT_BYTES: usize = 64 * 1024;
-/// Leftovers whose ends are watched; more are found by scans.
-const MAX_WATCHED: usize = 32;
-/// The first scan for changes among leftovers; each next one waits twice as long …
-const FIRST_LEFTOVER_SCAN: Duration = Duration::from_secs(1);
-/// … up to this.
-const LAST_LEFTOVER_SCAN: Duration = Duration::from_secs(30);
-
-/// What a request asks of a worker.
-#[derive(Debug)]
-pub enum Order {
-    /// Signal the tree; the receipt is the answer.
-    Kill {
-        /// In which way.
-        order: KillOrder,
-        /// Takes the receipt; has room for it.
-        receipt: Sender<Receipt>,
-    },
-    /// Write to the program.
-    Input(Vec<u8>),
-    /// No more input comes.
-    EndInput,
-    /// A new window size.
-    Resize(TerminalSize),
-    /// The server ends.
-    Shutdown,
-}
 
 /// Makes room on the disk.
 pub type OnPressure = Arc<dyn Fn() + Send + Sync>;
@@ -95,7 +70,6 @@ struct Work {
     spawned: Spawned,
     spool: SpoolWriter,
     orders: (Receiver<Order>, OwnedFd),
-    daemons: Arc<[String]>,
     journal: Journal,
     on_pressure: OnPressure,
     machine: Machine,
@@ -106,8 +80,7 @@ struct Work {
     kill: Option<KillRun>,
     receipts: Vec<Sender<Receipt>>,
     next_sweep: Option<Instant>,
-    leftovers: Vec<Handle>,
-    leftover_scan: Option<(Instant, Duration)>,
+    leftovers: Leftovers,
     read_since_exit: usize,
 }
 
@@ -143,7 +116,6 @@ impl Worker {
             spawned: self.spawned,
             spool: self.spool,
             orders: self.orders,
-            daemons: self.daemons,
             journal: self.journal,
             on_pressure: self.on_pressure,
             machine: Machine::new(deadline),
@@ -154,8 +126,7 @@ impl Worker {
             kill: None,
             receipts: Vec::new(),
             next_sweep: None,
-            leftovers: Vec::new(),
-            leftover_scan: None,
+            leftovers: Leftovers::new(self.daemons),
             read_since_exit: 0,
         };
         work.journal.write(&work.task);
@@ -210,11 +181,7 @@ impl Work {
             .kill
             .iter()
             .flat_map(KillRun::ends)
-            .chain(
-                self.leftovers
-                    .iter()
-                    .filter_map(|handle| Some((handle.id(), handle.ended()?))),
-            )
+            .chain(self.leftovers.ends())
             .map(|(id, fd)| (poller.watch(fd, Interest::Read), id))
             .collect();
         poller.wait(self.time_to_wait());
@@ -235,7 +202,7 @@ impl Work {
         [
             self.machine.next_wake(),
             self.next_sweep,
-            self.leftover_scan.map(|(at, _)| at),
+            self.leftovers.next_scan(),
         ]
         .into_iter()
         .flatten()
@@ -483,77 +450,25 @@ impl Work {
     }
 
     fn scan_leftovers(&mut self) {
-        let snapshot = Snapshot::take();
-        let output = self.output_target();
-        if self.machine.output_open() {
-            self.adopt_output_holders(&snapshot, output.as_deref());
-        }
-        let left: Vec<ProcessInfo> = self
-            .family
-            .living(&snapshot)
-            .into_iter()
-            .filter(|process| !self.is_daemon(process, output.as_deref()))
-            .collect();
-        self.leftovers = left
-            .iter()
-            .filter_map(|process| Handle::open(process.id).ok())
-            .take(MAX_WATCHED)
-            .collect();
-        let interval = match self.leftover_scan {
-            Some((_, before)) => (before * 2).min(LAST_LEFTOVER_SCAN),
-            None => FIRST_LEFTOVER_SCAN,
+        let shell = Shell {
+            id: self.spawned.id,
+            output: self.output_name(),
+            output_open: self.machine.output_open(),
         };
-        self.leftover_scan =
-            (!self.leftovers.is_empty()).then(|| (Instant::now() + interval, interval));
-        let named: Vec<Leftover> = left
-            .into_iter()
-            .map(|process| Leftover {
-                pid: process.id.pid,
-                name: process.name,
-            })
-            .collect();
+        let named = self.leftovers.scan(&mut self.family, &shell);
         self.task.report(|state| state.leftovers = named);
     }
 
-    /// Adds processes that hold the task's output but carry no sign of it, such as what
-    /// `env -i setsid` leaves.
-    fn adopt_output_holders(&mut self, snapshot: &Snapshot, output: Option<&Path>) {
-        let Some(output) = output else {
-            return;
-        };
-        for process in snapshot.descendants(std::process::id() as i32) {
-            let younger = process.id.started >= self.spawned.id.started;
-            if younger && !process.zombie && tree::holds_open(process.id.pid, output) {
-                self.family.adopt(process.id);
-            }
-        }
-    }
-
     /// What the output is called in `/proc/<pid>/fd` of those who write to it.
-    fn output_target(&self) -> Option<PathBuf> {
+    fn output_name(&self) -> Option<PathBuf> {
         match self.task.facts.input {
             Input::Terminal => None,
             Input::Pipe | Input::None => tree::name_of_descriptor(&self.spawned.output),
         }
     }
 
-    fn is_daemon(&self, process: &ProcessInfo, output: Option<&Path>) -> bool {
-        process.is_named(&self.daemons)
-            && process.session != self.spawned.id.pid
-            && !output.is_some_and(|output| tree::holds_open(process.id.pid, output))
-    }
-
     fn follow_leftovers(&mut self, ended: &[Identity]) {
-        if !self.machine.finished() || self.leftovers.is_empty() {
-            return;
-        }
-        let before = self.leftovers.len();
-        self.leftovers
-            .retain(|handle| !ended.contains(&handle.id()));
-        let due = self
-            .leftover_scan
-            .is_some_and(|(at, _)| Instant::now() >= at);
-        if due || self.leftovers.len() < before {
+        if self.machine.finished() && self.leftovers.changed(ended, Instant::now()) {
             // What they wrote last is taken before they are struck from the list.
             self.read_output(READS_PER_TURN);
             self.scan_leftovers();

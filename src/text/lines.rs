@@ -123,7 +123,7 @@ pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -249,7 +249,8 @@ fn bridge<'a>(
     }
 }
 
-fn last_chars(text: &str, count: usize) -> &str {
+/// The last so many characters.
+pub fn last_chars(text: &str, count: usize) -> &str {
     let start = text
         .char_indices()
         .rev()
