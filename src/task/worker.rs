@@ -75,7 +75,6 @@ struct Work {
     machine: Machine,
     family: Family,
     input: InputQueue,
-    buffer: Vec<u8>,
     line_start: Position,
     kill: Option<KillRun>,
     receipts: Vec<Sender<Receipt>>,
@@ -121,7 +120,6 @@ impl Worker {
             machine: Machine::new(deadline),
             family,
             input,
-            buffer: vec![0; READ_BYTES],
             line_start,
             kill: None,
             receipts: Vec::new(),
@@ -298,9 +296,11 @@ impl Work {
 
     /// Reads until nothing is there, or `turns` times.
     fn read_output(&mut self, turns: usize) -> bool {
+        // Held while output comes only: most tasks are silent most of the time.
+        let mut buffer = vec![0; READ_BYTES];
         for _ in 0..turns {
-            match descriptors::read(&self.spawned.output, &mut self.buffer) {
-                Transfer::Bytes(count) => self.take_output(count),
+            match descriptors::read(&self.spawned.output, &mut buffer) {
+                Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
                 Transfer::WouldBlock => return true,
                 Transfer::Closed => {
                     self.step(Event::OutputClosed);
@@ -311,8 +311,7 @@ impl Work {
         false
     }
 
-    fn take_output(&mut self, count: usize) {
-        let chunk = self.buffer.get(..count).unwrap_or_default();
+    fn take_output(&mut self, chunk: &[u8]) {
         let start = self.spool.end();
         self.spool.append(chunk);
         if self.spool.budget_exceeded() {
