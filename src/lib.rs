@@ -148,6 +148,7 @@ pub mod task {
     pub mod kill_run;
     pub mod leftovers;
     pub mod live;
+    pub mod lookup;
     pub mod order;
     pub mod preludes;
     pub mod reading;

@@ -4,7 +4,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::base::clock::SystemClock;
@@ -60,7 +62,17 @@ pub fn redactor() -> Arc<Redactor> {
 
 /// A supervisor for this process, as configured.
 pub fn supervisor(config: &Config) -> Arc<Supervisor> {
+    survive_file_size_limit();
     Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
+}
+
+/// Under `ulimit -f` a write beyond the limit would end the process by SIGXFSZ. With any
+/// handler it fails instead, as on a full disk, and the spool knows what to do.
+fn survive_file_size_limit() {
+    let seen = Arc::new(AtomicBool::new(false));
+    if let Err(error) = signal_hook::flag::register(SIGXFSZ, seen) {
+        tracing::warn!("a file size limit would end the server: {error}");
+    }
 }
 
 fn settings(config: &Config) -> Settings {

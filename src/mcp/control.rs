@@ -87,17 +87,23 @@ impl Tools {
             })?),
         };
         let receipt = self.supervisor.kill(&task, order);
-        let all_gone = receipt
-            .as_ref()
-            .is_none_or(|receipt| receipt.survivors.is_empty());
+        let all_gone = order.ends()
+            && receipt
+                .as_ref()
+                .is_none_or(|receipt| receipt.survivors.is_empty());
         if all_gone {
             self.watch(&task, Goal::End, None, END_AFTER_KILL, call)?;
         }
         let view = View::of(&task.live);
         task.live.tell_end();
         let facts = &task.live.facts;
-        let mut outcome =
-            Outcome::text(receipt::text(facts, &view, receipt.as_ref(), call.palette));
+        let mut outcome = Outcome::text(receipt::text(
+            facts,
+            &view,
+            order,
+            receipt.as_ref(),
+            call.palette,
+        ));
         outcome.meta = Some(receipt::meta(facts, &view, receipt.as_ref()));
         Ok(outcome)
     }

@@ -185,9 +185,12 @@ impl Tools {
 
     /// The result that tells of a task and shows some of its output.
     pub(super) fn tell(&self, task: &TaskHandle, showing: Showing, palette: Palette) -> Answer {
-        let pieces = showing
+        let mut pieces = showing
             .pieces
             .map_err(|error| format!("the output of task {} cannot be read: {error}", task.id()))?;
+        if !task.live.state().closed {
+            lines::hold_back_unfinished_character(&mut pieces);
+        }
         let numbered = showing.numbering == Numbering::Numbered;
         let shown = lines::lay_out(
             &pieces,

@@ -17,7 +17,7 @@ use crate::progress::advice::idle_polls_of;
 use crate::task::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::watch::{Goal, Stopped};
-use crate::text::lines::Position;
+use crate::text::lines::{Piece, Position, grouped};
 
 /// Where all output begins.
 const FIRST: Position = Position { offset: 0, line: 1 };
@@ -74,7 +74,7 @@ impl Tools {
         &self,
         task: &TaskHandle,
         arguments: &PollArguments,
-        notes: Vec<Insight>,
+        mut notes: Vec<Insight>,
         max_output: usize,
         palette: Palette,
     ) -> Answer {
@@ -88,6 +88,10 @@ impl Tools {
         }
         let end = task.live.state().output_end;
         let pieces = reading::range(&task.spool, first, arguments.to_line, end, max_output);
+        notes.extend(pieces.iter().find_map(|pieces| {
+            let last = arguments.to_line.unwrap_or(u64::MAX);
+            lines_gone(pieces, first, last, end)
+        }));
         let showing = Showing {
             pieces,
             new_bytes: 0,
@@ -124,4 +128,17 @@ impl Tools {
         };
         Ok(self.tell_lines(task, lines, notes, palette))
     }
+}
+
+/// Says that a range begins with lines that are no longer there.
+fn lines_gone(pieces: &[Piece], first: u64, last: u64, end: Position) -> Option<Insight> {
+    let found = pieces.first().map_or(end.line, |piece| piece.start.line);
+    let last_gone = last.min(found.saturating_sub(1));
+    (last_gone >= first).then(|| {
+        Insight::warning(format!(
+            "lines {}–{} are gone.",
+            grouped(first),
+            grouped(last_gone)
+        ))
+    })
 }

@@ -6,12 +6,26 @@ use super::insight::size;
 use super::render::{Palette, View, echo, leftovers_meta, millis, status_line, status_word};
 use crate::task::kill_run::{Receipt, SurvivalReason};
 use crate::task::live::Facts;
+use crate::task::state::KillOrder;
 
 /// The receipt of a kill, as text.
-pub fn text(facts: &Facts, view: &View, receipt: Option<&Receipt>, palette: Palette) -> String {
+pub fn text(
+    facts: &Facts,
+    view: &View,
+    order: KillOrder,
+    receipt: Option<&Receipt>,
+    palette: Palette,
+) -> String {
     let mut lines = vec![echo(&facts.command)];
-    match receipt {
-        Some(receipt) => {
+    match (receipt, order) {
+        (None, _) => lines.push("receipt: it had ended before, nothing of it lives".to_owned()),
+        // Nobody is meant to go: who lives is no survivor.
+        (Some(receipt), KillOrder::Only(signal)) if !order.ends() => lines.push(format!(
+            "receipt: {} sent to {}",
+            signal.name(),
+            processes(receipt.signalled)
+        )),
+        (Some(receipt), _) => {
             let survivors = match receipt.survivors.len() {
                 0 => "no survivors".to_owned(),
                 1 => "1 survivor".to_owned(),
@@ -23,19 +37,14 @@ pub fn text(facts: &Facts, view: &View, receipt: Option<&Receipt>, palette: Pale
                 receipt.gone,
                 millis(receipt.took)
             ));
-            for survivor in &receipt.survivors {
-                lines.push(format!(
-                    "  {} {}: {}",
-                    survivor.pid,
-                    survivor.name,
-                    match survivor.why {
-                        SurvivalReason::OtherUser => "belongs to another user",
-                        SurvivalReason::StillAlive => "still alive",
-                    }
-                ));
-            }
+            lines.extend(receipt.survivors.iter().map(|survivor| {
+                let why = match survivor.why {
+                    SurvivalReason::OtherUser => "belongs to another user",
+                    SurvivalReason::StillAlive => "still alive",
+                };
+                format!("  {} {}: {why}", survivor.pid, survivor.name)
+            }));
         }
-        None => lines.push("receipt: it had ended before, nothing of it lives".to_owned()),
     }
     lines.push(status_line(facts, view, palette));
     if view.unshown() > 0 {
@@ -46,6 +55,13 @@ pub fn text(facts: &Facts, view: &View, receipt: Option<&Receipt>, palette: Pale
         ));
     }
     lines.join("\n")
+}
+
+fn processes(count: usize) -> String {
+    match count {
+        1 => "1 process".to_owned(),
+        count => format!("{count} processes"),
+    }
 }
 
 /// The receipt of a kill, for programs.

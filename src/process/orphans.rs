@@ -100,11 +100,9 @@ impl<'a> Sweep<'a> {
     fn living(&self) -> Vec<Handle> {
         let own = std::process::id() as i32;
         Snapshot::take()
-            .descendants(own)
+            .descendants_but(own, |process| process.is_daemon(self.spared))
             .into_iter()
-            .filter(|process| {
-                !(process.zombie || process.leads_session() && process.is_named(self.spared))
-            })
+            .filter(|process| !process.zombie)
             .filter_map(|process| Handle::open(process.id).ok())
             .collect()
     }

@@ -1,13 +1,12 @@
 //! Processes that outlive their shell: who they are, and when to look again.
 
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::live::Leftover;
 use crate::process::kill::Handle;
-use crate::process::tree::{self, Family, Identity, ProcessInfo, Snapshot};
+use crate::process::tree::{self, Family, Identity, Snapshot};
 
 /// Leftovers whose ends are watched; more are found by scans.
 const MAX_WATCHED: usize = 32;
@@ -26,25 +25,15 @@ pub(super) struct Shell {
     pub output_open: bool,
 }
 
-/// The leftovers of one task.
+/// The leftovers of one task; none yet by default.
+#[derive(Default)]
 pub(super) struct Leftovers {
-    daemons: Arc<[String]>,
     watched: Vec<Handle>,
     /// When to scan next, and how long the pause before it was.
     scan: Option<(Instant, Duration)>,
 }
 
 impl Leftovers {
-    /// None yet. `daemons` are programs that do not count once they have left the
-    /// session and hold none of the output.
-    pub fn new(daemons: Arc<[String]>) -> Leftovers {
-        Leftovers {
-            daemons,
-            watched: Vec::new(),
-            scan: None,
-        }
-    }
-
     /// Whether nobody is left, as far as the last scan saw.
     pub fn is_empty(&self) -> bool {
         self.watched.is_empty()
@@ -75,12 +64,7 @@ impl Leftovers {
         if shell.output_open {
             adopt_output_holders(family, &snapshot, shell);
         }
-        let output = shell.output.as_deref();
-        let left: Vec<ProcessInfo> = family
-            .living(&snapshot)
-            .into_iter()
-            .filter(|process| !self.is_daemon(process, shell.id, output))
-            .collect();
+        let left = family.living(&snapshot);
         self.watched = left
             .iter()
             .filter_map(|process| Handle::open(process.id).ok())
@@ -97,12 +81,6 @@ impl Leftovers {
                 name: process.name,
             })
             .collect()
-    }
-
-    fn is_daemon(&self, process: &ProcessInfo, shell: Identity, output: Option<&Path>) -> bool {
-        process.session != shell.pid
-            && process.is_named(&self.daemons)
-            && !output.is_some_and(|output| tree::holds_open(process.id.pid, output))
     }
 }
 

@@ -8,6 +8,7 @@ use super::live::LiveTask;
 use super::shell::NoShell;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::SpawnError;
+use crate::text::redact::Redactor;
 
 /// What a command gets on stdin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,11 +127,12 @@ pub enum InputError {
 
 impl StartError {
     /// Too many run; the oldest are named with the beginning of their commands.
-    pub(super) fn full(limit: usize, oldest: &[Arc<LiveTask>]) -> StartError {
+    pub(super) fn full(limit: usize, oldest: &[Arc<LiveTask>], redactor: &Redactor) -> StartError {
         let named: Vec<String> = oldest
             .iter()
             .map(|task| {
-                let line = task.facts.command.lines().next().unwrap_or_default();
+                let command = redactor.redact(&task.facts.command);
+                let line = command.lines().next().unwrap_or_default();
                 let short: String = line.chars().take(40).collect();
                 format!("{} ({short})", task.facts.id)
             })

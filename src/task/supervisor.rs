@@ -33,6 +33,8 @@ use crate::text::redact::Redactor;
 
 /// Input that may wait for a program that does not read.
 pub const MAX_QUEUED_INPUT: usize = 1024 * 1024;
+/// Beyond the longest kill, for a machine that is busy.
+const KILL_SLACK: Duration = Duration::from_secs(2);
 /// A worker needs little: its buffer is on the heap.
 const WORKER_STACK: usize = 256 * 1024;
 
@@ -183,7 +185,9 @@ impl Supervisor {
             .reserve(self.settings.max_running)
             .map_err(|refused| match refused {
                 Refused::Closed => StartError::Ending,
-                Refused::Full(oldest) => StartError::full(self.settings.max_running, &oldest),
+                Refused::Full(oldest) => {
+                    StartError::full(self.settings.max_running, &oldest, &self.settings.redactor)
+                }
             })?;
         loop {
             let id = files::random_id();
@@ -383,11 +387,18 @@ impl Supervisor {
 
     /// Signals a task's processes and waits for the receipt. `None`: nothing of it lives.
     pub fn kill(&self, task: &TaskHandle, order: KillOrder) -> Option<Receipt> {
+        let closed = || task.live.state().closed;
+        if closed() {
+            return None;
+        }
         let (receipt, received) = bounded(1);
         task.order(Order::Kill { order, receipt }).ok()?;
-        received
-            .recv_timeout(KILL_GRACE + KILL_PATIENCE + Duration::from_secs(2))
-            .ok()
+        if closed() {
+            // The worker may have taken the order on its last turn, or never.
+            return received.try_recv().ok();
+        }
+        let patience = KILL_GRACE + KILL_PATIENCE + KILL_SLACK;
+        received.recv_timeout(patience).ok()
     }
 
     /// Writes to a task.

@@ -25,8 +25,7 @@ use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Family, Identity};
-use crate::text::lines::Position;
+use crate::process::tree::{self, Daemons, Family, Identity};
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -75,7 +74,6 @@ struct Work {
     machine: Machine,
     family: Family,
     input: InputQueue,
-    line_start: Position,
     kill: Option<KillRun>,
     receipts: Vec<Sender<Receipt>>,
     next_sweep: Option<Instant>,
@@ -108,8 +106,11 @@ impl Worker {
                 input.push_end();
             }
         }
-        let family = Family::new(self.spawned.id, &self.cookie);
-        let line_start = self.spool.end();
+        let daemons = Daemons {
+            names: self.daemons,
+            output: output_name(&self.task, &self.spawned),
+        };
+        let family = Family::new(self.spawned.id, &self.cookie, daemons);
         let mut work = Work {
             task: self.task,
             spawned: self.spawned,
@@ -120,11 +121,10 @@ impl Worker {
             machine: Machine::new(deadline),
             family,
             input,
-            line_start,
             kill: None,
             receipts: Vec::new(),
             next_sweep: None,
-            leftovers: Leftovers::new(self.daemons),
+            leftovers: Leftovers::default(),
             read_since_exit: 0,
         };
         work.journal.write(&work.task);
@@ -312,19 +312,12 @@ impl Work {
     }
 
     fn take_output(&mut self, chunk: &[u8]) {
-        let start = self.spool.end();
         self.spool.append(chunk);
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
         let end = self.spool.end();
-        if let Some(newline) = memchr::memrchr(b'\n', chunk) {
-            self.line_start = Position {
-                offset: start.offset + newline as u64 + 1,
-                line: end.line,
-            };
-        }
-        let line_start = self.line_start;
+        let line_start = self.spool.line_start();
         let now = Instant::now();
         self.task.report(|state| {
             state.output_end = end;
@@ -451,19 +444,11 @@ impl Work {
     fn scan_leftovers(&mut self) {
         let shell = Shell {
             id: self.spawned.id,
-            output: self.output_name(),
+            output: output_name(&self.task, &self.spawned),
             output_open: self.machine.output_open(),
         };
         let named = self.leftovers.scan(&mut self.family, &shell);
         self.task.report(|state| state.leftovers = named);
-    }
-
-    /// What the output is called in `/proc/<pid>/fd` of those who write to it.
-    fn output_name(&self) -> Option<PathBuf> {
-        match self.task.facts.input {
-            Input::Terminal => None,
-            Input::Pipe | Input::None => tree::name_of_descriptor(&self.spawned.output),
-        }
     }
 
     fn follow_leftovers(&mut self, ended: &[Identity]) {
@@ -484,7 +469,18 @@ impl Work {
             state.leftovers.clear();
             state.closed = true;
         });
+        // Whoever saw the task open has sent its order by now; dropped unread, it tells
+        // the sender that there is no receipt.
+        while self.orders.0.try_recv().is_ok() {}
         self.journal.write(&self.task);
+    }
+}
+
+/// What the output is called in `/proc/<pid>/fd` of those who write to it.
+fn output_name(task: &LiveTask, spawned: &Spawned) -> Option<PathBuf> {
+    match task.facts.input {
+        Input::Terminal => None,
+        Input::Pipe | Input::None => tree::name_of_descriptor(&spawned.output),
     }
 }
 
