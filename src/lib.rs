@@ -118,6 +118,7 @@ pub mod process {
     pub mod guard;
     pub mod kill;
     pub mod orphans;
+    mod posix_spawn;
     pub mod pty;
     pub mod signals;
     pub mod spawn;

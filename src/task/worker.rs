@@ -74,7 +74,6 @@ struct Work {
     machine: Machine,
     family: Family,
     input: InputQueue,
-    buffer: Vec<u8>,
     kill: Option<KillRun>,
     receipts: Vec<Sender<Receipt>>,
     next_sweep: Option<Instant>,
@@ -123,7 +122,6 @@ impl Worker {
             machine: Machine::new(deadline),
             family,
             input,
-            buffer: vec![0; READ_BYTES],
             kill: None,
             receipts: Vec::new(),
             next_sweep: None,
@@ -299,9 +297,11 @@ impl Work {
 
     /// Reads until nothing is there, or `turns` times.
     fn read_output(&mut self, turns: usize) -> bool {
+        // Held while output comes only: most tasks are silent most of the time.
+        let mut buffer = vec![0; READ_BYTES];
         for _ in 0..turns {
-            match descriptors::read(&self.spawned.output, &mut self.buffer) {
-                Transfer::Bytes(count) => self.take_output(count),
+            match descriptors::read(&self.spawned.output, &mut buffer) {
+                Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
                 Transfer::WouldBlock => return true,
                 Transfer::Closed => {
                     self.step(Event::OutputClosed);
@@ -312,9 +312,8 @@ impl Work {
         false
     }
 
-    fn take_output(&mut self, count: usize) {
-        self.spool
-            .append(self.buffer.get(..count).unwrap_or_default());
+    fn take_output(&mut self, chunk: &[u8]) {
+        self.spool.append(chunk);
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
