@@ -24,7 +24,10 @@ pub fn run() -> ExitCode {
     };
     match command {
         Command::Serve(arguments) => commands::serve::run(&arguments),
-        _ => ExitCode::FAILURE,
+        Command::Exec(arguments) => commands::exec::run(&arguments),
+        Command::Config => commands::config::run(),
+        Command::Tasks(_) | Command::Log(_) | Command::Doctor => ExitCode::FAILURE,
+        Command::Completions { shell } => commands::completions::run(shell),
     }
 }
 

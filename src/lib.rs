@@ -86,6 +86,10 @@ pub mod mcp {
 
 /// L7: what the command line can do.
 pub mod commands {
+    pub mod completions;
+    pub mod config;
+    pub mod exec;
+    pub mod output;
     pub mod serve;
     pub mod setup;
 }

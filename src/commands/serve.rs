@@ -12,7 +12,7 @@ use super::setup;
 use crate::cli::ServeArguments;
 use crate::mcp::dispatch::Tools;
 use crate::mcp::server::Server;
-use crate::process::{descriptors, guard, orphans};
+use crate::process::{descriptors, guard};
 use crate::protocol::transport::{Ended, Transport};
 use crate::task::supervisor::{Supervisor, wake_housekeeping};
 
@@ -52,11 +52,7 @@ enum Reason {
 fn serve() -> ExitCode {
     let (config, warnings) = setup::load_config();
     setup::start_log(&config);
-    if let Err(error) = orphans::become_subreaper() {
-        tracing::warn!(
-            "no subreaper ({error}): detached processes are found by their environment only"
-        );
-    }
+    setup::adopt_orphans();
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
@@ -88,7 +84,7 @@ fn serve() -> ExitCode {
         "zsh-tool {}: serving MCP on stdin and stdout",
         env!("CARGO_PKG_VERSION")
     );
-    let housekeeper = start_housekeeping(&supervisor, woken);
+    let housekeeper = setup::start_housekeeping(&supervisor, woken);
     let reason = await_end(&transport, &stopped);
     end(&server, &supervisor, transport, reason);
     drop(wake);
@@ -140,18 +136,4 @@ fn watch_signals(wake: Sender<()>, stop: Sender<()>) -> std::io::Result<()> {
             }
         })?;
     Ok(())
-}
-
-/// Goes on until the process ends; without it only zombies and old output would gather.
-fn start_housekeeping(
-    supervisor: &Arc<Supervisor>,
-    woken: Receiver<()>,
-) -> Option<std::thread::JoinHandle<()>> {
-    let supervisor = Arc::clone(supervisor);
-    let started = std::thread::Builder::new()
-        .name("housekeeping".to_owned())
-        .spawn(move || supervisor.keep_house(&woken));
-    started
-        .inspect_err(|error| tracing::error!("no housekeeping thread: {error}"))
-        .ok()
 }

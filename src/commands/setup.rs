@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crossbeam_channel::Receiver;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::base::clock::SystemClock;
 use crate::config::{Config, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning};
-use crate::process::files;
+use crate::process::{files, orphans};
 use crate::task::shell::ShellMode;
 use crate::task::supervisor::{Settings, Supervisor};
 use crate::text::redact::{Redactor, is_secret_name};
@@ -61,6 +62,30 @@ pub fn redactor() -> Arc<Redactor> {
 /// A supervisor for this process, as configured.
 pub fn supervisor(config: &Config) -> Arc<Supervisor> {
     Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
+}
+
+/// Makes this process the one that orphaned descendants come to.
+pub fn adopt_orphans() {
+    if let Err(error) = orphans::become_subreaper() {
+        tracing::warn!(
+            "no subreaper ({error}): detached processes are found by their environment only"
+        );
+    }
+}
+
+/// Starts the housekeeping, which goes on until the process ends; without it only
+/// zombies and old output would gather.
+pub fn start_housekeeping(
+    supervisor: &Arc<Supervisor>,
+    woken: Receiver<()>,
+) -> Option<std::thread::JoinHandle<()>> {
+    let supervisor = Arc::clone(supervisor);
+    let started = std::thread::Builder::new()
+        .name("housekeeping".to_owned())
+        .spawn(move || supervisor.keep_house(&woken));
+    started
+        .inspect_err(|error| tracing::error!("no housekeeping thread: {error}"))
+        .ok()
 }
 
 fn settings(config: &Config) -> Settings {
