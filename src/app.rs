@@ -26,7 +26,9 @@ pub fn run() -> ExitCode {
         Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Exec(arguments) => commands::exec::run(&arguments),
         Command::Config => commands::config::run(),
-        Command::Tasks(_) | Command::Log(_) | Command::Doctor => ExitCode::FAILURE,
+        Command::Tasks(arguments) => commands::tasks::run(&arguments),
+        Command::Log(arguments) => commands::log::run(&arguments),
+        Command::Doctor => ExitCode::FAILURE,
         Command::Completions { shell } => commands::completions::run(shell),
     }
 }

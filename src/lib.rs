@@ -36,6 +36,7 @@ pub mod process {
     pub mod spawn;
     pub mod tree;
     pub mod wait;
+    pub mod watch_file;
 }
 
 /// L2: JSON-RPC over stdio.
@@ -89,7 +90,9 @@ pub mod commands {
     pub mod completions;
     pub mod config;
     pub mod exec;
+    pub mod log;
     pub mod output;
     pub mod serve;
     pub mod setup;
+    pub mod tasks;
 }

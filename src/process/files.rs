@@ -126,6 +126,15 @@ pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Whether another process holds the lock of a file; it is neither made nor changed.
+pub fn is_locked(path: &Path) -> bool {
+    let Ok(file) = open_private(path) else {
+        return false;
+    };
+    let tried = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared);
+    tried == Err(rustix::io::Errno::WOULDBLOCK)
+}
+
 /// 8 random lower-case hex digits, from the kernel.
 pub fn random_id() -> String {
     let mut bytes = [0; 4];
