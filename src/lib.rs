@@ -89,6 +89,7 @@ pub mod mcp {
 pub mod commands {
     pub mod completions;
     pub mod config;
+    pub mod doctor;
     pub mod exec;
     pub mod log;
     pub mod output;

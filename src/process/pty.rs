@@ -38,16 +38,7 @@ pub(super) fn spawn<F>(
 where
     F: FnMut() -> io::Result<()> + Send + Sync + 'static,
 {
-    // Not `pty_process::open`: it sets close-on-exec in a second step, and children that
-    // other threads start in between inherit the master.
-    let master =
-        rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-    rustix::pty::grantpt(&master)?;
-    rustix::pty::unlockpt(&master)?;
-    let terminal = rustix::pty::ioctl_tiocgptpeer(
-        &master,
-        OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
-    )?;
+    let (master, terminal) = open()?;
     resize(&master, size)?;
     // SAFETY: the descriptor is the terminal's end of the pair just opened.
     let terminal = unsafe { blocking::Pts::from_fd(terminal) };
@@ -59,6 +50,26 @@ where
         pty_process::Error::Rustix(errno) => errno.into(),
     })?;
     Ok((child, master))
+}
+
+/// A new terminal: the master's end and the terminal's.
+fn open() -> io::Result<(OwnedFd, OwnedFd)> {
+    // Not `pty_process::open`: it sets close-on-exec in a second step, and children that
+    // other threads start in between inherit the master.
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags)?;
+    rustix::pty::grantpt(&master)?;
+    rustix::pty::unlockpt(&master)?;
+    let terminal = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
+    Ok((master, terminal))
+}
+
+/// Tries whether terminals can be had.
+///
+/// # Errors
+/// Why not: no `/dev/pts`, or all are in use.
+pub fn terminals_work() -> io::Result<()> {
+    open().map(|_| ())
 }
 
 /// Changes a terminal's size; its foreground group gets SIGWINCH.
