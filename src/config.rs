@@ -1,6 +1,6 @@
 //! What the user decides: environment over file over defaults, resolved once.
 //!
-//! One table, [`settings!`], holds every setting: it is the struct's fields, their
+//! One table, `settings!`, holds every setting: it is the struct's fields, their
 //! documentation, the parsing, the printing and the list of known keys. Nothing that is
 //! wrong in the environment or in the file stops the program: each fault is a [`Warning`]
 //! that names its place and the value in use instead.

@@ -1,4 +1,91 @@
-//! zsh-tool: the shell that tells an agent the truth.
+//! zsh-tool: the shell that tells an AI agent the truth.
+//!
+//! # In five sentences
+//!
+//! A command runs under a *worker*, a thread that is the only one to read its output,
+//! write its input, signal its processes and report its state. What the worker sees
+//! becomes events of a pure state machine, whose effects it carries out. Output goes to
+//! a *spool* under a quota; watchers wait on the task's monitor and read the spool by
+//! themselves. A *supervisor* starts tasks within the limits and ends them all. Faces
+//! (the MCP tools, the command line) only translate.
+//!
+//! # The way in, the way back
+//!
+//! ```text
+//! stdin → protocol::transport → framing → message → mcp::server → mcp::dispatch
+//!       → task::supervisor → task::worker → process
+//! process → task::worker → task::spool, task::live → (condvar) → task::watch
+//!       → task::reading → text::lines → mcp::render → protocol::transport → stdout
+//! ```
+//!
+//! There is no other way. Above the server stands its *guard* ([`process::guard`]), the
+//! process that the client started; no data passes through it.
+//!
+//! # Layers
+//!
+//! A folder knows only strictly lower layers; folders of one layer do not know each
+//! other; `tests/layering.rs` holds the code to it.
+//!
+//! | layer | module | what it may touch |
+//! |---|---|---|
+//! | L0 | [`base`] | the clock, locks |
+//! | L1 | [`text`], [`progress`], [`cli`] | nothing: pure |
+//! | L2 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
+//! | L2 | [`protocol`] | stdin and stdout |
+//! | L3 | [`task`] | processes and spool files, through [`process`] |
+//! | L3 | [`config`] | the environment and the configuration file |
+//! | L4 | [`record`] | what is remembered of tasks |
+//! | L6 | [`mcp`] | words: states and reasons become text here |
+//! | L7 | [`commands`] | the terminal of a person |
+//! | L8 | [`app`] | puts all of it together |
+//!
+//! # What always holds
+//!
+//! - A command's exit code is its shell's own wait status. The prologue's side-band
+//!   ([`task::shell`]) adds pipeline statuses and the directory, and is believed only
+//!   where it agrees.
+//! - A task ends with its shell and a short drain, never with the end of a pipe that
+//!   some other process may hold.
+//! - A process is signalled only when its pid *and* its start time are the ones meant
+//!   ([`process::kill`]).
+//! - The newest output is never lost, whatever disk and quotas do ([`task::spool`]).
+//! - One result shows what no earlier one has shown: the cursor moves when a delta is
+//!   taken, under the task's lock.
+//! - No command line is written or logged without [`text::redact`].
+//! - Nothing that comes from outside panics; a panic in one call answers that call.
+//!
+//! # Locks
+//!
+//! Order: the registry, then a task's monitor, then a spool's index. None is held over a
+//! read, a write, a spawn or a channel send. Whoever changes what others wait for does so
+//! under the task's monitor and notifies ([`task::live::LiveTask::report`]); a model
+//! check (`tests/model`) shows that no wake-up is lost.
+//!
+//! # Threads
+//!
+//! | thread | how many | waits in |
+//! |---|---|---|
+//! | main | 1 | a channel: the input's end, a signal |
+//! | `reader` | 1 | `read(2)` of stdin |
+//! | `writer` | 1 | a bounded channel, `write(2)` of stdout |
+//! | `signals` | 1 | signal-hook's pipe |
+//! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
+//! | `call-…` | one for each tool call, at most 64 | a task's monitor |
+//! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
+//!
+//! The thread that starts a child is the one that waits for it. Nobody polls in a sleep
+//! loop.
+//!
+//! # How to add
+//!
+//! - **A tool**: its argument type and its entry in [`mcp::tools`], a variant of
+//!   `ToolName`, a method on `Tools` that gives an `Answer`, and its line in
+//!   `Tools::call`. The schema comes from the type.
+//! - **A setting**: one entry in the table of [`config`]; it is parsed, printed and
+//!   documented from there.
+//! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
+//!   and [`commands`] give it words.
+//! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;
 pub mod cli;
@@ -52,14 +139,22 @@ pub mod protocol {
 
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
+    pub mod budget;
     pub mod deadline;
     pub mod environment;
+    pub mod housekeeping;
     pub mod input;
     pub mod journal;
     pub mod kill_run;
+    pub mod leftovers;
     pub mod live;
+    pub mod lookup;
+    pub mod order;
+    pub mod preludes;
     pub mod reading;
     pub mod registry;
+    pub mod request;
+    pub mod segment;
     pub mod shell;
     pub mod spool;
     pub mod state;
@@ -76,10 +171,15 @@ pub mod record {
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
+    pub mod control;
     pub mod dispatch;
     pub mod insight;
+    pub mod notice;
     pub mod overview;
+    pub mod poll;
+    pub mod receipt;
     pub mod render;
+    pub mod run;
     pub mod search;
     pub mod server;
     pub mod tools;

@@ -30,15 +30,12 @@ const LAYERS: &[(&str, u8)] = &[
     ("oneshot", 5),
     ("mcp", 6),
     ("monitor", 6),
-    ("cli", 7),
+    ("cli", 1),
+    ("commands", 7),
     ("app", 8),
     ("lib", 9),
     ("main", 9),
 ];
-
-/// `cli.rs` is the definition of the command line (low arguments), from which `config`
-/// is made; the folder `cli/` is the face that carries the commands out.
-const COMMAND_LINE: (&str, u8) = ("cli.rs", 1);
 
 /// Files and folders that decide: bytes, events and the time are their arguments.
 const PURE: &[&str] = &[
@@ -89,7 +86,7 @@ const WITHOUT_JSON: &[&str] = &[
     "task",
 ];
 
-/// No file is longer; what grows beyond is two things.
+/// No file's program is longer, its tests left out; what grows beyond is two things.
 const MOST_LINES: usize = 500;
 
 #[test]
@@ -196,7 +193,7 @@ fn only_the_store_and_its_schema_speak_sql() {
 
 #[test]
 fn only_the_transport_and_the_commands_for_people_write_to_stdout() {
-    let allowed = ["protocol/transport.rs", "cli/"];
+    let allowed = ["protocol/transport.rs", "commands/"];
     let mut broken = Vec::new();
     for source in sources() {
         if allowed.iter().any(|place| is_at(&source, place)) {
@@ -217,8 +214,8 @@ fn json_values_stop_at_the_faces() {
     let broken: Vec<String> = sources()
         .into_iter()
         .filter(|source| WITHOUT_JSON.contains(&source.unit()))
-        .filter(|source| source.uses_crate("serde_json"))
-        .map(|source| format!("{} uses serde_json", source.path))
+        .filter(|source| source.uses_crate("serde_json") && source.has_word("Value"))
+        .map(|source| format!("{} uses JSON values", source.path))
         .collect();
     none(&broken);
 }
@@ -227,11 +224,11 @@ fn json_values_stop_at_the_faces() {
 fn no_file_is_longer_than_one_can_hold_in_mind() {
     let broken: Vec<String> = sources()
         .into_iter()
-        .filter(|source| source.lines > MOST_LINES)
+        .filter(|source| source.program_lines > MOST_LINES)
         .map(|source| {
             format!(
-                "{} has {} lines, {} of them before its tests",
-                source.path, source.lines, source.program_lines
+                "{} has {} lines before its tests",
+                source.path, source.program_lines
             )
         })
         .collect();
@@ -246,10 +243,6 @@ fn sources() -> Vec<Source> {
 }
 
 fn layer(source: &Source) -> u8 {
-    let (command_line, low) = COMMAND_LINE;
-    if source.path == command_line {
-        return low;
-    }
     LAYERS
         .iter()
         .find(|(unit, _)| *unit == source.unit())

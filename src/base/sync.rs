@@ -12,6 +12,13 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 #[cfg(shuttle)]
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
+/// A flag that threads share.
+#[cfg(shuttle)]
+pub use shuttle::sync::atomic::AtomicBool;
+/// A flag that threads share.
+#[cfg(not(shuttle))]
+pub use std::sync::atomic::AtomicBool;
+
 /// A value behind a mutex, and the condvar that tells of its changes.
 #[derive(Debug, Default)]
 pub struct Monitor<T> {
@@ -74,6 +81,9 @@ impl<T> Monitor<T> {
 
     /// Waits for a notification; the deadline is never reached under the model checker.
     pub fn wait<'a>(&self, guard: Guard<'a, T>, _deadline: Option<Instant>) -> Guard<'a, T> {
+        // The checker switches threads at its own operations only; a real one may switch
+        // between a caller's last look and the wait.
+        shuttle::thread::yield_now();
         self.changed
             .wait(guard)
             .unwrap_or_else(|broken| broken.into_inner())

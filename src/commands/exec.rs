@@ -14,6 +14,7 @@ mod report;
 mod signals;
 mod stream;
 
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,12 +27,13 @@ use super::setup;
 use crate::cli::ExecArguments;
 use crate::config::Config;
 use crate::process::descriptors;
-use crate::process::pty::{self, RawTerminal};
+use crate::process::pty::{self, RawTerminal, TerminalSize};
 use crate::process::spawn::SpawnError;
 use crate::task::live::{Cancel, Leftover, Look};
 use crate::task::registry::TaskHandle;
+use crate::task::request::{Request, StartError, Stdin};
 use crate::task::state::{KILL_GRACE, KillOrder, Outcome};
-use crate::task::supervisor::{Request, StartError, Stdin, Supervisor};
+use crate::task::supervisor::Supervisor;
 
 use input::Source;
 use signals::{HeldTerminal, Notices};
@@ -140,7 +142,7 @@ impl Drop for Restore<'_> {
 }
 
 fn request(arguments: &ExecArguments, source: Source, is_raw: bool) -> Request {
-    let terminal = arguments.pty.then(|| pty::own_size().unwrap_or_default());
+    let terminal = arguments.pty.then(|| own_size().unwrap_or_default());
     // A person's programs are drawn by that person's terminal.
     let environment = std::env::var("TERM").ok().filter(|_| is_raw);
     Request {
@@ -158,6 +160,11 @@ fn request(arguments: &ExecArguments, source: Source, is_raw: bool) -> Request {
         terminal,
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
     }
+}
+
+/// The size of the terminal that a person sees this on.
+fn own_size() -> Option<TerminalSize> {
+    pty::size_of(io::stdin()).or_else(|| pty::size_of(io::stdout()))
 }
 
 fn exit_code_of(error: &StartError) -> u8 {
@@ -218,7 +225,7 @@ impl Run<'_> {
     }
 
     fn resize(&self) {
-        if let Some(size) = pty::own_size() {
+        if let Some(size) = own_size() {
             // A task without a terminal has nothing to resize.
             let _ = self.supervisor.resize(self.task, size);
         }

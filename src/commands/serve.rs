@@ -14,7 +14,8 @@ use crate::mcp::dispatch::Tools;
 use crate::mcp::server::Server;
 use crate::process::{descriptors, guard};
 use crate::protocol::transport::{Ended, Transport};
-use crate::task::supervisor::{Supervisor, wake_housekeeping};
+use crate::task::housekeeping::wake_housekeeping;
+use crate::task::supervisor::Supervisor;
 
 /// After the end of the input, calls that are almost done may still answer: scripts pipe
 /// a few requests in and close.

@@ -4,8 +4,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crossbeam_channel::Receiver;
+use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::base::clock::SystemClock;
@@ -61,6 +63,7 @@ pub fn redactor() -> Arc<Redactor> {
 
 /// A supervisor for this process, as configured.
 pub fn supervisor(config: &Config) -> Arc<Supervisor> {
+    survive_file_size_limit();
     Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
 }
 
@@ -88,8 +91,17 @@ pub fn start_housekeeping(
         .ok()
 }
 
+/// Under `ulimit -f` a write beyond the limit would end the process by SIGXFSZ. With any
+/// handler it fails instead, as on a full disk, and the spool knows what to do.
+fn survive_file_size_limit() {
+    let seen = Arc::new(AtomicBool::new(false));
+    if let Err(error) = signal_hook::flag::register(SIGXFSZ, seen) {
+        tracing::warn!("a file size limit would end the server: {error}");
+    }
+}
+
 fn settings(config: &Config) -> Settings {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| is_given(value));
+    let variable = |name: &str| std::env::var_os(name).filter(is_given);
     Settings {
         state: config.state_dir.clone().map_err(|error| error.to_string()),
         spool_on_disk: config.spool == SpoolMode::Disk,

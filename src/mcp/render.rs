@@ -9,8 +9,6 @@ use serde_json::{Value, json};
 
 use super::insight::{Insight, Level, size};
 use crate::progress::advice::{Advice, Situation, advise};
-use crate::record::notices::{MOST_NAMED, Notice};
-use crate::task::kill_run::{Receipt, SurvivalReason};
 use crate::task::live::{End, Facts, Input, Leftover, LiveTask};
 use crate::task::reading::Match;
 use crate::task::state::Outcome;
@@ -88,6 +86,16 @@ impl View {
             total_bytes: state.output_end.offset,
             unshown: state.unshown(),
         }
+    }
+
+    /// Bytes of output that no result has shown.
+    pub fn unshown(&self) -> u64 {
+        self.unshown
+    }
+
+    /// Processes that outlived its shell.
+    pub fn leftovers(&self) -> &[Leftover] {
+        &self.leftovers
     }
 
     /// How it ended, if it has.
@@ -281,7 +289,8 @@ pub fn echo(command: &str) -> String {
     }
 }
 
-fn status_line(facts: &Facts, view: &View, palette: Palette) -> String {
+/// `✔ exit=0  0.4s  task=3dc8c9ee`
+pub(super) fn status_line(facts: &Facts, view: &View, palette: Palette) -> String {
     let mut parts = Vec::new();
     match &view.ended {
         None => {
@@ -363,115 +372,8 @@ pub fn name_leftovers(leftovers: &[Leftover]) -> String {
     named.join(", ")
 }
 
-/// `┌ notify: task '3dc8c9ee' completed (exit=0, 61.2s) make test`
-pub fn notice_lines(notices: &[Notice], redact: impl Fn(&str) -> String) -> Vec<String> {
-    let mut lines: Vec<String> = notices
-        .iter()
-        .take(MOST_NAMED)
-        .map(|notice| {
-            let end = &notice.end;
-            let word = match end.outcome {
-                Outcome::Success => "completed",
-                Outcome::Failure => "failed",
-                Outcome::Timeout => "timed out",
-                Outcome::Killed => "was killed",
-                Outcome::Interrupted => "was interrupted",
-            };
-            let command = redact(&notice.task.facts.command);
-            let command = echo(&command);
-            format!(
-                "┌ notify: task '{}' {word} (exit={}, {:.1}s) {}",
-                notice.task.facts.id,
-                end.exit.code(),
-                end.duration.as_secs_f64(),
-                command.strip_prefix("$ ").unwrap_or(&command)
-            )
-        })
-        .collect();
-    if notices.len() > MOST_NAMED {
-        lines.push(format!(
-            "┌ notify: {} more tasks ended: zsh_tasks all=true",
-            notices.len() - MOST_NAMED
-        ));
-    }
-    lines
-}
-
-/// The receipt of a kill, as text.
-pub fn receipt_text(
-    facts: &Facts,
-    view: &View,
-    receipt: Option<&Receipt>,
-    palette: Palette,
-) -> String {
-    let mut lines = vec![echo(&facts.command)];
-    match receipt {
-        Some(receipt) => {
-            let survivors = match receipt.survivors.len() {
-                0 => "no survivors".to_owned(),
-                1 => "1 survivor".to_owned(),
-                count => format!("{count} survivors"),
-            };
-            lines.push(format!(
-                "receipt: {} signalled, {} gone, {survivors}, {} ms",
-                receipt.signalled,
-                receipt.gone,
-                millis(receipt.took)
-            ));
-            for survivor in &receipt.survivors {
-                lines.push(format!(
-                    "  {} {}: {}",
-                    survivor.pid,
-                    survivor.name,
-                    match survivor.why {
-                        SurvivalReason::OtherUser => "belongs to another user",
-                        SurvivalReason::StillAlive => "still alive",
-                    }
-                ));
-            }
-        }
-        None => lines.push("receipt: it had ended before, nothing of it lives".to_owned()),
-    }
-    lines.push(status_line(facts, view, palette));
-    if view.unshown > 0 {
-        lines.push(format!(
-            "↻ {} of its output not shown yet: zsh_poll task_id={}",
-            size(view.unshown),
-            facts.id
-        ));
-    }
-    lines.join("\n")
-}
-
-/// The receipt of a kill, for programs.
-pub fn receipt_meta(facts: &Facts, view: &View, receipt: Option<&Receipt>) -> Value {
-    let survivors: Vec<Value> = receipt
-        .iter()
-        .flat_map(|receipt| &receipt.survivors)
-        .map(|survivor| {
-            json!({
-                "pid": survivor.pid,
-                "name": survivor.name,
-                "why": match survivor.why {
-                    SurvivalReason::OtherUser => "other_user",
-                    SurvivalReason::StillAlive => "still_alive",
-                },
-            })
-        })
-        .collect();
-    json!({
-        "task_id": facts.id,
-        "status": status_word(view),
-        "exit_code": view.ended.as_ref().map(|end| end.exit.code()),
-        "signalled": receipt.map_or(0, |receipt| receipt.signalled),
-        "gone": receipt.map_or(0, |receipt| receipt.gone),
-        "survivors": survivors,
-        "took_ms": receipt.map_or(0, |receipt| millis(receipt.took)),
-        "leftovers": leftovers_meta(&view.leftovers),
-    })
-}
-
-fn leftovers_meta(leftovers: &[Leftover]) -> Vec<Value> {
+/// Leftovers for programs.
+pub(super) fn leftovers_meta(leftovers: &[Leftover]) -> Vec<Value> {
     leftovers
         .iter()
         .map(|left| json!({"pid": left.pid, "name": left.name}))

@@ -103,11 +103,11 @@ fn end_descendants(signals: &SignalSet, spared: impl FnOnce() -> Vec<String>) {
     loop {
         let snapshot = Snapshot::take();
         let left: Vec<_> = snapshot
-            .descendants(std::process::id() as i32)
-            .into_iter()
-            .filter(|process| {
-                !process.zombie && !(process.is_named(&spared) && process.session == process.id.pid)
+            .descendants_but(std::process::id() as i32, |process| {
+                process.is_daemon(&spared)
             })
+            .into_iter()
+            .filter(|process| !process.zombie)
             .map(|process| process.id)
             .collect();
         let waited = start.elapsed();

@@ -100,12 +100,9 @@ impl<'a> Sweep<'a> {
     fn living(&self) -> Vec<Handle> {
         let own = std::process::id() as i32;
         Snapshot::take()
-            .descendants(own)
+            .descendants_but(own, |process| process.is_daemon(self.spared))
             .into_iter()
-            .filter(|process| {
-                !process.zombie
-                    && !(process.is_named(self.spared) && process.session == process.id.pid)
-            })
+            .filter(|process| !process.zombie)
             .filter_map(|process| Handle::open(process.id).ok())
             .collect()
     }

@@ -95,17 +95,13 @@ pub fn is_canonical(master: impl AsFd) -> bool {
     })
 }
 
-/// The size of the terminal at this process's stdin or stdout, if there is one and it
-/// has one.
-pub fn own_size() -> Option<TerminalSize> {
-    [rustix::stdio::stdin(), rustix::stdio::stdout()]
-        .into_iter()
-        .filter_map(|terminal| rustix::termios::tcgetwinsize(terminal).ok())
-        .find(|size| size.ws_row > 0 && size.ws_col > 0)
-        .map(|size| TerminalSize {
-            rows: size.ws_row,
-            cols: size.ws_col,
-        })
+/// The size of a terminal; `None` for what is none, or has none.
+pub fn size_of(terminal: impl AsFd) -> Option<TerminalSize> {
+    let size = rustix::termios::tcgetwinsize(terminal).ok()?;
+    (size.ws_row > 0 && size.ws_col > 0).then_some(TerminalSize {
+        rows: size.ws_row,
+        cols: size.ws_col,
+    })
 }
 
 /// Whether this process's stdin is a terminal.

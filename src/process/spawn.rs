@@ -114,6 +114,10 @@ impl Launch {
 
     fn start(self) -> io::Result<Spawned> {
         let mut command = Command::new(&self.program);
+        if let Some(name) = self.program.file_name() {
+            // As if it had been typed: `$0` is the name, not the path.
+            command.arg0(name);
+        }
         command
             .args(&self.args)
             .env_clear()

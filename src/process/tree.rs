@@ -5,6 +5,8 @@
 //! means nothing without its start time, since pids are used again.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use procfs::process::{Process, Stat};
 
@@ -52,6 +54,12 @@ impl From<Stat> for ProcessInfo {
 }
 
 impl ProcessInfo {
+    /// Whether it is one of the named programs and leads a session of its own, as those
+    /// do that are meant to stay when the server ends.
+    pub fn is_daemon(&self, names: &[String]) -> bool {
+        self.session == self.id.pid && self.is_named(names)
+    }
+
     /// Whether it is one of the named programs: by its name, by the part of its title
     /// before a colon (`tmux: server`), or, for a Java machine, by its main class.
     pub fn is_named(&self, names: &[String]) -> bool {
@@ -113,18 +121,53 @@ impl Snapshot {
 
     /// All processes below `pid`, nearest first, without itself.
     pub fn descendants(&self, pid: i32) -> Vec<&ProcessInfo> {
+        self.descendants_but(pid, |_| false)
+    }
+
+    /// The same without those that are spared and without what lives below them.
+    pub fn descendants_but(
+        &self,
+        pid: i32,
+        spared: impl Fn(&ProcessInfo) -> bool,
+    ) -> Vec<&ProcessInfo> {
         let mut found = Vec::new();
         let mut queue = vec![pid];
         let mut seen = HashSet::from([pid]);
         while let Some(next) = queue.pop() {
             for child in self.children.get(&next).into_iter().flatten() {
-                if seen.insert(*child) {
-                    found.extend(self.processes.get(child));
+                if let Some(process) = self.processes.get(child)
+                    && seen.insert(*child)
+                    && !spared(process)
+                {
+                    found.push(process);
                     queue.push(*child);
                 }
             }
         }
         found
+    }
+}
+
+/// Programs that are meant to outlive their command, such as `ssh-agent` or `tmux`.
+#[derive(Debug, Clone, Default)]
+pub struct Daemons {
+    /// Their names, as [`ProcessInfo::is_named`] takes them.
+    pub names: Arc<[String]>,
+    /// The task's output: who holds it open is none of them.
+    pub output: Option<PathBuf>,
+}
+
+impl Daemons {
+    fn include(&self, process: &ProcessInfo, task_session: i32) -> bool {
+        process.is_named(&self.names) && self.has_left(process, task_session)
+    }
+
+    fn has_left(&self, process: &ProcessInfo, task_session: i32) -> bool {
+        process.session != task_session
+            && !self
+                .output
+                .as_ref()
+                .is_some_and(|output| holds_open(process.id.pid, output))
     }
 }
 
@@ -139,16 +182,19 @@ pub struct Family {
     known: HashSet<Identity>,
     /// Strangers whose environment has been read without finding the cookie.
     strangers: HashSet<Identity>,
+    /// Those that have left the task for good, with what they start.
+    daemons: Daemons,
 }
 
 impl Family {
     /// A task's family, which begins with its shell.
-    pub fn new(shell: Identity, cookie: &str) -> Family {
+    pub fn new(shell: Identity, cookie: &str, daemons: Daemons) -> Family {
         Family {
             shell,
             cookie: format!("{COOKIE_VARIABLE}={cookie}").into_bytes(),
             known: HashSet::from([shell]),
             strangers: HashSet::new(),
+            daemons,
         }
     }
 
@@ -178,6 +224,9 @@ impl Family {
                 );
             }
         }
+        for daemon in self.daemons_among(&members, snapshot) {
+            members.remove(&daemon);
+        }
         let mut living: Vec<ProcessInfo> = members
             .iter()
             .filter_map(|pid| snapshot.processes.get(pid))
@@ -193,6 +242,25 @@ impl Family {
         living.retain(|process| !process.zombie);
         living.sort_by_key(|process| process.id);
         living
+    }
+
+    /// The daemons among these pids, and what lives below them and has left as well.
+    fn daemons_among(&self, members: &HashSet<i32>, snapshot: &Snapshot) -> Vec<i32> {
+        let session = self.shell.pid;
+        members
+            .iter()
+            .filter_map(|pid| snapshot.processes.get(pid))
+            .filter(|process| self.daemons.include(process, session))
+            .flat_map(|daemon| {
+                snapshot
+                    .descendants_but(daemon.id.pid, |child| {
+                        !self.daemons.has_left(child, session)
+                    })
+                    .into_iter()
+                    .chain([daemon])
+            })
+            .map(|process| process.id.pid)
+            .collect()
     }
 
     /// Counts a process as one of the family, whatever it carries.
@@ -284,7 +352,7 @@ mod tests {
             pid: BASE,
             started: 100,
         };
-        let mut family = Family::new(shell, "i/t");
+        let mut family = Family::new(shell, "i/t", Daemons::default());
         let snapshot = Snapshot::of(
             [
                 process(BASE, 1, BASE, 100),
@@ -309,7 +377,7 @@ mod tests {
             pid: BASE,
             started: 100,
         };
-        let mut family = Family::new(shell, "i/t");
+        let mut family = Family::new(shell, "i/t", Daemons::default());
         let both = [
             process(BASE, 1, BASE, 100),
             process(BASE + 2, BASE, BASE + 2, 102),
@@ -327,10 +395,38 @@ mod tests {
             pid: BASE,
             started: 100,
         };
-        let mut family = Family::new(shell, "i/t");
+        let mut family = Family::new(shell, "i/t", Daemons::default());
         family.living(&Snapshot::of([process(BASE, 1, BASE, 100)].into_iter()));
         let reused = [process(BASE, 1, 1, 900)];
         assert_eq!(family.living(&Snapshot::of(reused.into_iter())), []);
+    }
+
+    #[test]
+    fn a_daemon_that_has_left_the_session_is_spared_with_what_it_started() {
+        let shell = Identity {
+            pid: BASE,
+            started: 100,
+        };
+        let daemons = Daemons {
+            names: Arc::new([format!("p{}", BASE + 1), format!("p{}", BASE + 3)]),
+            output: None,
+        };
+        let mut family = Family::new(shell, "i/t", daemons);
+        let snapshot = Snapshot::of(
+            [
+                process(BASE, 1, BASE, 100),
+                process(BASE + 1, BASE, BASE + 1, 101),
+                process(BASE + 2, BASE + 1, BASE + 2, 102),
+                process(BASE + 3, BASE, BASE, 103),
+            ]
+            .into_iter(),
+        );
+        let pids: Vec<i32> = family
+            .living(&snapshot)
+            .iter()
+            .map(|p| p.id.pid - BASE)
+            .collect();
+        assert_eq!(pids, [0, 3]);
     }
 
     #[test]
@@ -339,7 +435,7 @@ mod tests {
             pid: BASE,
             started: 100,
         };
-        let mut family = Family::new(shell, "i/t");
+        let mut family = Family::new(shell, "i/t", Daemons::default());
         let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)].into_iter());
         assert_eq!(family.living(&snapshot), []);
     }

@@ -5,15 +5,13 @@
 //! orders. Nothing is read from disk and nothing is matched while the lock is held.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::state::Outcome;
 use crate::base::clock::Now;
-use crate::base::sync::{Guard, Monitor};
+use crate::base::sync::{AtomicBool, Guard, Monitor};
 use crate::process::signals::Exit;
 use crate::text::lines::Position;
 
@@ -171,7 +169,7 @@ impl State {
 #[derive(Debug, Default)]
 pub struct Cancel {
     cancelled: AtomicBool,
-    waiting_on: Mutex<Option<Weak<LiveTask>>>,
+    waiting_on: Monitor<Option<Weak<LiveTask>>>,
 }
 
 impl Cancel {

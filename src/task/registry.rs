@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, TrySendError};
 
 use super::live::LiveTask;
+use super::order::Order;
 use super::spool::Spool;
-use super::worker::Order;
 use crate::process::descriptors::Waker;
 
 /// Orders that may wait for a worker.

@@ -84,16 +84,25 @@ pub struct Shell {
     pub note: Option<String>,
 }
 
-/// No shell at all.
+/// The shell that commands are meant for; only in its place do others serve.
+const PREFERRED: &str = "zsh";
+
+/// No shell to run commands in.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "no shell found: {wanted} is not there, nor bash nor sh in PATH; install zsh or set `shell` in the config"
-)]
-pub struct NoShell {
-    wanted: String,
+pub enum NoShell {
+    /// The one that the user chose is missing.
+    #[error(
+        "the shell {0} (config `shell`) is not there or not executable: install it, or correct the setting"
+    )]
+    Configured(String),
+    /// None at all.
+    #[error(
+        "no shell found: neither zsh nor bash nor sh is in PATH; install zsh, or set `shell` in the config"
+    )]
+    None,
 }
 
-/// Finds the shell: the configured one, else zsh, bash, sh in this order.
+/// Finds the shell: the configured one; where that is zsh and missing, bash, then sh.
 ///
 /// # Errors
 /// When there is none.
@@ -103,27 +112,23 @@ pub fn find(configured: &str, search_path: &str) -> Result<Shell, NoShell> {
             let path = PathBuf::from(name);
             return is_executable(&path).then_some(path);
         }
+        // A relative entry of PATH would mean another program in every directory.
         std::env::split_paths(search_path)
+            .filter(|directory| directory.is_absolute())
             .map(|directory| directory.join(name))
             .find(|path| is_executable(path))
     };
     if let Some(path) = locate(configured) {
-        let kind = kind_of(&path);
-        let note = match kind {
-            ShellKind::Zsh => None,
-            ShellKind::Bash => Some(format!(
-                "commands run in bash ({}), not in zsh.",
-                path.display()
-            )),
-            ShellKind::Sh => Some(format!(
-                "commands run in {}, not in zsh: no pipestatus.",
-                path.display()
-            )),
-        };
-        return Ok(Shell { path, kind, note });
+        return Ok(Shell {
+            kind: kind_of(&path),
+            path,
+            note: None,
+        });
+    }
+    if configured != PREFERRED {
+        return Err(NoShell::Configured(configured.to_owned()));
     }
     for (name, kind, loss) in [
-        ("zsh", ShellKind::Zsh, ""),
         ("bash", ShellKind::Bash, ""),
         ("sh", ShellKind::Sh, ", no pipestatus"),
     ] {
@@ -139,9 +144,7 @@ pub fn find(configured: &str, search_path: &str) -> Result<Shell, NoShell> {
             });
         }
     }
-    Err(NoShell {
-        wanted: configured.to_owned(),
-    })
+    Err(NoShell::None)
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -7,14 +7,14 @@
 //! kept still.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::budget::Budget;
+use super::segment::{Medium, Segment, segment_path, write_as_much_as_possible};
 use crate::process::files;
 use crate::text::lines::{Piece, Position};
 
@@ -22,8 +22,6 @@ use crate::text::lines::{Piece, Position};
 const CHECKPOINT_BYTES: u64 = 64 * 1024;
 /// What is kept of a task without a disk.
 pub const MEMORY_QUOTA: u64 = 4 * 1024 * 1024;
-/// Read at once when a file is searched.
-const READ_BYTES: usize = 256 * 1024;
 
 /// What the quota or a failed disk has cost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,71 +32,6 @@ pub struct Losses {
     pub lines: u64,
     /// Why the disk is no longer written to.
     pub disk_failed: Option<String>,
-}
-
-/// The bytes that all spools of a server hold on disk, against the directory's quota.
-#[derive(Debug)]
-pub struct Budget {
-    used: AtomicU64,
-    limit: u64,
-    exceeded: AtomicBool,
-}
-
-impl Budget {
-    /// A budget of so many bytes.
-    pub fn new(limit: u64) -> Arc<Budget> {
-        Arc::new(Budget {
-            used: AtomicU64::new(0),
-            limit,
-            exceeded: AtomicBool::new(false),
-        })
-    }
-
-    /// Bytes over the limit; 0 within it.
-    pub fn excess(&self) -> u64 {
-        self.used.load(Ordering::Relaxed).saturating_sub(self.limit)
-    }
-
-    /// Bytes on disk now.
-    pub fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    fn take(&self, bytes: u64) {
-        if self.used.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
-            self.exceeded.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Whether the limit was passed since the last call.
-    pub fn take_exceeded(&self) -> bool {
-        self.exceeded.swap(false, Ordering::Relaxed)
-    }
-}
-
-#[derive(Debug, Clone)]
-enum Medium {
-    File(PathBuf),
-    Memory(Arc<Mutex<Vec<u8>>>),
-}
-
-#[derive(Debug, Clone)]
-struct Segment {
-    number: u64,
-    start: Position,
-    /// Bytes in it.
-    length: u64,
-    medium: Medium,
-}
-
-impl Segment {
-    fn end(&self) -> u64 {
-        self.start.offset + self.length
-    }
 }
 
 #[derive(Debug, Default)]
@@ -127,6 +60,7 @@ pub struct SpoolWriter {
     next_number: u64,
     /// The end of what was written.
     end: Position,
+    line_start: Position,
     last_checkpoint: u64,
 }
 
@@ -149,6 +83,7 @@ impl SpoolWriter {
             current: None,
             next_number: 0,
             end: Position { offset: 0, line: 1 },
+            line_start: Position { offset: 0, line: 1 },
             last_checkpoint: 0,
         }
     }
@@ -174,8 +109,24 @@ impl SpoolWriter {
         self
     }
 
+    /// The start of the line that the next byte belongs to.
+    pub fn line_start(&self) -> Position {
+        self.line_start
+    }
+
     /// Adds bytes. Never fails: without a disk the newest bytes are kept in memory.
-    pub fn append(&mut self, mut bytes: &[u8]) {
+    pub fn append(&mut self, bytes: &[u8]) {
+        let start = self.end.offset;
+        self.append_across_segments(bytes);
+        if let Some(newline) = memchr::memrchr(b'\n', bytes) {
+            self.line_start = Position {
+                offset: start + newline as u64 + 1,
+                line: self.end.line,
+            };
+        }
+    }
+
+    fn append_across_segments(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let room = self.room();
             let (now, later) = bytes.split_at(bytes.len().min(room));
@@ -284,13 +235,13 @@ impl SpoolWriter {
             if !rest.is_empty() {
                 // A segment in memory takes over where the file ends.
                 self.open_segment();
-                self.append(rest);
+                self.append_across_segments(rest);
             }
         } else {
             // The directory's quota took the segment away meanwhile: nothing of the
             // newest output may be lost, so it goes into the next one, whole.
             self.open_segment();
-            self.append(bytes);
+            self.append_across_segments(bytes);
         }
     }
 
@@ -326,29 +277,12 @@ impl SpoolWriter {
     }
 }
 
-fn advance(position: Position, bytes: &[u8]) -> Position {
+/// The position after these bytes.
+pub(super) fn advance(position: Position, bytes: &[u8]) -> Position {
     Position {
         offset: position.offset + bytes.len() as u64,
         line: position.line + memchr::memchr_iter(b'\n', bytes).count() as u64,
     }
-}
-
-fn segment_path(base: &Path, number: u64) -> PathBuf {
-    base.with_extension(number.to_string())
-}
-
-/// Writes until all is written or the disk refuses.
-fn write_as_much_as_possible(file: &mut File, bytes: &[u8]) -> (usize, Option<io::Error>) {
-    let mut written = 0;
-    while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
-        match file.write(rest) {
-            Ok(0) => return (written, Some(io::ErrorKind::WriteZero.into())),
-            Ok(count) => written += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (written, Some(error)),
-        }
-    }
-    (written, None)
 }
 
 impl Index {
@@ -510,63 +444,9 @@ impl Spool {
             .is_some_and(|bytes| bytes == b"\n")
     }
 
-    /// Where line `line` begins, or the first retained place after it; `None` past
-    /// `end`.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
-    pub fn find_line(&self, line: u64, end: Position) -> io::Result<Option<Position>> {
-        if line <= 1 {
-            return Ok(Some(Position { offset: 0, line: 1 }));
-        }
-        if line > end.line {
-            return Ok(None);
-        }
-        // Line `line` begins after the newline that ends line `line - 1`.
-        let from = self.checkpoint(|checkpoint| checkpoint.line < line);
-        let mut position = from;
-        while position.offset < end.offset {
-            let to = (position.offset + READ_BYTES as u64).min(end.offset);
-            let Some(piece) = self.read(position, true, to)?.into_iter().next() else {
-                break;
-            };
-            if piece.start.line >= line && piece.start.offset > position.offset {
-                return Ok(Some(piece.start));
-            }
-            let mut number = piece.start.line;
-            for newline in memchr::memchr_iter(b'\n', &piece.bytes) {
-                number += 1;
-                if number == line {
-                    return Ok(Some(Position {
-                        offset: piece.start.offset + newline as u64 + 1,
-                        line,
-                    }));
-                }
-            }
-            position = advance(piece.start, &piece.bytes);
-        }
-        Ok(None)
-    }
-
-    /// The number of the line that byte `offset` is in.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
-    pub fn position_of(&self, offset: u64) -> io::Result<Position> {
-        let from = self.checkpoint(|checkpoint| checkpoint.offset <= offset);
-        let pieces = self.read(from, true, offset)?;
-        Ok(pieces.last().map_or(
-            Position {
-                offset,
-                line: from.line,
-            },
-            |piece| advance(piece.start, &piece.bytes),
-        ))
-    }
-
     /// The last checkpoint for which `holds` is true; it is true for a first part of
     /// them.
-    fn checkpoint(&self, holds: impl Fn(&Position) -> bool) -> Position {
+    pub(super) fn checkpoint(&self, holds: impl Fn(&Position) -> bool) -> Position {
         let index = self.index.lock();
         let place = index
             .checkpoints
@@ -576,33 +456,5 @@ impl Spool {
             .and_then(|place| index.checkpoints.get(place))
             .copied()
             .unwrap_or(Position { offset: 0, line: 1 })
-    }
-}
-
-impl Segment {
-    fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
-        let start = from - self.start.offset;
-        let length = usize::try_from(to - from).unwrap_or(usize::MAX);
-        match &self.medium {
-            Medium::File(path) => {
-                let file = files::open_private(path).map_err(|error| {
-                    io::Error::new(
-                        error.kind(),
-                        format!("cannot read {}: {error}", path.display()),
-                    )
-                })?;
-                let mut bytes = vec![0; length];
-                file.read_exact_at(&mut bytes, start)?;
-                Ok(bytes)
-            }
-            Medium::Memory(memory) => {
-                let memory = memory.lock();
-                let start = usize::try_from(start).unwrap_or(usize::MAX);
-                Ok(memory
-                    .get(start..start.saturating_add(length))
-                    .unwrap_or_default()
-                    .to_vec())
-            }
-        }
     }
 }

@@ -47,6 +47,16 @@ pub enum KillOrder {
     Only(Signal),
 }
 
+impl KillOrder {
+    /// Whether it asks processes to end.
+    pub fn ends(self) -> bool {
+        match self {
+            KillOrder::InOrder => true,
+            KillOrder::Only(signal) => signal.ends(),
+        }
+    }
+}
+
 /// What the worker has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -220,11 +230,7 @@ impl Machine {
     }
 
     fn kill(&mut self, order: KillOrder, now: Instant, effects: &mut Vec<Effect>) {
-        let ends = match order {
-            KillOrder::InOrder => true,
-            KillOrder::Only(signal) => signal.ends(),
-        };
-        if ends && self.exit.is_none() && self.cause.is_none() {
+        if order.ends() && self.exit.is_none() && self.cause.is_none() {
             self.cause = Some(Cause::Kill { asked: now });
         }
         match order {

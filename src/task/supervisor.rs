@@ -1,35 +1,40 @@
 //! All tasks of a server: starting them within the limits, orders to them, room on the
 //! disk, and the end of everything.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 
+use super::budget::Budget;
 use super::environment;
-use super::journal::{self, Journal, ServerDir};
+use super::journal::{Journal, ServerDir};
 use super::kill_run::Receipt;
 use super::live::{Facts, Input, LiveTask};
+use super::order::Order;
+use super::preludes::Preludes;
 use super::registry::{MAX_ORDERS, NotOrdered, Refused, Registry, TaskHandle};
-use super::shell::{self, Invocation, NoShell, Prelude, Shell, ShellMode};
-use super::spool::{Budget, SpoolWriter};
+use super::request::{InputError, Request, StartError, Stdin};
+use super::shell::{self, Invocation, Shell, ShellMode};
+use super::spool::SpoolWriter;
 use super::state::{KILL_GRACE, KILL_PATIENCE, KillOrder};
-use super::worker::{OnPressure, Order, Worker};
+use super::worker::Worker;
 use crate::base::clock::Clock;
 use crate::process::descriptors::Waker;
 use crate::process::files;
+use crate::process::orphans;
 use crate::process::pty::TerminalSize;
-use crate::process::spawn::{Launch, SpawnError, Wiring};
-use crate::process::tree;
+use crate::process::spawn::{Launch, Wiring};
 use crate::text::redact::Redactor;
 
 /// Input that may wait for a program that does not read.
 pub const MAX_QUEUED_INPUT: usize = 1024 * 1024;
+/// Beyond the longest kill, for a machine that is busy.
+const KILL_SLACK: Duration = Duration::from_secs(2);
 /// A worker needs little: its buffer is on the heap.
 const WORKER_STACK: usize = 256 * 1024;
 
@@ -72,142 +77,17 @@ pub struct Settings {
     pub redactor: Arc<Redactor>,
 }
 
-/// What a command gets on stdin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stdin {
-    /// `/dev/null`.
-    Null,
-    /// This text, then the end.
-    Text(String),
-    /// A pipe that stays open.
-    Open,
-}
-
-/// A command to run.
-#[derive(Debug, Clone)]
-pub struct Request {
-    /// The command text.
-    pub command: String,
-    /// What it is for.
-    pub description: Option<String>,
-    /// Where it starts; `None`: where commands start.
-    pub directory: Option<PathBuf>,
-    /// Added to its environment.
-    pub environment: Vec<(String, String)>,
-    /// Its input, in pipe mode.
-    pub stdin: Stdin,
-    /// Its terminal, in PTY mode.
-    pub terminal: Option<TerminalSize>,
-    /// After how long it is ended.
-    pub timeout: Option<Duration>,
-}
-
-/// Why a command was not run. No task exists then.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Nothing to run.
-    #[error("command is empty: pass the text to run")]
-    Empty,
-    /// The kernel ends texts at NUL.
-    #[error(
-        "command contains a NUL character at byte {0}, which no shell takes: write it as \\0 or $'\\0'"
-    )]
-    Nul(usize),
-    /// The environment's names and values cannot hold these.
-    #[error("env {0:?} cannot be set: names take no `=`, and neither names nor values take NUL")]
-    Environment(String),
-    /// Longer than is allowed.
-    #[error(
-        "command is {length} bytes long, over the limit of {limit} (max_command): write it to a file and run that"
-    )]
-    TooLong {
-        /// How long it is.
-        length: usize,
-        /// What is allowed.
-        limit: usize,
-    },
-    /// Too many run.
-    #[error(
-        "{limit} tasks are running, the limit (max_tasks): end one with zsh_kill; the oldest are {oldest}"
-    )]
-    Full {
-        /// What is allowed.
-        limit: usize,
-        /// Some of them, with their commands.
-        oldest: String,
-    },
-    /// The server is ending.
-    #[error("the server is ending and starts no command")]
-    Ending,
-    /// No shell.
-    #[error(transparent)]
-    NoShell(#[from] NoShell),
-    /// The long command's file could not be written.
-    #[error("the command is longer than one argument and cannot be written to {path}: {source}")]
-    Script {
-        /// Where.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The shell could not be started.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// No thread or descriptor for the worker.
-    #[error("cannot start a worker for the command: {0}")]
-    Worker(std::io::Error),
-}
-
-/// Why input was not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum InputError {
-    /// It is over.
-    #[error("task {0} has ended: nothing reads input any more")]
-    Ended(String),
-    /// It has no stdin.
-    #[error(
-        "task {0} has no stdin: run the command again with pty: true (a terminal) or stdin_open: true (a pipe)"
-    )]
-    NoInput(String),
-    /// It does not read.
-    #[error(
-        "{waiting} bytes of input already wait for task {id}, which does not read: the limit is {limit}; \
-         wait until it reads, or end it with zsh_kill"
-    )]
-    Full {
-        /// Which task.
-        id: String,
-        /// Bytes that wait.
-        waiting: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// It has no window.
-    #[error("task {0} has no terminal to resize: run the command again with pty: true")]
-    NoTerminal(String),
-}
-
-/// A process that came to the server from a task that cannot be told any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unattributed {
-    /// Its pid.
-    pub pid: i32,
-    /// Its name.
-    pub name: String,
-}
-
 /// All tasks of one server.
 pub struct Supervisor {
-    settings: Settings,
+    pub(super) settings: Settings,
     clock: Arc<dyn Clock>,
-    instance: String,
-    registry: Arc<Mutex<Registry>>,
-    budget: Arc<Budget>,
+    pub(super) instance: String,
+    pub(super) registry: Arc<Mutex<Registry>>,
+    pub(super) budget: Arc<Budget>,
     directory: OnceLock<Result<ServerDir, String>>,
     kept_directory: Mutex<Option<PathBuf>>,
-    /// Preludes whose errors have been shown, with the age of the file shown.
-    shown_preludes: Mutex<HashMap<PathBuf, Option<SystemTime>>>,
-    workers: Mutex<Vec<JoinHandle<()>>>,
+    preludes: Preludes,
+    pub(super) workers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Supervisor {
@@ -215,13 +95,13 @@ impl Supervisor {
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
+            preludes: Preludes::new(settings.prelude.clone(), settings.environment_file.clone()),
             settings,
             clock,
             instance: files::random_id(),
             registry: Arc::default(),
             directory: OnceLock::new(),
             kept_directory: Mutex::new(None),
-            shown_preludes: Mutex::default(),
             workers: Mutex::default(),
         }
     }
@@ -305,10 +185,9 @@ impl Supervisor {
             .reserve(self.settings.max_running)
             .map_err(|refused| match refused {
                 Refused::Closed => StartError::Ending,
-                Refused::Full(oldest) => StartError::Full {
-                    limit: self.settings.max_running,
-                    oldest: name_tasks(&oldest),
-                },
+                Refused::Full(oldest) => {
+                    StartError::full(self.settings.max_running, &oldest, &self.settings.redactor)
+                }
             })?;
         loop {
             let id = files::random_id();
@@ -452,7 +331,7 @@ impl Supervisor {
         shell: &Shell,
         command: &str,
     ) -> Result<(Vec<OsString>, Option<PathBuf>), StartError> {
-        let preludes = self.preludes();
+        let preludes = self.preludes.due();
         let path = match self.directory() {
             Ok(directory) => directory.script_path(id),
             Err(_) => PathBuf::new(),
@@ -475,31 +354,6 @@ impl Supervisor {
                 Ok((arguments, Some(path)))
             }
         }
-    }
-
-    fn preludes(&self) -> Vec<Prelude> {
-        let mut shown = self.shown_preludes.lock();
-        let client_file = self
-            .settings
-            .environment_file
-            .iter()
-            .filter(|path| path.is_file());
-        self.settings
-            .prelude
-            .iter()
-            .chain(client_file)
-            .map(|path| {
-                let age = std::fs::metadata(path)
-                    .and_then(|found| found.modified())
-                    .ok();
-                let show_errors = shown.get(path) != Some(&age);
-                shown.insert(path.clone(), age);
-                Prelude {
-                    path: path.clone(),
-                    show_errors,
-                }
-            })
-            .collect()
     }
 
     fn spool(&self, id: &str) -> SpoolWriter {
@@ -528,11 +382,18 @@ impl Supervisor {
 
     /// Signals a task's processes and waits for the receipt. `None`: nothing of it lives.
     pub fn kill(&self, task: &TaskHandle, order: KillOrder) -> Option<Receipt> {
+        let closed = || task.live.state().closed;
+        if closed() {
+            return None;
+        }
         let (receipt, received) = bounded(1);
         task.order(Order::Kill { order, receipt }).ok()?;
-        received
-            .recv_timeout(KILL_GRACE + KILL_PATIENCE + Duration::from_secs(2))
-            .ok()
+        if closed() {
+            // The worker may have taken the order on its last turn, or never.
+            return received.try_recv().ok();
+        }
+        let patience = KILL_GRACE + KILL_PATIENCE + KILL_SLACK;
+        received.recv_timeout(patience).ok()
     }
 
     /// Writes to a task.
@@ -600,124 +461,6 @@ impl Supervisor {
         })
     }
 
-    // Room.
-
-    fn pressure_relief(self: &Arc<Self>) -> OnPressure {
-        let supervisor = Arc::downgrade(self);
-        Arc::new(move || {
-            if let Some(supervisor) = supervisor.upgrade() {
-                supervisor.relieve_disk();
-            }
-        })
-    }
-
-    /// Frees disk space: finished tasks go first, then the largest gives up its oldest
-    /// output.
-    fn relieve_disk(&self) {
-        while self.budget.excess() > 0 {
-            let evicted = self.registry.lock().evict_oldest_on_disk();
-            if let Some(task) = evicted {
-                self.forget(&task);
-                continue;
-            }
-            let largest = self.registry.lock().largest_on_disk();
-            let freed = largest.map_or(0, |task| {
-                let line = task.live.state().output_end.line;
-                task.spool.give_up_oldest(line)
-            });
-            if freed == 0 {
-                return;
-            }
-        }
-    }
-
-    fn evict_surplus(&self) {
-        let evicted = self.registry.lock().evict(
-            self.settings.max_finished,
-            self.settings.keep,
-            Instant::now(),
-        );
-        for task in evicted {
-            self.forget(&task);
-        }
-        self.workers.lock().retain(|worker| !worker.is_finished());
-    }
-
-    fn forget(&self, task: &TaskHandle) {
-        task.spool.remove();
-        if let Ok(directory) = self.directory() {
-            journal::remove_entry(directory, task.id());
-        }
-    }
-
-    /// Does what is due from time to time, until `stop` closes: adopted zombies are
-    /// reaped after each wake-up, finished tasks go when their time is over, and what
-    /// dead servers left is removed once.
-    pub fn keep_house(&self, wake: &Receiver<()>) {
-        const AGAIN: Duration = Duration::from_secs(1);
-        if let Ok(state) = &self.settings.state {
-            journal::remove_dead_servers(state);
-        }
-        let mut seen = Default::default();
-        let mut zombies_wait = false;
-        loop {
-            let expiry = self.registry.lock().next_expiry(self.settings.keep);
-            let pause = match (zombies_wait, expiry) {
-                (true, _) => Some(AGAIN),
-                (false, Some(expiry)) => {
-                    Some(expiry.saturating_duration_since(Instant::now()).max(AGAIN))
-                }
-                (false, None) => None,
-            };
-            let woken = match pause {
-                Some(pause) => wake
-                    .recv_timeout(pause)
-                    .map_err(|error| error.is_disconnected()),
-                None => wake.recv().map_err(|_| true),
-            };
-            if woken == Err(true) {
-                return;
-            }
-            zombies_wait = crate::process::orphans::reap_adopted(&mut seen);
-            self.evict_surplus();
-        }
-    }
-
-    /// Processes that came to this server and belong to no task that is known.
-    pub fn unattributed(&self) -> Vec<Unattributed> {
-        let own = tree::children_of_self().unwrap_or_default();
-        let tasks = self.tasks();
-        let known: Vec<i32> = tasks
-            .iter()
-            .flat_map(|task| {
-                task.live
-                    .state()
-                    .leftovers
-                    .iter()
-                    .map(|left| left.pid)
-                    .collect::<Vec<_>>()
-            })
-            .collect();
-        own.into_iter()
-            .filter(|pid| !known.contains(pid))
-            .filter_map(tree::look_up)
-            .filter(|process| !process.zombie && !process.is_named(&self.settings.daemons))
-            .filter(|process| {
-                let of_task = |task: &Arc<TaskHandle>| {
-                    let ours = format!("{}/{}", self.instance, task.id());
-                    !task.live.state().closed
-                        && (task.live.facts.pid == process.session
-                            || tree::cookie_of(process.id.pid).is_some_and(|cookie| cookie == ours))
-                };
-                !tasks.iter().any(of_task)
-            })
-            .map(|process| Unattributed {
-                pid: process.id.pid,
-                name: process.name,
-            })
-            .collect()
-    }
-
     /// Ends all tasks, their leftovers and whatever else came to this server, within
     /// about a second.
     pub fn shut_down(&self) {
@@ -726,7 +469,7 @@ impl Supervisor {
             registry.close();
             registry.all()
         };
-        let strays = crate::process::orphans::Sweep::begin(&self.settings.daemons);
+        let strays = orphans::Sweep::begin(&self.settings.daemons);
         for task in &tasks {
             let _ = task.order(Order::Shutdown);
         }
@@ -749,20 +492,3 @@ impl Supervisor {
 
 /// Where programs are looked for when no PATH is set (as the shells themselves do).
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
-fn name_tasks(tasks: &[Arc<LiveTask>]) -> String {
-    let named: Vec<String> = tasks
-        .iter()
-        .map(|task| {
-            let line = task.facts.command.lines().next().unwrap_or_default();
-            let short: String = line.chars().take(40).collect();
-            format!("{} ({short})", task.facts.id)
-        })
-        .collect();
-    named.join(", ")
-}
-
-/// Wakes the housekeeping; a wake-up that is already waiting is enough.
-pub fn wake_housekeeping(wake: &Sender<()>) {
-    let _ = wake.try_send(());
-}

@@ -15,17 +15,17 @@ use crossbeam_channel::{Receiver, Sender};
 use super::input::{Flushed, InputQueue};
 use super::journal::Journal;
 use super::kill_run::{KillRun, RESCAN, Receipt};
-use super::live::{End, Input, Leftover, LiveTask};
+use super::leftovers::{Leftovers, Shell};
+use super::live::{End, Input, LiveTask};
+use super::order::Order;
 use super::shell;
 use super::spool::SpoolWriter;
-use super::state::{Effect, Event, KillOrder, Machine, Outcome};
+use super::state::{Effect, Event, Machine, Outcome};
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
-use crate::process::kill::Handle;
-use crate::process::pty::{self, TerminalSize};
+use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Family, Identity, ProcessInfo, Snapshot};
-use crate::text::lines::Position;
+use crate::process::tree::{self, Daemons, Family, Identity};
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -36,32 +36,6 @@ const READS_PER_TURN: usize = 8;
 const PIPE_BYTES: usize = 1024 * 1024;
 /// The most that is read of a side-band, which holds one or two short records.
 const REPORT_BYTES: usize = 64 * 1024;
-/// Leftovers whose ends are watched; more are found by scans.
-const MAX_WATCHED: usize = 32;
-/// The first scan for changes among leftovers; each next one waits twice as long …
-const FIRST_LEFTOVER_SCAN: Duration = Duration::from_secs(1);
-/// … up to this.
-const LAST_LEFTOVER_SCAN: Duration = Duration::from_secs(30);
-
-/// What a request asks of a worker.
-#[derive(Debug)]
-pub enum Order {
-    /// Signal the tree; the receipt is the answer.
-    Kill {
-        /// In which way.
-        order: KillOrder,
-        /// Takes the receipt; has room for it.
-        receipt: Sender<Receipt>,
-    },
-    /// Write to the program.
-    Input(Vec<u8>),
-    /// No more input comes.
-    EndInput,
-    /// A new window size.
-    Resize(TerminalSize),
-    /// The server ends.
-    Shutdown,
-}
 
 /// Makes room on the disk.
 pub type OnPressure = Arc<dyn Fn() + Send + Sync>;
@@ -95,19 +69,16 @@ struct Work {
     spawned: Spawned,
     spool: SpoolWriter,
     orders: (Receiver<Order>, OwnedFd),
-    daemons: Arc<[String]>,
     journal: Journal,
     on_pressure: OnPressure,
     machine: Machine,
     family: Family,
     input: InputQueue,
     buffer: Vec<u8>,
-    line_start: Position,
     kill: Option<KillRun>,
     receipts: Vec<Sender<Receipt>>,
     next_sweep: Option<Instant>,
-    leftovers: Vec<Handle>,
-    leftover_scan: Option<(Instant, Duration)>,
+    leftovers: Leftovers,
     read_since_exit: usize,
 }
 
@@ -136,26 +107,26 @@ impl Worker {
                 input.push_end();
             }
         }
-        let family = Family::new(self.spawned.id, &self.cookie);
-        let line_start = self.spool.end();
+        let daemons = Daemons {
+            names: self.daemons,
+            output: output_name(&self.task, &self.spawned),
+        };
+        let family = Family::new(self.spawned.id, &self.cookie, daemons);
         let mut work = Work {
             task: self.task,
             spawned: self.spawned,
             spool: self.spool,
             orders: self.orders,
-            daemons: self.daemons,
             journal: self.journal,
             on_pressure: self.on_pressure,
             machine: Machine::new(deadline),
             family,
             input,
             buffer: vec![0; READ_BYTES],
-            line_start,
             kill: None,
             receipts: Vec::new(),
             next_sweep: None,
-            leftovers: Vec::new(),
-            leftover_scan: None,
+            leftovers: Leftovers::default(),
             read_since_exit: 0,
         };
         work.journal.write(&work.task);
@@ -210,11 +181,7 @@ impl Work {
             .kill
             .iter()
             .flat_map(KillRun::ends)
-            .chain(
-                self.leftovers
-                    .iter()
-                    .filter_map(|handle| Some((handle.id(), handle.ended()?))),
-            )
+            .chain(self.leftovers.ends())
             .map(|(id, fd)| (poller.watch(fd, Interest::Read), id))
             .collect();
         poller.wait(self.time_to_wait());
@@ -235,7 +202,7 @@ impl Work {
         [
             self.machine.next_wake(),
             self.next_sweep,
-            self.leftover_scan.map(|(at, _)| at),
+            self.leftovers.next_scan(),
         ]
         .into_iter()
         .flatten()
@@ -345,20 +312,13 @@ impl Work {
     }
 
     fn take_output(&mut self, count: usize) {
-        let chunk = self.buffer.get(..count).unwrap_or_default();
-        let start = self.spool.end();
-        self.spool.append(chunk);
+        self.spool
+            .append(self.buffer.get(..count).unwrap_or_default());
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
         let end = self.spool.end();
-        if let Some(newline) = memchr::memrchr(b'\n', chunk) {
-            self.line_start = Position {
-                offset: start.offset + newline as u64 + 1,
-                line: end.line,
-            };
-        }
-        let line_start = self.line_start;
+        let line_start = self.spool.line_start();
         let now = Instant::now();
         self.task.report(|state| {
             state.output_end = end;
@@ -483,77 +443,17 @@ impl Work {
     }
 
     fn scan_leftovers(&mut self) {
-        let snapshot = Snapshot::take();
-        let output = self.output_target();
-        if self.machine.output_open() {
-            self.adopt_output_holders(&snapshot, output.as_deref());
-        }
-        let left: Vec<ProcessInfo> = self
-            .family
-            .living(&snapshot)
-            .into_iter()
-            .filter(|process| !self.is_daemon(process, output.as_deref()))
-            .collect();
-        self.leftovers = left
-            .iter()
-            .filter_map(|process| Handle::open(process.id).ok())
-            .take(MAX_WATCHED)
-            .collect();
-        let interval = match self.leftover_scan {
-            Some((_, before)) => (before * 2).min(LAST_LEFTOVER_SCAN),
-            None => FIRST_LEFTOVER_SCAN,
+        let shell = Shell {
+            id: self.spawned.id,
+            output: output_name(&self.task, &self.spawned),
+            output_open: self.machine.output_open(),
         };
-        self.leftover_scan =
-            (!self.leftovers.is_empty()).then(|| (Instant::now() + interval, interval));
-        let named: Vec<Leftover> = left
-            .into_iter()
-            .map(|process| Leftover {
-                pid: process.id.pid,
-                name: process.name,
-            })
-            .collect();
+        let named = self.leftovers.scan(&mut self.family, &shell);
         self.task.report(|state| state.leftovers = named);
     }
 
-    /// Adds processes that hold the task's output but carry no sign of it, such as what
-    /// `env -i setsid` leaves.
-    fn adopt_output_holders(&mut self, snapshot: &Snapshot, output: Option<&Path>) {
-        let Some(output) = output else {
-            return;
-        };
-        for process in snapshot.descendants(std::process::id() as i32) {
-            let younger = process.id.started >= self.spawned.id.started;
-            if younger && !process.zombie && tree::holds_open(process.id.pid, output) {
-                self.family.adopt(process.id);
-            }
-        }
-    }
-
-    /// What the output is called in `/proc/<pid>/fd` of those who write to it.
-    fn output_target(&self) -> Option<PathBuf> {
-        match self.task.facts.input {
-            Input::Terminal => None,
-            Input::Pipe | Input::None => tree::name_of_descriptor(&self.spawned.output),
-        }
-    }
-
-    fn is_daemon(&self, process: &ProcessInfo, output: Option<&Path>) -> bool {
-        process.is_named(&self.daemons)
-            && process.session != self.spawned.id.pid
-            && !output.is_some_and(|output| tree::holds_open(process.id.pid, output))
-    }
-
     fn follow_leftovers(&mut self, ended: &[Identity]) {
-        if !self.machine.finished() || self.leftovers.is_empty() {
-            return;
-        }
-        let before = self.leftovers.len();
-        self.leftovers
-            .retain(|handle| !ended.contains(&handle.id()));
-        let due = self
-            .leftover_scan
-            .is_some_and(|(at, _)| Instant::now() >= at);
-        if due || self.leftovers.len() < before {
+        if self.machine.finished() && self.leftovers.changed(ended, Instant::now()) {
             // What they wrote last is taken before they are struck from the list.
             self.read_output(READS_PER_TURN);
             self.scan_leftovers();
@@ -570,7 +470,18 @@ impl Work {
             state.leftovers.clear();
             state.closed = true;
         });
+        // Whoever saw the task open has sent its order by now; dropped unread, it tells
+        // the sender that there is no receipt.
+        while self.orders.0.try_recv().is_ok() {}
         self.journal.write(&self.task);
+    }
+}
+
+/// What the output is called in `/proc/<pid>/fd` of those who write to it.
+fn output_name(task: &LiveTask, spawned: &Spawned) -> Option<PathBuf> {
+    match task.facts.input {
+        Input::Terminal => None,
+        Input::Pipe | Input::None => tree::name_of_descriptor(&spawned.output),
     }
 }
 

@@ -67,6 +67,27 @@ enum Row {
     Missing { from: u64, to: u64, readable: bool },
 }
 
+/// Takes the last character off when not all of its bytes have come: it is shown with
+/// the rest of its line. For output that may still grow.
+pub fn hold_back_unfinished_character(pieces: &mut [Piece]) {
+    let Some(piece) = pieces.last_mut() else {
+        return;
+    };
+    for (bytes_there, byte) in (1..).zip(piece.bytes.iter().rev().take(3)) {
+        let bytes_in_all = match byte {
+            0x80..=0xbf => continue,
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            _ => 1,
+        };
+        if bytes_in_all > bytes_there {
+            piece.bytes.truncate(piece.bytes.len() - bytes_there);
+        }
+        return;
+    }
+}
+
 /// Lays pieces of output out as text.
 pub fn lay_out(pieces: &[Piece], layout: &Layout) -> Shown {
     let rows = progress_rows(rows(pieces, layout.colours));
@@ -126,7 +147,7 @@ pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -183,6 +204,7 @@ impl Row {
 fn rows(pieces: &[Piece], colours: Colours) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut end = None;
+    let mut cut = false;
     for piece in pieces {
         let follows_on = end.is_none_or(|end| end == piece.start.offset);
         let mut lines: Vec<&[u8]> = piece.bytes.split(|byte| *byte == b'\n').collect();
@@ -193,7 +215,7 @@ fn rows(pieces: &[Piece], colours: Colours) -> Vec<Row> {
         let mut lines = lines.into_iter();
         let mut number = piece.start.line;
         if !follows_on {
-            number = bridge(&mut rows, piece, &mut lines, colours);
+            number = bridge(&mut rows, cut, piece, &mut lines, colours);
         }
         for line in lines {
             let text = clip(&ansi::readable(line, colours), LINE_CHARS);
@@ -201,13 +223,16 @@ fn rows(pieces: &[Piece], colours: Colours) -> Vec<Row> {
             number += 1;
         }
         end = Some(piece.start.offset + piece.bytes.len() as u64);
+        cut = piece.bytes.last().is_some_and(|last| *last != b'\n');
     }
     rows
 }
 
-/// Joins a piece to what stands before a gap; the answer is the number of its next line.
+/// Joins a piece to what stands before a gap, which may have cut a line; the answer is
+/// the number of its next line.
 fn bridge<'a>(
     rows: &mut Vec<Row>,
+    cut_before: bool,
     piece: &Piece,
     lines: &mut impl Iterator<Item = &'a [u8]>,
     colours: Colours,
@@ -229,8 +254,12 @@ fn bridge<'a>(
             return number + 1;
         }
     }
-    // The head's last line was cut by the gap as well: it is missing with the others,
-    // but what stands of it is shown.
+    // The head's last line may be cut by the gap as well: what stands of it is shown.
+    if let Some(Row::Line { text, .. }) = rows.last_mut()
+        && cut_before
+    {
+        text.push('…');
+    }
     let from = before.map_or(1, |before| before + 1);
     if from < number {
         rows.push(Row::Missing {
@@ -252,7 +281,8 @@ fn bridge<'a>(
     }
 }
 
-fn last_chars(text: &str, count: usize) -> &str {
+/// The last so many characters.
+pub fn last_chars(text: &str, count: usize) -> &str {
     let start = text
         .char_indices()
         .rev()
@@ -425,6 +455,38 @@ mod tests {
                 .text
                 .contains("… 47 lines gone (3–49): past the spool's quota …")
         );
+    }
+
+    #[test]
+    fn a_line_cut_by_a_gap_does_not_look_whole() {
+        let shown = lay_out(
+            &[piece(0, 1, "one\ntw"), piece(1000, 50, "zz\n")],
+            &layout(1000, false),
+        );
+        assert!(
+            shown.text.starts_with("one\ntw…\n… 47 lines"),
+            "{}",
+            shown.text
+        );
+    }
+
+    #[test]
+    fn an_unfinished_character_is_held_back() {
+        for (bytes, kept) in [
+            (&b"x\xe3\x81"[..], &b"x"[..]),
+            (b"x\xe3\x81\x82", b"x\xe3\x81\x82"),
+            (b"\xf0\x9f\x98", b""),
+            (b"\xc3", b""),
+            (b"\xff", b"\xff"),
+            (b"\x81\x81\x81\x81", b"\x81\x81\x81\x81"),
+            (b"plain\n", b"plain\n"),
+            (b"", b""),
+        ] {
+            let mut pieces = [piece(0, 1, "")];
+            pieces[0].bytes = bytes.to_vec();
+            hold_back_unfinished_character(&mut pieces);
+            assert_eq!(pieces[0].bytes, kept, "{bytes:?}");
+        }
     }
 
     #[test]

@@ -1,1 +1,161 @@
-//! Tests.
+//! A model check of the listen window: no wake-up is lost, whatever the schedule.
+//!
+//! Runs under `RUSTFLAGS="--cfg shuttle"`, where the task's monitor is made of the model
+//! checker's mutex and condvar. Its timed waits never time out, so that a lost wake-up
+//! shows as a deadlock. Without the flag there is nothing to check here.
+
+#[cfg(shuttle)]
+mod listen_window {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    use shuttle::thread;
+    use zsh_tool::base::clock::{Clock, SystemClock};
+    use zsh_tool::process::signals::Exit;
+    use zsh_tool::task::live::{Cancel, End, Facts, Input, LiveTask, Look, State};
+    use zsh_tool::task::state::Outcome;
+
+    /// Schedules tried for each property.
+    const SCHEDULES: usize = 10_000;
+    /// A probabilistic scheduler finds a bug of this depth with a known chance.
+    const DEPTH: usize = 3;
+
+    fn task() -> Arc<LiveTask> {
+        Arc::new(LiveTask::new(Facts {
+            id: "00000001".to_owned(),
+            command: "make".to_owned(),
+            description: None,
+            directory: PathBuf::from("/"),
+            started: SystemClock.now(),
+            timeout: None,
+            input: Input::None,
+            pid: 1,
+            shell_note: None,
+        }))
+    }
+
+    fn write(task: &LiveTask, bytes: u64) {
+        task.report(|state| state.output_end.offset += bytes);
+    }
+
+    fn end(task: &LiveTask) {
+        task.report(|state| {
+            state.ended = Some(End {
+                exit: Exit::Code(0),
+                outcome: Outcome::Success,
+                duration: Duration::ZERO,
+                pipestatus: Vec::new(),
+                moved_to: None,
+            });
+            state.closed = true;
+        });
+    }
+
+    fn far() -> Option<Instant> {
+        Some(Instant::now() + Duration::from_secs(3600))
+    }
+
+    /// Waits as `zsh_poll` does: for bytes beyond those shown, or for the end.
+    fn listen(task: &Arc<LiveTask>, cancel: &Cancel, shown: u64) -> bool {
+        let heard = |state: &State| {
+            if state.output_end.offset > shown || state.closed {
+                Look::Found(())
+            } else {
+                Look::WaitUntil(None)
+            }
+        };
+        task.wait_for(far(), cancel, heard, Instant::now).is_some()
+    }
+
+    fn check(model: impl Fn() + Send + Sync + 'static) {
+        shuttle::check_pct(model, SCHEDULES, DEPTH);
+    }
+
+    #[test]
+    fn output_wakes_everyone_who_listens() {
+        check(|| {
+            let task = task();
+            let listeners: Vec<_> = (0..3)
+                .map(|_| {
+                    let task = Arc::clone(&task);
+                    thread::spawn(move || assert!(listen(&task, &Cancel::default(), 0)))
+                })
+                .collect();
+            write(&task, 5);
+            for listener in listeners {
+                listener.join().expect("a listener that was woken");
+            }
+        });
+    }
+
+    #[test]
+    fn every_byte_is_taken_once_by_polls_side_by_side() {
+        check(|| {
+            let task = task();
+            let pollers: Vec<_> = (0..2)
+                .map(|_| {
+                    let task = Arc::clone(&task);
+                    thread::spawn(move || {
+                        let mut taken = 0;
+                        loop {
+                            let closed = task.state().closed;
+                            let shown = task.state().shown();
+                            taken += task.take_delta().new_bytes();
+                            if closed {
+                                return taken;
+                            }
+                            listen(&task, &Cancel::default(), shown);
+                        }
+                    })
+                })
+                .collect();
+            for _ in 0..3 {
+                write(&task, 7);
+            }
+            end(&task);
+            let taken: u64 = pollers
+                .into_iter()
+                .map(|poller| poller.join().expect("a poller that ended"))
+                .sum();
+            assert_eq!(taken, 21);
+        });
+    }
+
+    #[test]
+    fn the_end_wakes_everyone_who_waits_for_it() {
+        check(|| {
+            let task = task();
+            let waiter = {
+                let task = Arc::clone(&task);
+                thread::spawn(move || {
+                    let ended = |state: &State| match state.ended {
+                        Some(_) => Look::Found(()),
+                        None => Look::WaitUntil(None),
+                    };
+                    assert!(
+                        task.wait_for(far(), &Cancel::default(), ended, Instant::now)
+                            .is_some()
+                    );
+                })
+            };
+            write(&task, 1);
+            end(&task);
+            waiter.join().expect("a waiter that was woken");
+        });
+    }
+
+    #[test]
+    fn a_cancelled_call_does_not_wait_on() {
+        check(|| {
+            let task = task();
+            let cancel = Arc::new(Cancel::default());
+            let waiter = {
+                let (task, cancel) = (Arc::clone(&task), Arc::clone(&cancel));
+                thread::spawn(move || assert!(!listen(&task, &cancel, 0)))
+            };
+            cancel.cancel();
+            waiter.join().expect("a waiter that was woken");
+        });
+    }
+}

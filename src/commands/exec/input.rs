@@ -12,7 +12,8 @@ use crate::commands::output::complain;
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::task::live::{Cancel, Look};
 use crate::task::registry::TaskHandle;
-use crate::task::supervisor::{InputError, MAX_QUEUED_INPUT, Supervisor};
+use crate::task::request::InputError;
+use crate::task::supervisor::{MAX_QUEUED_INPUT, Supervisor};
 
 /// Read at once.
 const CHUNK: usize = 64 * 1024;

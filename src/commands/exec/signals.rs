@@ -12,7 +12,7 @@ use signal_hook::iterator::Signals;
 use crate::process::orphans;
 use crate::process::pty::RawTerminal;
 use crate::process::signals::{Signal, is_ignored};
-use crate::task::supervisor::wake_housekeeping;
+use crate::task::housekeeping::wake_housekeeping;
 
 /// Ask for the end.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::inbox::{Frame, Inbox};
+use super::processes::descendants_of;
 use super::result::ToolResult;
 
 /// How long anything may take before a test gives up; far above every real duration.
@@ -119,6 +120,33 @@ impl Client {
         self.call_async(tool, arguments).tool_result()
     }
 
+    /// Starts a command and comes back at once; gives the task's id.
+    pub fn start_task(&self, command: &str) -> String {
+        self.call("zsh", json!({"command": command, "yield_after": 0}))
+            .task_id()
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, command: &str) -> ToolResult {
+        self.call("zsh", json!({"command": command, "yield_after": 25}))
+    }
+
+    /// Polls a task; `arguments` are those besides its id.
+    pub fn poll(&self, task: &str, mut arguments: Value) -> ToolResult {
+        arguments["task_id"] = json!(task);
+        self.call("zsh_poll", arguments)
+    }
+
+    /// Polls a task to its end.
+    pub fn poll_to_end(&self, task: &str) -> ToolResult {
+        self.poll(task, json!({"wait_for": "end", "listen": 25}))
+    }
+
+    /// Kills a task; gives the receipt.
+    pub fn kill_task(&self, task: &str) -> ToolResult {
+        self.call("zsh_kill", json!({"task_id": task}))
+    }
+
     /// Sends a notification.
     pub fn notify(&self, method: &str, params: Value) {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
@@ -175,6 +203,14 @@ impl Client {
     /// The process that the client started (the guard).
     pub fn pid(&self) -> u32 {
         self.process.pid
+    }
+
+    /// The server proper, which the guard has started.
+    pub fn server_pid(&self) -> u32 {
+        descendants_of(self.pid())
+            .first()
+            .map(|process| process.pid)
+            .expect("the guard has started the server")
     }
 
     /// Waits for the end of the process; gives its status and how long it took.

@@ -67,6 +67,15 @@ impl Env {
         self.path("work")
     }
 
+    /// Makes a named pipe in the working directory, for the test to say when a command
+    /// goes on.
+    pub fn named_pipe(&self, name: &str) -> PathBuf {
+        let path = self.work().join(name);
+        let made = Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("the mkfifo program").success());
+        path
+    }
+
     /// The word that every process of this test carries in its environment.
     pub fn mark(&self) -> &str {
         &self.mark

@@ -137,6 +137,16 @@ pub fn descendants_of(pid: u32) -> Vec<Found> {
     family.into_iter().skip(1).map(found).collect()
 }
 
+/// A figure of `/proc/<pid>/status` in KiB: `VmRSS`, `VmHWM`.
+pub fn memory_kib(pid: u32, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+        .and_then(|value| value.trim().strip_suffix(" kB")?.parse().ok())
+        .unwrap_or_else(|| panic!("no {field} in {status}"))
+}
+
 /// Waits until no process carries this word in its environment.
 pub fn assert_none_left(mark: &str) {
     assert_gone(|| processes_with(mark));

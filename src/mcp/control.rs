@@ -1,0 +1,144 @@
+//! `zsh_send`, `zsh_kill`, `zsh_tasks` and `zsh_health`.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::dispatch::{
+    Answer, Call, LISTEN, Numbering, Outcome, Showing, Tools, clamped_note, read, seconds_of,
+};
+use super::insight::Insight;
+use super::overview;
+use super::receipt;
+use super::render::View;
+use super::tools::{KillArguments, NoArguments, SendArguments, TasksArguments, Tool};
+use crate::process::pty::TerminalSize;
+use crate::process::signals::Signal;
+use crate::task::live::Input;
+use crate::task::reading;
+use crate::task::request::InputError;
+use crate::task::state::KillOrder;
+use crate::task::watch::{Goal, Stopped};
+
+/// After a kill's receipt the end itself is waited for so long.
+const END_AFTER_KILL: Duration = Duration::from_millis(500);
+
+impl Tools {
+    /// Carries `zsh_send` out.
+    pub(super) fn send(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Answer {
+        let (arguments, clamped) = read::<SendArguments>(tool, arguments)?;
+        let notes: Vec<Insight> = clamped.iter().map(clamped_note).collect();
+        let task = self.find(&arguments.task_id)?;
+        let size = match (arguments.rows, arguments.cols) {
+            (Some(rows), Some(cols)) => Some(TerminalSize { rows, cols }),
+            (None, None) => None,
+            _ => return Err("rows and cols go together: pass both".into()),
+        };
+        let eof = arguments.eof.unwrap_or(false);
+        if arguments.input.is_none() && !eof && size.is_none() {
+            return Err("nothing to send: pass input, eof: true, or rows and cols".into());
+        }
+        let listen = match arguments.listen {
+            Some(seconds) => seconds_of("listen", seconds)?,
+            None => LISTEN,
+        };
+        let refused = |error: InputError| error.to_string();
+        if let Some(size) = size {
+            self.supervisor.resize(&task, size).map_err(refused)?;
+        }
+        if let Some(input) = &arguments.input {
+            let bytes = typed(
+                input,
+                arguments.enter.unwrap_or(true),
+                task.live.facts.input,
+            );
+            self.supervisor.send_input(&task, bytes).map_err(refused)?;
+        }
+        if eof {
+            self.supervisor.end_input(&task).map_err(refused)?;
+        }
+        let stopped = self.watch(&task, Goal::Reply, None, listen, call)?;
+        if stopped == Stopped::Cancelled {
+            return Ok(Outcome::text(String::new()));
+        }
+        let max_output = self.config.max_output;
+        let delta = task.live.take_delta();
+        let pieces = reading::new_output(&task.spool, &delta, max_output);
+        let showing = Showing {
+            pieces,
+            new_bytes: delta.new_bytes(),
+            matched: None,
+            notes,
+            numbering: Numbering::Plain,
+            max_output,
+        };
+        self.tell(&task, showing, call.palette)
+    }
+
+    /// Carries `zsh_kill` out.
+    pub(super) fn kill(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Answer {
+        let (arguments, _) = read::<KillArguments>(tool, arguments)?;
+        let task = self.find(&arguments.task_id)?;
+        let order = match &arguments.signal {
+            None => KillOrder::InOrder,
+            Some(name) => KillOrder::Only(Signal::from_name(name).ok_or_else(|| {
+                let known = Signal::ALL.map(Signal::name).join(", ");
+                format!("signal must be one of {known}, not {name}")
+            })?),
+        };
+        let receipt = self.supervisor.kill(&task, order);
+        let all_gone = order.ends()
+            && receipt
+                .as_ref()
+                .is_none_or(|receipt| receipt.survivors.is_empty());
+        if all_gone {
+            self.watch(&task, Goal::End, None, END_AFTER_KILL, call)?;
+        }
+        let view = View::of(&task.live);
+        task.live.tell_end();
+        let facts = &task.live.facts;
+        let mut outcome = Outcome::text(receipt::text(
+            facts,
+            &view,
+            order,
+            receipt.as_ref(),
+            call.palette,
+        ));
+        outcome.meta = Some(receipt::meta(facts, &view, receipt.as_ref()));
+        Ok(outcome)
+    }
+
+    /// Carries `zsh_tasks` out.
+    pub(super) fn tasks(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
+        let (arguments, _) = read::<TasksArguments>(tool, arguments)?;
+        let overview = overview::tasks(
+            &self.supervisor,
+            arguments.all.unwrap_or(false),
+            arguments.limit.unwrap_or(overview::TASKS_LISTED),
+        );
+        let mut outcome = Outcome::text(overview.text);
+        outcome.structured = Some(overview.structured);
+        Ok(outcome)
+    }
+
+    /// Carries `zsh_health` out.
+    pub(super) fn health(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
+        read::<NoArguments>(tool, arguments)?;
+        let overview = overview::health(&self.supervisor, &self.config, &self.warnings);
+        let mut outcome = Outcome::text(overview.text);
+        outcome.structured = Some(overview.structured);
+        Ok(outcome)
+    }
+}
+
+/// Text as keys: Enter is CR on a terminal and LF in a pipe.
+fn typed(text: &str, enter: bool, input: Input) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    if enter {
+        bytes.push(match input {
+            Input::Terminal => b'\r',
+            Input::Pipe | Input::None => b'\n',
+        });
+    }
+    bytes
+}

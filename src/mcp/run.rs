@@ -1,0 +1,143 @@
+//! `zsh`: runs a command and answers at its end, or when it yields.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::dispatch::{
+    Answer, Call, Numbering, Outcome, Showing, Tools, clamped_note, compile, matched, read,
+    seconds_of,
+};
+use super::insight::Insight;
+use super::tools::{RunArguments, Tool};
+use crate::process::pty::TerminalSize;
+use crate::task::deadline::{self, Kind, TimeoutBounds};
+use crate::task::reading;
+use crate::task::request::{Request, Stdin};
+use crate::task::state::KillOrder;
+use crate::task::watch::{Goal, Stopped};
+
+/// A background command's first answer.
+const BACKGROUND_YIELD: Duration = Duration::from_millis(300);
+
+impl Tools {
+    /// Carries `zsh` out.
+    pub(super) fn run(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Answer {
+        let (arguments, clamped) = read::<RunArguments>(tool, arguments)?;
+        let mut notes: Vec<Insight> = clamped.iter().map(clamped_note).collect();
+        let pattern = compile("until", arguments.until.as_deref())?;
+        let background = arguments.background.unwrap_or(false);
+        let yield_after = match arguments.yield_after {
+            Some(seconds) => seconds_of("yield_after", seconds)?,
+            None if background => BACKGROUND_YIELD,
+            None => self.config.yield_after,
+        };
+        let request = self.request(&arguments, background, &mut notes)?;
+        let max_output = arguments.max_output.unwrap_or(self.config.max_output);
+        let task = self
+            .supervisor
+            .start(request)
+            .map_err(|error| error.to_string())?;
+        let stopped = self.watch(&task, Goal::End, pattern.as_ref(), yield_after, call)?;
+        if stopped == Stopped::Cancelled {
+            // Whoever cancels a command's first call wants the command gone.
+            self.supervisor.kill(&task, KillOrder::InOrder);
+            return Ok(Outcome::text(String::new()));
+        }
+        let delta = task.live.take_delta();
+        let pieces = reading::new_output(&task.spool, &delta, max_output);
+        let moved_to = task
+            .live
+            .state()
+            .ended
+            .as_ref()
+            .and_then(|end| end.moved_to.clone());
+        if let Some(directory) = moved_to {
+            self.supervisor.keep_directory(&directory);
+        }
+        let showing = Showing {
+            pieces,
+            new_bytes: delta.new_bytes(),
+            matched: matched(stopped),
+            notes,
+            numbering: Numbering::Plain,
+            max_output,
+        };
+        self.tell(&task, showing, call.palette)
+    }
+
+    fn request(
+        &self,
+        arguments: &RunArguments,
+        background: bool,
+        notes: &mut Vec<Insight>,
+    ) -> Result<Request, String> {
+        let pty = arguments.pty.unwrap_or(false);
+        let stdin_open = arguments.stdin_open.unwrap_or(false);
+        let stdin = match (&arguments.stdin, stdin_open, pty) {
+            (Some(_), _, true) => {
+                return Err(
+                    "stdin feeds a pipe and pty has none: leave stdin out and type with zsh_send"
+                        .into(),
+                );
+            }
+            (Some(_), true, false) => {
+                return Err(
+                    "stdin ends after its text and stdin_open stays open: pass one of them, \
+                    and with stdin_open send the text with zsh_send"
+                        .into(),
+                );
+            }
+            (None, true, true) => {
+                return Err(
+                    "stdin_open asks for a pipe and pty for a terminal: pass one of them".into(),
+                );
+            }
+            (Some(text), false, false) => Stdin::Text(text.clone()),
+            (None, true, false) => Stdin::Open,
+            (None, false, _) => Stdin::Null,
+        };
+        if !pty && (arguments.rows.is_some() || arguments.cols.is_some()) {
+            return Err(
+                "rows and cols are the size of a terminal: pass pty: true with them".into(),
+            );
+        }
+        let standard = TerminalSize::default();
+        let terminal = pty.then(|| TerminalSize {
+            rows: arguments.rows.unwrap_or(standard.rows),
+            cols: arguments.cols.unwrap_or(standard.cols),
+        });
+        let kind = match (background, pty || stdin_open) {
+            (true, _) => Kind::Background,
+            (false, true) => Kind::Interactive,
+            (false, false) => Kind::Plain,
+        };
+        let bounds = TimeoutBounds {
+            default: self.config.timeout_default,
+            most: self.config.timeout_max,
+            none_allowed: self.config.allow_no_deadline,
+        };
+        let timeout = deadline::resolve(arguments.timeout, kind, &bounds)
+            .map_err(|error| error.to_string())?;
+        if let Some(asked) = timeout.clamped_from {
+            notes.push(Insight::info(format!(
+                "timeout {asked} s is above the maximum: {} s is used. For longer runs pass background: true \
+                 without timeout (or raise timeout_max).",
+                self.config.timeout_max.as_secs_f64()
+            )));
+        }
+        let environment = arguments.env.iter().flatten();
+        Ok(Request {
+            command: arguments.command.clone(),
+            description: arguments.description.clone(),
+            directory: arguments.cwd.as_ref().map(PathBuf::from),
+            environment: environment
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            stdin,
+            terminal,
+            timeout: timeout.limit,
+        })
+    }
+}

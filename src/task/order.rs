@@ -1,0 +1,27 @@
+//! What requests ask of a worker.
+
+use crossbeam_channel::Sender;
+
+use super::kill_run::Receipt;
+use super::state::KillOrder;
+use crate::process::pty::TerminalSize;
+
+/// What a request asks of a worker.
+#[derive(Debug)]
+pub enum Order {
+    /// Signal the tree; the receipt is the answer.
+    Kill {
+        /// In which way.
+        order: KillOrder,
+        /// Takes the receipt; has room for it.
+        receipt: Sender<Receipt>,
+    },
+    /// Write to the program.
+    Input(Vec<u8>),
+    /// No more input comes.
+    EndInput,
+    /// A new window size.
+    Resize(TerminalSize),
+    /// The server ends.
+    Shutdown,
+}

@@ -1,0 +1,287 @@
+//! Processes that outlive their command: the command ends without them, its result
+//! names them, and `zsh_kill` ends them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::env::Env;
+use crate::support::processes::{UniqueSleep, assert_none_left, processes_with, wait_until};
+
+/// Far below any of the sleeps, far above what a call takes.
+const AT_ONCE: Duration = Duration::from_secs(12);
+
+#[test]
+fn a_command_ends_without_its_background_processes_and_names_them() {
+    let env = Env::new();
+    let client = env.client();
+    for shape in [
+        "SLEEP & echo hi",
+        "nohup SLEEP >/dev/null 2>&1 & echo hi",
+        "setsid SLEEP & echo hi",
+        "setsid -f SLEEP; echo hi",
+        "(SLEEP &); echo hi",
+        "(setsid SLEEP >/dev/null 2>&1 </dev/null &); echo hi",
+        "SLEEP >/dev/null 2>&1 &! echo hi",
+        "env -i setsid SLEEP & echo hi",
+        "SLEEP | cat & echo hi",
+        "sh -c 'trap \"\" TERM HUP; SLEEP & wait' & echo hi",
+        "echo hi; exec 2>&1; SLEEP & exec true",
+    ] {
+        let sleep = UniqueSleep::new();
+        let command = shape.replace("SLEEP", &sleep.to_string());
+        let result = client.run(&command);
+        assert!(result.elapsed < AT_ONCE, "{command}: {:?}", result.elapsed);
+        assert_eq!(result.status(), "completed", "{}", result.text);
+        assert_eq!(result.output(), "hi", "{command}");
+        sleep.wait_for(1);
+        let pid = json!(sleep.running()[0].pid);
+        let footer = result.footer();
+        assert!(footer.contains("still running: "), "{command}: {footer}");
+        // Named by its pid at once, and by its name when it has got there.
+        wait_until("the leftover is named", || {
+            let polled = client.poll(&result.task_id(), json!({"listen": 0}));
+            let leftovers = polled.meta["leftovers"].as_array()?.clone();
+            leftovers
+                .iter()
+                .any(|left| left["pid"] == pid && left["name"] == json!("sleep"))
+                .then_some(())
+        });
+        let listed = client.call("zsh_tasks", json!({}));
+        assert!(listed.text.contains(&result.task_id()), "{}", listed.text);
+        let receipt = client.kill_task(&result.task_id());
+        assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+        assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+        sleep.assert_gone();
+        let after = client.poll(&result.task_id(), json!({"listen": 0}));
+        assert_eq!(after.meta["exit_code"], json!(0), "{}", after.text);
+        assert_eq!(after.meta["leftovers"], json!([]), "{}", after.text);
+    }
+}
+
+#[test]
+fn who_has_dropped_every_sign_of_its_task_is_listed_as_unattributed_and_ends_with_the_server() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let command =
+        format!("(env -i setsid sh -c '{sleep}; :' </dev/null >/dev/null 2>&1 &); echo hi");
+    let result = client.run(&command);
+    assert_eq!(result.output(), "hi");
+    sleep.wait_for(1);
+    let pid = sleep.running()[0].pid;
+    let named = result.footer().contains("still running");
+    let listed = client.call("zsh_tasks", json!({}));
+    assert!(
+        named || listed.text.contains("unattributed: "),
+        "{}\nnor\n{}",
+        result.text,
+        listed.text
+    );
+    assert!(fs::metadata(format!("/proc/{pid}")).is_ok());
+    client.close_stdin();
+    client.wait_exit(Duration::from_secs(10));
+    sleep.assert_gone();
+}
+
+#[test]
+fn a_server_left_running_is_listened_to_and_its_output_is_the_delta() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let go_on = env.named_pipe("go_on");
+    let server =
+        format!("(read -r _; echo starting; echo ready on port 1; {sleep}) <go_on & echo started");
+    let result = client.run(&server);
+    assert_eq!(result.output(), "started");
+    assert!(result.footer().contains("still running"), "{}", result.text);
+    let task = result.task_id();
+    let waiting = client.call_async(
+        "zsh_poll",
+        json!({"task_id": task, "until": "ready", "listen": 25}),
+    );
+    client.ping();
+    fs::write(go_on, "\n").expect("the server reads");
+    let ready = waiting.tool_result();
+    assert!(ready.elapsed < AT_ONCE, "{:?}", ready.elapsed);
+    assert!(
+        ready.output().ends_with("ready on port 1"),
+        "{}",
+        ready.text
+    );
+    assert!(!ready.output().contains("started"), "{}", ready.text);
+    assert_eq!(ready.meta["matched_line"], json!(3), "{}", ready.text);
+    assert!(ready.footer().contains(" still running"), "{}", ready.text);
+    assert_eq!(ready.meta["exit_code"], json!(0));
+    // A poll that waits for the end sees the last leftover go.
+    let waiting = client.call_async(
+        "zsh_poll",
+        json!({"task_id": task, "wait_for": "end", "listen": 25}),
+    );
+    client.ping();
+    sleep.wait_for(1);
+    client.kill_task(&task);
+    let end = waiting.tool_result();
+    assert_eq!(end.meta["leftovers"], json!([]), "{}", end.text);
+    assert!(!end.footer().contains("still running"), "{}", end.text);
+    sleep.assert_gone();
+}
+
+#[test]
+fn a_leftover_that_ends_by_itself_is_struck_from_the_list() {
+    let env = Env::new();
+    let client = env.client();
+    let go_on = env.named_pipe("go_on");
+    let result =
+        client.run("(read -r _; echo bye) <go_on & (read -r _) <go_on2 & mkfifo go_on2; echo hi");
+    assert!(result.footer().contains("still running"), "{}", result.text);
+    let task = result.task_id();
+    fs::write(go_on, "\n").expect("the leftover reads");
+    let bye = client.poll(&task, json!({"until": "bye", "listen": 25}));
+    assert!(bye.output().ends_with("bye"), "{}", bye.text);
+    wait_until("one leftover is gone", || {
+        let polled = client.poll(&task, json!({"listen": 0}));
+        (polled.meta["leftovers"].as_array()?.len() <= 1).then_some(())
+    });
+    client.kill_task(&task);
+    assert_none_left(&task);
+}
+
+#[test]
+fn the_deadline_applies_to_the_command_and_not_to_what_it_left() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let arguments =
+        json!({"command": format!("{sleep} & echo hi"), "timeout": 0.5, "yield_after": 20});
+    let result = client.call("zsh", arguments);
+    assert_eq!(result.status(), "completed", "{}", result.text);
+    // A whole command with the same deadline runs into it meanwhile.
+    let other = client.call(
+        "zsh",
+        json!({"command": "sleep 100", "timeout": 1, "yield_after": 20}),
+    );
+    assert_eq!(other.status(), "timeout", "{}", other.text);
+    assert_eq!(sleep.running().len(), 1);
+    client.kill_task(&result.task_id());
+    sleep.assert_gone();
+}
+
+#[test]
+fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
+    let env = Env::new();
+    let name = "zttestdaemon";
+    env.configure(&format!("daemons: [{name}]\n"));
+    // A program whose name is the daemon's: a copy of sleep.
+    let program = env.work().join(name);
+    fs::copy("/bin/sleep", &program).expect("a copy of sleep");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let client = env.client();
+    let argument = UniqueSleep::new().to_string().replace("sleep ", "");
+    let command = format!("setsid -f ./{name} {argument} </dev/null >/dev/null 2>&1; echo hi");
+    let result = client.run(&command);
+    assert_eq!(result.output(), "hi");
+    let daemon = || {
+        processes_with(env.mark())
+            .into_iter()
+            .find(|process| process.arguments == format!("./{name} {argument}"))
+    };
+    wait_until("the daemon runs", daemon);
+    assert!(
+        !result.footer().contains("still running"),
+        "{}",
+        result.text
+    );
+    let tasks = client.call("zsh_tasks", json!({}));
+    assert!(!tasks.text.contains(name), "{}", tasks.text);
+    client.kill_task(&result.task_id());
+    assert!(
+        daemon().is_some(),
+        "zsh_kill of the ended task ended the daemon"
+    );
+    // Nor does the kill of a command that has started one and goes on.
+    let sleep = UniqueSleep::new();
+    let command = format!("setsid -f ./{name} {argument}1 </dev/null >/dev/null 2>&1; {sleep}");
+    let task = client.start_task(&command);
+    sleep.wait_for(1);
+    let receipt = client.kill_task(&task);
+    assert_eq!(receipt.status(), "killed", "{}", receipt.text);
+    assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+    sleep.assert_gone();
+    let daemons = processes_with(env.mark())
+        .into_iter()
+        .filter(|process| process.arguments.starts_with(&format!("./{name}")))
+        .count();
+    assert_eq!(daemons, 2, "zsh_kill of the running task ended the daemon");
+    client.close_stdin();
+    client.wait_exit(Duration::from_secs(10));
+    assert!(daemon().is_some(), "the end of the server ended the daemon");
+}
+
+#[test]
+fn one_that_only_has_a_daemons_name_is_a_leftover_like_others() {
+    let env = Env::new();
+    let name = "zttestdaemon";
+    env.configure(&format!("daemons: [{name}]\n"));
+    let program = env.work().join(name);
+    fs::copy("/bin/sleep", &program).expect("a copy of sleep");
+    let client = env.client();
+    // Still in the session, or still holding the output.
+    for shape in [
+        "./NAME 98765 >/dev/null 2>&1 </dev/null & echo hi",
+        "setsid ./NAME 98765 & echo hi",
+    ] {
+        let result = client.run(&shape.replace("NAME", name));
+        assert!(result.footer().contains(name), "{shape}: {}", result.text);
+        let receipt = client.kill_task(&result.task_id());
+        assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+    }
+    client.close_stdin();
+    client.wait_exit(Duration::from_secs(10));
+    assert_none_left(env.mark());
+}
+
+#[test]
+fn a_terminal_takes_its_background_processes_along_when_it_goes() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    env.named_pipe("up");
+    let command = format!("sh -c 'echo >up; exec {sleep}' & read -r _ <up; echo hi");
+    let arguments = json!({"command": command, "pty": true, "yield_after": 20});
+    let result = client.call("zsh", arguments);
+    assert_eq!(result.status(), "completed", "{}", result.text);
+    assert_eq!(result.output(), "hi", "{}", result.text);
+    sleep.assert_gone();
+}
+
+#[test]
+fn what_left_its_terminal_is_named_and_can_be_ended() {
+    let env = Env::new();
+    let client = env.client();
+    env.named_pipe("up");
+    for shape in [
+        "setsid sh -c 'echo >up; exec SLEEP' & read -r _ <up; echo hi",
+        "setsid -f sh -c 'echo >up; exec SLEEP'; read -r _ <up; echo hi",
+        "nohup sh -c 'echo >up; exec SLEEP' >/dev/null 2>&1 & read -r _ <up; echo hi",
+        "(trap '' HUP; echo >up; exec SLEEP) & read -r _ <up; echo hi",
+    ] {
+        let sleep = UniqueSleep::new();
+        let command = shape.replace("SLEEP", &sleep.to_string());
+        let arguments = json!({"command": command, "pty": true, "yield_after": 20});
+        let result = client.call("zsh", arguments);
+        assert_eq!(result.status(), "completed", "{}", result.text);
+        assert!(result.output().ends_with("hi"), "{}", result.text);
+        sleep.wait_for(1);
+        assert!(
+            result.footer().contains("still running: "),
+            "{}",
+            result.text
+        );
+        let receipt = client.kill_task(&result.task_id());
+        assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+        sleep.assert_gone();
+    }
+}

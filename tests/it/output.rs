@@ -1,0 +1,375 @@
+//! Output: all of it is taken, kept within a quota, and shown as a person would read it.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::support::client::Client;
+use crate::support::env::{Env, binary};
+use crate::support::processes::{memory_kib, wait_until};
+
+/// How much the server may grow while a gigabyte passes: what the specification allows,
+/// and as much again for a build without optimisation.
+const GROWTH_KIB: u64 = 16 * 1024;
+
+#[test]
+fn output_that_nobody_polls_is_drained() {
+    let env = Env::new();
+    let client = env.client();
+    let command = "yes 0123456789abcde | head -c 2097152; touch drained";
+    let task = client.start_task(command);
+    wait_until("the command ends by itself", || {
+        env.work().join("drained").exists().then_some(())
+    });
+    let result = client.poll_to_end(&task);
+    assert_eq!(result.status(), "completed", "{}", result.text);
+    assert_eq!(result.meta["total_lines"], json!(2_097_152 / 16));
+}
+
+#[test]
+fn a_gigabyte_passes_in_bounded_memory_and_its_ends_stay_readable() {
+    const LAST: u64 = 118_000_000;
+    let env = Env::new();
+    env.configure("spool_task_quota: 67108864\n");
+    let client = env.client();
+    let server = client.server_pid();
+    client.run("true");
+    let before = memory_kib(server, "VmRSS");
+    let task = client.start_task(&format!("seq 1 {LAST}"));
+    let mut result = client.poll_to_end(&task);
+    while result.status() == "running" {
+        result = client.poll_to_end(&task);
+    }
+    let growth = memory_kib(server, "VmHWM").saturating_sub(before);
+    assert!(growth <= GROWTH_KIB, "the server grew by {growth} KiB");
+    assert_eq!(result.meta["total_lines"], json!(LAST), "{}", result.text);
+    assert!(result.output().ends_with(&format!("{LAST}: {LAST}")));
+    // What is gone is named in bytes and in lines.
+    let gone = regex::Regex::new(r"1\.0 GB of the output \(111,\d{3},\d{3} lines\) are gone")
+        .expect("a regex");
+    assert!(gone.is_match(&result.footer()), "{}", result.footer());
+    let whole = client.poll(&task, json!({"full_output": true}));
+    assert!(whole.output().starts_with("1: 1\n2: 2\n"), "{}", whole.text);
+    assert!(whole.output().ends_with(&format!("\n{LAST}: {LAST}")));
+    let head = client.poll(&task, json!({"from_line": 1000, "to_line": 1001}));
+    assert_eq!(head.output(), "1000: 1000\n1001: 1001");
+    let newest = client.poll(&task, json!({"from_line": LAST - 1}));
+    assert_eq!(
+        newest.output(),
+        format!("{}: {}\n{LAST}: {LAST}", LAST - 1, LAST - 1)
+    );
+    let middle = client.poll(
+        &task,
+        json!({"from_line": 20_000_000, "to_line": 20_000_009}),
+    );
+    assert!(
+        middle
+            .footer()
+            .contains("lines 20,000,000–20,000,009 are gone"),
+        "{}",
+        middle.text
+    );
+}
+
+#[test]
+fn past_a_small_quota_the_head_and_the_newest_are_kept() {
+    let env = Env::new();
+    env.configure("spool_task_quota: 65536\n");
+    let client = env.client();
+    let result = client.run("seq 1 100000");
+    let output = result.output();
+    assert!(output.starts_with("1\n2\n3\n"), "{}", result.text);
+    assert!(output.ends_with("\n99999\n100000"), "{}", result.text);
+    let gone = result.meta["insights"].to_string();
+    assert!(gone.contains("are gone"), "{gone}");
+    // Every number that is shown stands on its own line, and what is missing between is
+    // told as gone.
+    let task = result.task_id();
+    let whole = client.poll(&task, json!({"full_output": true, "max_output": 1_000_000}));
+    for (number, text) in whole.numbered() {
+        if !text.starts_with('…') && !text.ends_with('…') {
+            assert_eq!(text, number.to_string());
+        }
+    }
+    assert!(whole.output().contains(" lines gone ("), "{}", whole.text);
+    let found = client.poll(&task, json!({"grep": "^(7|50000|99998)$"}));
+    assert_eq!(found.output(), "7: 7\n99998: 99998");
+}
+
+#[test]
+fn a_line_of_ten_megabytes_is_cut_in_its_middle() {
+    let env = Env::new();
+    let client = env.client();
+    let result = client.run("head -c 10000000 /dev/zero | tr '\\0' x; echo END; echo next");
+    assert_eq!(result.meta["total_lines"], json!(2), "{}", result.footer());
+    let output = result.output();
+    assert!(output.starts_with("xxx"), "{output}");
+    assert!(output.ends_with("xEND\nnext"), "{output}");
+    assert!(output.chars().count() < 2_200, "{}", output.chars().count());
+    let found = client.poll(&result.task_id(), json!({"grep": "END"}));
+    assert_eq!(found.numbered().len(), 1, "{}", found.text);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_shown_and_break_nothing() {
+    let env = Env::new();
+    let client = env.client();
+    for (command, shown) in [
+        (r"printf 'a\xffb\n'", "a\u{fffd}b"),
+        (r"printf '\xf0\x9f\x98\n'", "\u{fffd}"),
+        (r"printf 'a\0b\n'", "a^@b"),
+        (r"printf 'a\bb\x7f\n'", "a^Hb^?"),
+        (r"printf 'tab\there\n'", "tab\there"),
+        (r"printf '\e[31mred\e[0m \e]0;title\a\n'", "red "),
+        (r"printf 'no line end'", "no line end"),
+        (r"printf '\n\n\n'", "\n\n"),
+        (r"printf '\r\n\r\n'", "\n"),
+        (r"head -c 100000 /dev/urandom | tail -c 0; echo ok", "ok"),
+    ] {
+        let result = client.run(command);
+        assert_eq!(result.output(), shown, "{command}");
+    }
+    let noise = client.run("head -c 300000 /dev/urandom");
+    assert_eq!(noise.status(), "completed");
+    client.assert_only_frames();
+}
+
+#[test]
+fn a_character_in_two_writes_is_never_shown_broken() {
+    let env = Env::new();
+    let client = env.client();
+    let go_on = env.named_pipe("go_on");
+    let command = r"printf 'x\xe3\x81'; read -r _ <go_on; printf '\x82\n'";
+    let task = client.start_task(command);
+    let first = client.poll(&task, json!({"until": "x", "listen": 25}));
+    assert!(!first.output().contains('\u{fffd}'), "{}", first.text);
+    fs::write(go_on, "\n").expect("the command reads");
+    let second = client.poll_to_end(&task);
+    assert_eq!(second.output(), "1: xあ", "{}", second.text);
+}
+
+#[test]
+fn of_a_progress_bar_only_the_newest_frame_is_the_line() {
+    let env = Env::new();
+    let client = env.client();
+    let command =
+        r#"for n in {1..200}; do printf '\r[%3d/200] building' $n; done; echo; echo done"#;
+    let result = client.run(command);
+    assert_eq!(result.output(), "[200/200] building\ndone");
+    assert_eq!(result.meta["total_lines"], json!(2));
+}
+
+#[test]
+fn progress_lines_collapse_and_tables_do_not() {
+    let env = Env::new();
+    let client = env.client();
+    let progress =
+        client.run(r#"for n in 10 20 30 40; do echo "Downloading: $n%"; done; echo end"#);
+    assert_eq!(progress.output(), "Downloading: 40%\nend");
+    let kept = client.poll(&progress.task_id(), json!({"grep": "20%"}));
+    assert_eq!(kept.output(), "2: Downloading: 20%", "the spool keeps all");
+    for table in [
+        "/dev/vda1  252G  19G  73G  21% /\ntmpfs  2.0G  0  2.0G  0% /run\n/dev/vdb  99G  50G  49G  51% /data",
+        "1% a\n2% b\n3% c",
+        "[#1] a\n[#2] b",
+        "test 1 ... ok\ntest 2 ... ok",
+        "50%\n40%\n30%",
+    ] {
+        let result = client.run(&format!("print -r -- {}", quoted(table)));
+        assert_eq!(result.output(), table);
+    }
+}
+
+#[test]
+fn the_last_line_is_always_shown() {
+    let env = Env::new();
+    let client = env.client();
+    let command = "seq 1 100000; printf 'error: %01500d: the reason' 7";
+    let arguments = json!({"command": command, "yield_after": 25, "max_output": 1000});
+    let result = client.call("zsh", arguments);
+    assert!(
+        result.output().ends_with("07: the reason"),
+        "{}",
+        result.text
+    );
+    assert!(result.output().starts_with("1\n2\n"), "{}", result.text);
+    assert!(
+        result.output().contains("lines omitted ("),
+        "{}",
+        result.text
+    );
+}
+
+#[test]
+fn any_part_is_readable_after_the_end() {
+    let env = Env::new();
+    let client = env.client();
+    let task = client.run("seq -f 'line %.0f' 1 200000").task_id();
+    for from in [1, 777, 65_536, 123_456, 199_999] {
+        let arguments = json!({"from_line": from, "to_line": from + 1});
+        let result = client.poll(&task, arguments);
+        let expected = format!("{from}: line {from}\n{}: line {}", from + 1, from + 1);
+        assert_eq!(result.output(), expected);
+    }
+    let found = client.poll(&task, json!({"grep": "^line 15000[01]$", "context": 1}));
+    let numbers: Vec<u64> = found.numbered().iter().map(|(number, _)| *number).collect();
+    assert!(
+        numbers.contains(&150_000) && numbers.contains(&150_001),
+        "{}",
+        found.text
+    );
+    let past = client.poll(&task, json!({"from_line": 200_001}));
+    assert!(!past.is_error, "{}", past.text);
+    let again = client.poll(&task, json!({"listen": 0}));
+    assert_eq!(again.meta["new_bytes"], json!(0), "{}", again.text);
+}
+
+#[test]
+fn a_full_disk_stops_nothing_and_the_newest_output_is_kept() {
+    let env = Env::new();
+    let client = on_a_small_disk(&env);
+    let result = client.run("seq 1 1000000; touch went_on");
+    assert_eq!(result.status(), "completed", "{}", result.text);
+    assert!(env.work().join("went_on").exists());
+    assert!(
+        result.output().ends_with("\n999999\n1000000"),
+        "{}",
+        result.text
+    );
+    assert!(result.output().starts_with("1\n2\n"), "{}", result.text);
+    assert_disk_warning(&result.footer());
+    // The next command is no worse off.
+    let next = client.run("echo next");
+    assert_eq!(next.output(), "next");
+    let newest = client.poll(&result.task_id(), json!({"from_line": 999_999}));
+    assert_eq!(newest.output(), "999999: 999999\n1000000: 1000000");
+}
+
+#[test]
+fn a_limit_on_file_sizes_stops_nothing_and_the_newest_output_is_kept() {
+    let env = Env::new();
+    let mut command = env.command("sh");
+    command
+        .args(["-c", "ulimit -f 512; exec \"$0\" serve"])
+        .arg(binary());
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    let result = client.run("seq 1 1000000");
+    assert_eq!(result.status(), "completed", "{}", result.text);
+    assert!(
+        result.output().ends_with("\n999999\n1000000"),
+        "{}",
+        result.text
+    );
+    assert_disk_warning(&result.footer());
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_used_costs_nothing_but_the_disk() {
+    let env = Env::new();
+    fs::write(env.path("a_file"), "").expect("a file");
+    let unusable = [
+        env.path("a_file"),
+        env.path("a_file/below"),
+        "/proc/state".into(),
+    ];
+    for state in unusable {
+        let mut command = env.serve();
+        command.env("ZSH_TOOL_STATE_DIR", &state);
+        let client = Client::start(command, env.path("stderr"));
+        client.initialize();
+        let result = client.run("seq 1 100000");
+        assert_eq!(result.status(), "completed", "{}", result.text);
+        assert!(
+            result.output().ends_with("\n99999\n100000"),
+            "{}",
+            result.text
+        );
+        assert_disk_warning(&result.footer());
+        let long = format!(": {}", "x".repeat(200_000));
+        let refused = client.run(&long);
+        assert!(refused.is_error, "{}", refused.text);
+        assert!(
+            refused.text.contains("cannot be written"),
+            "{}",
+            refused.text
+        );
+        assert_eq!(client.run("echo next").output(), "next");
+    }
+}
+
+#[test]
+fn a_state_directory_that_is_taken_away_loses_output_and_nothing_else() {
+    let env = Env::new();
+    let client = env.client();
+    let before = client.run("seq 1 100").task_id();
+    let go_on = env.named_pipe("go_on");
+    let task = client.start_task("seq 1 100; read -r _ <go_on; seq 101 200");
+    client.poll(&task, json!({"until": "^100$", "listen": 25}));
+    fs::remove_dir_all(env.path("state")).expect("the state directory");
+    fs::write(go_on, "\n").expect("the command reads");
+    let lost = client.poll(&before, json!({"full_output": true}));
+    assert!(lost.is_error, "{}", lost.text);
+    assert!(lost.text.contains("cannot be read"), "{}", lost.text);
+    client.poll_to_end(&task);
+    let next = client.run("echo next");
+    assert_eq!(next.output(), "next", "{}", next.text);
+}
+
+#[test]
+fn a_link_in_place_of_a_spool_file_is_not_followed() {
+    let env = Env::new();
+    let client = env.client();
+    let result = client.run("echo mine");
+    let log = result.meta["log_path"]
+        .as_str()
+        .expect("a spool file")
+        .to_owned();
+    fs::write(env.path("other"), "theirs\n").expect("a file");
+    fs::remove_file(&log).expect("the spool file");
+    std::os::unix::fs::symlink(env.path("other"), &log).expect("a link");
+    let read = client.poll(&result.task_id(), json!({"full_output": true}));
+    assert!(!read.text.contains("theirs"), "{}", read.text);
+}
+
+fn assert_disk_warning(footer: &str) {
+    assert!(
+        footer.contains("⚠") && footer.contains("not on disk"),
+        "no warning: {footer}"
+    );
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A server whose state directory is a file system of one megabyte, in a mount
+/// namespace of its own.
+fn on_a_small_disk(env: &Env) -> Client {
+    const MOUNT: &str =
+        r#"mount -t tmpfs -o size=1m,mode=700 none "$ZSH_TOOL_STATE_DIR" && exec "$0" serve"#;
+    let possible = |flags: &[&str]| {
+        Command::new("unshare")
+            .args(flags)
+            .args(["mount", "-t", "tmpfs", "none", "/mnt"])
+            .output()
+            .is_ok_and(|done| done.status.success())
+    };
+    let as_root = ["--mount"];
+    let as_user = ["--mount", "--map-root-user"];
+    let flags = if possible(&as_root) {
+        &as_root[..]
+    } else {
+        assert!(
+            possible(&as_user),
+            "this test mounts a small file system: run it as root, or where user namespaces are allowed"
+        );
+        &as_user[..]
+    };
+    let mut command = env.command("unshare");
+    command.args(flags).args(["sh", "-c", MOUNT]).arg(binary());
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    client
+}
