@@ -129,9 +129,12 @@ impl Forward {
         self.task.live.wait_for(
             None,
             &Cancel::default(),
-            |state| match state.ended.is_some() || state.queued_input <= most {
-                true => Look::Found(()),
-                false => Look::WaitUntil(None),
+            |state| {
+                let over = state.ended.is_some() || state.input_closed;
+                match over || state.queued_input <= most {
+                    true => Look::Found(()),
+                    false => Look::WaitUntil(None),
+                }
             },
             Instant::now,
         );

@@ -27,8 +27,8 @@ pub fn status(task: &TaskHandle, leftovers: &[Leftover], config: &Config) {
     if let Some(line) = status_line(live, palette(config)) {
         say(line);
     }
-    for warning in warnings(live, &task.spool.losses()) {
-        say(format_args!("⚠ {warning}"));
+    if let Some(note) = &live.facts.shell_note {
+        say(format_args!("⚠ {note}"));
     }
     if !leftovers.is_empty() {
         let noun = if leftovers.len() == 1 {
@@ -66,7 +66,6 @@ pub fn json(task: &TaskHandle, leftovers: &[Leftover], config: &Config) -> Resul
             reader: "",
         },
     );
-    let losses = task.spool.losses();
     let left: Vec<Value> = leftovers
         .iter()
         .map(|left| json!({"pid": left.pid, "name": left.name}))
@@ -84,7 +83,7 @@ pub fn json(task: &TaskHandle, leftovers: &[Leftover], config: &Config) -> Resul
         "total_bytes": output_end.offset,
         "omitted_lines": shown.omitted_lines,
         "leftovers": left,
-        "warnings": warnings(live, &losses),
+        "warnings": warnings(live, &task.spool.losses()),
     });
     output::print(&format!("{result}\n"))
 }
@@ -101,8 +100,15 @@ fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
     Some(parts.join("  "))
 }
 
+/// What the object's reader must know: which shell it was, and what of the output is not
+/// there (when it is streamed, the stream says so itself).
 fn warnings(task: &LiveTask, losses: &Losses) -> Vec<String> {
     let mut warnings: Vec<String> = task.facts.shell_note.iter().cloned().collect();
+    if let Some(cause) = &losses.disk_failed {
+        warnings.push(format!(
+            "the spool is not on disk ({cause}): only the newest output was kept, in memory."
+        ));
+    }
     if losses.bytes > 0 {
         warnings.push(format!(
             "{} of the output were not kept: over the spool's quota (spool_task_quota, spool_quota).",

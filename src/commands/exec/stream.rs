@@ -1,5 +1,5 @@
 //! The output of a command on its way to stdout: every byte as it is, read from the
-//! spool, so that a slow reader holds nothing in memory.
+//! spool. A slow reader makes the command wait, as a pipe would.
 
 use std::io;
 use std::sync::Arc;
@@ -79,6 +79,15 @@ enum Seen {
 
 impl Copy<'_> {
     fn run(&mut self, cancel: &Cancel, tell: &Sender<Copied>) -> Result<(), OutputError> {
+        if self.output.is_some() {
+            self.task.note_taken(Some(0));
+        }
+        let copied = self.copy(cancel, tell);
+        self.task.note_taken(None);
+        copied
+    }
+
+    fn copy(&mut self, cancel: &Cancel, tell: &Sender<Copied>) -> Result<(), OutputError> {
         let mut exit_told = false;
         loop {
             let seen = self.task.live.wait_for(
@@ -129,12 +138,13 @@ impl Copy<'_> {
             }
             report_gap(self.next, to);
             self.next = to;
+            self.task.note_taken(Some(to));
         }
         Ok(())
     }
 }
 
-/// Bytes that the spool no longer has: it is full, and its reader is slow.
+/// Bytes that the spool no longer has: its quota is smaller than what comes at once.
 fn report_gap(from: u64, to: u64) {
     if to > from {
         complain(format_args!(
