@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::setup;
+use super::{output, setup};
 use crate::cli::ServeArguments;
 use crate::mcp::dispatch::Tools;
 use crate::mcp::server::Server;
@@ -28,7 +28,7 @@ const FLUSH: Duration = Duration::from_millis(150);
 /// Runs the command.
 pub fn run(arguments: &ServeArguments) -> ExitCode {
     if let Err(error) = descriptors::seal_inherited() {
-        eprintln!("zsh-tool: cannot open /dev/null: {error}");
+        output::complain(format_args!("cannot open /dev/null: {error}"));
         return ExitCode::FAILURE;
     }
     if arguments.guarded {
@@ -38,7 +38,9 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
     match guard::run(&["serve", "--guarded"], spared) {
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
         Err(error) => {
-            eprintln!("zsh-tool: no guard ({error}): a killed server may leave processes behind");
+            output::complain(format_args!(
+                "no guard ({error}): a killed server may leave processes behind"
+            ));
             serve()
         }
     }
@@ -62,7 +64,7 @@ fn serve() -> ExitCode {
     let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
     if let Err(error) = watch_signals(wake.clone(), stop) {
-        eprintln!("zsh-tool: cannot take signals: {error}");
+        output::complain(format_args!("cannot take signals: {error}"));
         return ExitCode::FAILURE;
     }
     let server = Arc::new(Server::new(Tools {
@@ -77,14 +79,14 @@ fn serve() -> ExitCode {
     let transport = match transport {
         Ok(transport) => transport,
         Err(error) => {
-            eprintln!("zsh-tool: cannot start: {error}");
+            output::complain(format_args!("cannot start: {error}"));
             return ExitCode::FAILURE;
         }
     };
-    eprintln!(
+    output::say(format_args!(
         "zsh-tool {}: serving MCP on stdin and stdout",
         env!("CARGO_PKG_VERSION")
-    );
+    ));
     let housekeeper = setup::start_housekeeping(&supervisor, woken);
     let reason = await_end(&transport, &stopped);
     end(&server, &supervisor, transport, reason);

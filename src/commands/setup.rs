@@ -10,6 +10,7 @@ use crossbeam_channel::Receiver;
 use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::output;
 use crate::base::clock::SystemClock;
 use crate::config::{Config, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning};
 use crate::process::{files, orphans};
@@ -35,6 +36,8 @@ pub fn start_log(config: &Config) {
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
+        // A reader of stderr that is gone would make it panic.
+        .log_internal_errors(false)
         .with_target(false);
     let file = config
         .log_file
@@ -43,10 +46,10 @@ pub fn start_log(config: &Config) {
     match file {
         Some((Ok(file), _)) => log.with_writer(std::sync::Mutex::new(file)).init(),
         Some((Err(error), path)) => {
-            eprintln!(
-                "zsh-tool: cannot write the log to {}: {error}; it goes to stderr",
+            output::complain(format_args!(
+                "cannot write the log to {}: {error}; it goes to stderr",
                 path.display()
-            );
+            ));
             log.with_writer(std::io::stderr).init();
         }
         None => log.with_writer(std::io::stderr).init(),
