@@ -405,30 +405,22 @@ impl Supervisor {
         if task.live.facts.input == Input::None {
             return Err(InputError::NoInput(id));
         }
-        let waiting = {
+        let length = bytes.len();
+        {
             let mut state = task.live.state();
+            let waiting = state.queued_input;
             if state.ended.is_some() {
                 return Err(InputError::Ended(id));
             }
             if state.input_closed {
                 return Err(InputError::Closed(id));
             }
-            let waiting = state.queued_input;
-            if waiting + bytes.len() <= MAX_QUEUED_INPUT {
-                state.queued_input += bytes.len();
-                None
-            } else {
-                Some(waiting)
+            if waiting + length > MAX_QUEUED_INPUT {
+                let limit = MAX_QUEUED_INPUT;
+                return Err(InputError::Full { id, waiting, limit });
             }
-        };
-        if let Some(waiting) = waiting {
-            return Err(InputError::Full {
-                id,
-                waiting,
-                limit: MAX_QUEUED_INPUT,
-            });
+            state.queued_input += length;
         }
-        let length = bytes.len();
         self.order_input(task, Order::Input(bytes))
             .inspect_err(|_| {
                 let mut state = task.live.state();
