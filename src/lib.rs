@@ -118,6 +118,7 @@ pub mod process {
     pub mod guard;
     pub mod kill;
     pub mod orphans;
+    mod posix_spawn;
     pub mod pty;
     pub mod signals;
     pub mod spawn;
@@ -155,6 +156,7 @@ pub mod task {
     pub mod registry;
     pub mod request;
     pub mod segment;
+    pub mod sending;
     pub mod shell;
     pub mod spool;
     pub mod state;

@@ -102,8 +102,14 @@ pub fn append_private(path: &Path) -> io::Result<File> {
 /// As the calls it is made of; the temporary file is removed then.
 pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("new");
-    let _ = std::fs::remove_file(&temporary);
-    let mut file = create_private(&temporary)?;
+    let mut file = match create_private(&temporary) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // Somebody was killed between the two steps.
+            std::fs::remove_file(&temporary)?;
+            create_private(&temporary)?
+        }
+        created => created?,
+    };
     let written =
         io::Write::write_all(&mut file, content).and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {

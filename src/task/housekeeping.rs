@@ -61,7 +61,9 @@ impl Supervisor {
         for task in evicted {
             self.forget(&task);
         }
-        self.workers.lock().retain(|worker| !worker.is_finished());
+        self.workers
+            .lock()
+            .retain(|(_, worker)| !worker.is_finished());
     }
 
     fn forget(&self, task: &TaskHandle) {
@@ -82,12 +84,11 @@ impl Supervisor {
         let mut seen = Default::default();
         let mut zombies_wait = false;
         loop {
-            let expiry = self.registry.lock().next_expiry(self.settings.keep);
+            let now = Instant::now();
+            let expiry = self.registry.lock().next_expiry(self.settings.keep, now);
             let pause = match (zombies_wait, expiry) {
                 (true, _) => Some(AGAIN),
-                (false, Some(expiry)) => {
-                    Some(expiry.saturating_duration_since(Instant::now()).max(AGAIN))
-                }
+                (false, Some(expiry)) => Some(expiry.saturating_duration_since(now).max(AGAIN)),
                 (false, None) => None,
             };
             let woken = match pause {

@@ -239,6 +239,8 @@ pub struct Journal {
     path: Option<PathBuf>,
     spool: Arc<Spool>,
     redactor: Arc<Redactor>,
+    /// What stands in the file.
+    written: Vec<u8>,
 }
 
 impl Journal {
@@ -253,18 +255,21 @@ impl Journal {
             path: directory.map(|directory| entry_path(&directory.path, task)),
             spool,
             redactor,
+            written: Vec::new(),
         }
     }
 
-    /// Writes the task's present state.
-    pub fn write(&self, task: &LiveTask) {
+    /// Writes the task's present state, if it is not what stands in the file.
+    pub fn write(&mut self, task: &LiveTask) {
         let Some(path) = &self.path else {
             return;
         };
-        let entry = self.entry(task);
-        let written = serde_json::to_vec(&entry)
-            .map_err(io::Error::from)
-            .and_then(|text| files::replace_private(path, &text));
+        let text = serde_json::to_vec(&self.entry(task)).map_err(io::Error::from);
+        let written = match text {
+            Ok(text) if text == self.written => return,
+            Ok(text) => files::replace_private(path, &text).map(|()| self.written = text),
+            Err(error) => Err(error),
+        };
         if let Err(error) = written {
             tracing::warn!("cannot write {}: {error}", path.display());
         }

@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, Sender};
 use super::input::{Flushed, InputQueue};
 use super::journal::Journal;
 use super::kill_run::{KillRun, RESCAN, Receipt};
-use super::leftovers::{Leftovers, Shell};
+use super::leftovers::Leftovers;
 use super::live::{End, Input, LiveTask};
 use super::order::Order;
 use super::shell;
@@ -25,7 +25,7 @@ use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Daemons, Family, Identity};
+use crate::process::tree::{self, Family, Identity, Signs};
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -74,7 +74,6 @@ struct Work {
     machine: Machine,
     family: Family,
     input: InputQueue,
-    buffer: Vec<u8>,
     kill: Option<KillRun>,
     receipts: Vec<Sender<Receipt>>,
     next_sweep: Option<Instant>,
@@ -107,11 +106,12 @@ impl Worker {
                 input.push_end();
             }
         }
-        let daemons = Daemons {
-            names: self.daemons,
+        let family = Family::new(Signs {
+            shell: self.spawned.id,
+            cookie: self.cookie,
             output: output_name(&self.task, &self.spawned),
-        };
-        let family = Family::new(self.spawned.id, &self.cookie, daemons);
+            daemons: self.daemons,
+        });
         let mut work = Work {
             task: self.task,
             spawned: self.spawned,
@@ -122,7 +122,6 @@ impl Worker {
             machine: Machine::new(deadline),
             family,
             input,
-            buffer: vec![0; READ_BYTES],
             kill: None,
             receipts: Vec::new(),
             next_sweep: None,
@@ -304,9 +303,11 @@ impl Work {
 
     /// Reads until nothing is there, or `turns` times.
     fn read_output(&mut self, turns: usize) -> bool {
+        // Held while output comes only: most tasks are silent most of the time.
+        let mut buffer = vec![0; READ_BYTES];
         for _ in 0..turns {
-            match descriptors::read(&self.spawned.output, &mut self.buffer) {
-                Transfer::Bytes(count) => self.take_output(count),
+            match descriptors::read(&self.spawned.output, &mut buffer) {
+                Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
                 Transfer::WouldBlock => return true,
                 Transfer::Closed => {
                     self.step(Event::OutputClosed);
@@ -317,9 +318,8 @@ impl Work {
         false
     }
 
-    fn take_output(&mut self, count: usize) {
-        self.spool
-            .append(self.buffer.get(..count).unwrap_or_default());
+    fn take_output(&mut self, chunk: &[u8]) {
+        self.spool.append(chunk);
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
@@ -449,12 +449,7 @@ impl Work {
     }
 
     fn scan_leftovers(&mut self) {
-        let shell = Shell {
-            id: self.spawned.id,
-            output: output_name(&self.task, &self.spawned),
-            output_open: self.machine.output_open(),
-        };
-        let named = self.leftovers.scan(&mut self.family, &shell);
+        let named = self.leftovers.scan(&mut self.family);
         self.task.report(|state| state.leftovers = named);
     }
 
@@ -472,21 +467,21 @@ impl Work {
                 self.read_since_exit += READ_BYTES * READS_PER_TURN;
             }
         }
-        self.task.report(|state| {
-            state.leftovers.clear();
-            state.closed = true;
-        });
+        if !self.task.state().closed {
+            self.task.report(|state| state.leftovers.clear());
+            self.journal.write(&self.task);
+            self.task.report(|state| state.closed = true);
+        }
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.
         while self.orders.0.try_recv().is_ok() {}
-        self.journal.write(&self.task);
     }
 }
 
 /// What the output is called in `/proc/<pid>/fd` of those who write to it.
 fn output_name(task: &LiveTask, spawned: &Spawned) -> Option<PathBuf> {
     match task.facts.input {
-        Input::Terminal => None,
+        Input::Terminal => pty::terminal_name(&spawned.output),
         Input::Pipe | Input::None => tree::name_of_descriptor(&spawned.output),
     }
 }

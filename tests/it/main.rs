@@ -11,6 +11,7 @@ mod command_line;
 mod commands;
 mod exec;
 mod exit_codes;
+mod kill;
 mod leftovers;
 mod listen_window;
 mod output;

@@ -154,27 +154,22 @@ impl Server {
             command.env("ZSH_TOOL_STATE_DIR", &scratch.path);
         }
         let mut process = command.spawn().map_err(Failure::Start)?;
-        let prepared = (|| {
-            let stdout = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-            let stdout = OwnedFd::from(stdout);
-            descriptors::set_nonblocking(&stdout)?;
-            Ok((stdout, Child::adopt(&process)?))
-        })();
-        match prepared {
-            Ok((stdout, watched)) => Ok(Server {
-                stdin: process.stdin.take(),
-                process,
-                watched,
-                stdout,
-                received: Vec::new(),
-                deadline: Instant::now() + PATIENCE,
-            }),
-            Err(error) => {
-                let _ = process.kill();
-                let _ = process.wait();
-                Err(Failure::Start(error))
-            }
-        }
+        let stdin = process.stdin.take();
+        let stdout = process.stdout.take().map(OwnedFd::from);
+        // From here on the server is watched, and ended when it cannot be.
+        let pid =
+            i32::try_from(process.id()).map_err(|error| Failure::Start(io::Error::other(error)))?;
+        let watched = Child::adopt(pid).map_err(Failure::Start)?;
+        let stdout = stdout.ok_or_else(|| Failure::Start(io::ErrorKind::BrokenPipe.into()))?;
+        descriptors::set_nonblocking(&stdout).map_err(Failure::Start)?;
+        Ok(Server {
+            stdin,
+            process,
+            watched,
+            stdout,
+            received: Vec::new(),
+            deadline: Instant::now() + PATIENCE,
+        })
     }
 
     fn send(&mut self, message: &Value) -> Result<(), Failure> {

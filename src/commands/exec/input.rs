@@ -13,7 +13,8 @@ use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::task::live::{Cancel, Look};
 use crate::task::registry::TaskHandle;
 use crate::task::request::InputError;
-use crate::task::supervisor::{MAX_QUEUED_INPUT, Supervisor};
+use crate::task::sending::MAX_QUEUED_INPUT;
+use crate::task::supervisor::Supervisor;
 
 /// Read at once.
 const CHUNK: usize = 64 * 1024;
