@@ -118,6 +118,16 @@ pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
+/// A file that is removed, if it is still there, when this is dropped.
+#[derive(Debug)]
+pub struct Temporary(pub PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// Takes the lock of a file for as long as the returned handle lives; `None` when
 /// another process holds it.
 ///

@@ -23,7 +23,7 @@ use super::spool::SpoolWriter;
 use super::worker::Worker;
 use crate::base::clock::Clock;
 use crate::process::descriptors::Waker;
-use crate::process::files;
+use crate::process::files::{self, Temporary};
 use crate::process::orphans;
 use crate::process::spawn::{Launch, Wiring};
 use crate::text::redact::Redactor;
@@ -332,7 +332,7 @@ impl Supervisor {
         id: &str,
         shell: &Shell,
         command: &str,
-    ) -> Result<(Vec<OsString>, Option<PathBuf>), StartError> {
+    ) -> Result<(Vec<OsString>, Option<Temporary>), StartError> {
         let preludes = self.preludes.due();
         let path = match self.directory() {
             Ok(directory) => directory.script_path(id),
@@ -349,11 +349,9 @@ impl Supervisor {
                     return Err(failed(std::io::Error::other(cause.to_owned())));
                 }
                 let mut file = files::create_private(&path).map_err(failed)?;
-                std::io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| {
-                    let _ = std::fs::remove_file(&path);
-                    failed(error)
-                })?;
-                Ok((arguments, Some(path)))
+                let script = Temporary(path.clone());
+                std::io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)?;
+                Ok((arguments, Some(script)))
             }
         }
     }
@@ -393,10 +391,12 @@ impl Supervisor {
             registry.close();
             registry.all()
         };
-        let strays = orphans::Sweep::begin(&self.settings.daemons);
+        // The workers are told first: whoever sees its shell end by the sweep's signal
+        // is to know that the server did it.
         for task in &tasks {
             let _ = task.order(Order::Shutdown);
         }
+        let strays = orphans::Sweep::begin(&self.settings.daemons);
         let deadline = Instant::now() + SHUTDOWN_LIMIT;
         for task in &tasks {
             let closed = |state: &State| match state.closed {

@@ -22,6 +22,7 @@ use super::shell;
 use super::spool::SpoolWriter;
 use super::state::{Effect, Event, Machine, Outcome};
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
+use crate::process::files::Temporary;
 use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
@@ -58,8 +59,9 @@ pub struct Worker {
     pub daemons: Arc<[String]>,
     /// The task's file in the state directory.
     pub journal: Journal,
-    /// The script of a long command, to be removed in any case.
-    pub script: Option<PathBuf>,
+    /// The script of a long command, to be removed in any case: it holds the command's
+    /// text.
+    pub script: Option<Temporary>,
     /// Called when the spools of all tasks have passed the directory's quota.
     pub on_pressure: OnPressure,
 }
@@ -133,9 +135,6 @@ impl Worker {
             work.turn();
         }
         work.close();
-        if let Some(script) = self.script {
-            let _ = std::fs::remove_file(script);
-        }
     }
 }
 
@@ -146,7 +145,8 @@ impl Work {
 
     fn turn(&mut self) {
         let ready = self.wait();
-        if ready.orders {
+        // An end may be what an order has brought about: the order comes first.
+        if ready.orders || ready.exit {
             self.take_orders();
         }
         if ready.input {

@@ -13,11 +13,13 @@ mod exec;
 mod exit_codes;
 mod kill;
 mod leftovers;
+mod limits;
 mod listen_window;
 mod output;
 mod protocol;
 mod shutdown;
 mod terminal;
+mod terminal_mode;
 mod timing;
 
 /// What the tests are written with; no test of its own.

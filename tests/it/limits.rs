@@ -1,0 +1,393 @@
+//! At each limit, the tool's or the system's: a clear answer, the server lives, and the
+//! next call works.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::client::Client;
+use crate::support::env::{Env, binary};
+use crate::support::processes::{UniqueSleep, wait_until};
+
+#[test]
+fn the_task_above_the_limit_is_refused_and_the_oldest_are_named() {
+    const LIMIT: usize = 64;
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let command = sleep.to_string();
+    let tasks: Vec<String> = (0..LIMIT).map(|_| client.start_task(&command)).collect();
+    let refused = client.run("echo one more");
+    assert!(refused.is_error, "{}", refused.text);
+    for word in ["64", "max_tasks", "zsh_kill", &tasks[0], &tasks[1]] {
+        assert!(refused.text.contains(word), "{word}: {}", refused.text);
+    }
+    client.ping();
+    client.kill_task(&tasks[5]);
+    assert_eq!(client.run("echo one more").output(), "one more");
+    // What a command left running is none of the running.
+    let left = client.run(&format!("setsid -f {sleep} >/dev/null 2>&1; echo left"));
+    assert_eq!(left.output(), "left");
+    assert_eq!(client.run("echo one more").output(), "one more");
+}
+
+#[test]
+fn the_call_above_the_limit_is_told_so_and_the_others_go_on() {
+    const LIMIT: usize = 64;
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let task = client.start_task(&sleep.to_string());
+    let wait = json!({"task_id": task, "wait_for": "end", "listen": 50});
+    let polls: Vec<_> = (0..LIMIT)
+        .map(|_| client.call_async("zsh_poll", wait.clone()))
+        .collect();
+    client.ping();
+    let refused = client.call("zsh_poll", wait.clone());
+    assert!(refused.is_error, "{}", refused.text);
+    assert!(refused.text.contains("64 calls"), "{}", refused.text);
+    client.cancel(&polls[0]);
+    wait_until("there is room again", || {
+        let killed = client.kill_task(&task);
+        (!killed.is_error).then_some(())
+    });
+    for poll in polls.into_iter().skip(1) {
+        assert_eq!(poll.tool_result().status(), "killed");
+    }
+    client.assert_only_frames();
+}
+
+#[test]
+fn descriptors_that_run_out_are_named_and_killing_goes_on() {
+    let env = Env::new();
+    let client = started(&env, "ulimit -n 60; exec \"$0\" serve");
+    let sleep = UniqueSleep::new();
+    let command = format!("setsid -f {sleep}; {sleep}");
+    let mut tasks = Vec::new();
+    let refused = loop {
+        let result = client.call("zsh", json!({"command": command, "yield_after": 0}));
+        if result.is_error {
+            break result;
+        }
+        tasks.push(result.task_id());
+        assert!(tasks.len() < 60, "sixty descriptors never run out");
+    };
+    assert!(!tasks.is_empty(), "{}", refused.text);
+    assert!(
+        refused.text.contains("descriptor") && refused.text.contains("ulimit -n"),
+        "{}",
+        refused.text
+    );
+    sleep.wait_for(2 * tasks.len());
+    for task in &tasks {
+        let polled = client.poll(task, json!({"listen": 0}));
+        assert_eq!(polled.status(), "running", "{}", polled.text);
+    }
+    for task in &tasks {
+        let receipt = client.kill_task(task);
+        assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+        assert_eq!(receipt.status(), "killed", "{}", receipt.text);
+    }
+    sleep.assert_gone();
+    let next = client.run("echo next");
+    assert_eq!(next.output(), "next", "{}", next.text);
+}
+
+#[test]
+fn a_refused_fork_is_named_and_the_next_command_runs() {
+    let env = Env::new();
+    // The limit counts the processes of a user, and root has none: another user's id,
+    // which nothing else on the machine has.
+    let id = unused_user();
+    let program = allow_others(&env, id);
+    let start = format!("exec setpriv --reuid={id} --clear-groups prlimit --nproc=24 \"$0\" serve");
+    let client = started_from(&env, &start, program);
+    let mut tasks = Vec::new();
+    let refused = loop {
+        let result = client.call(
+            "zsh",
+            json!({"command": "exec sleep 98765", "yield_after": 0}),
+        );
+        if result.is_error {
+            break result;
+        }
+        tasks.push(result.task_id());
+        assert!(tasks.len() < 24, "twenty-four processes never run out");
+    };
+    assert!(!tasks.is_empty(), "{}", refused.text);
+    assert!(
+        refused.text.contains("EAGAIN") || refused.text.contains("cannot start a "),
+        "{}",
+        refused.text
+    );
+    client.ping();
+    for task in tasks.iter().take(3) {
+        wait_until("there is room for the kill", || {
+            let receipt = client.kill_task(task);
+            (!receipt.is_error).then_some(())
+        });
+    }
+    let next = client.run("echo next");
+    assert_eq!(next.output(), "next", "{}", next.text);
+}
+
+#[test]
+fn without_zsh_bash_takes_its_place_and_then_sh_and_each_is_said() {
+    let env = Env::new();
+    for (shell, statuses) in [("bash", json!([1, 0])), ("sh", json!([]))] {
+        let programs = env.path(&format!("only_{shell}"));
+        fs::create_dir(&programs).expect("a folder");
+        for name in [shell, "true", "false", "kill", "sleep", "mkfifo", "rm"] {
+            let found = program(name);
+            symlink(found, programs.join(name)).expect("a link");
+        }
+        let mut command = env.serve();
+        command.env("PATH", &programs);
+        let client = Client::start(command, env.path("stderr"));
+        client.initialize();
+        let result = client.run("echo hi; false | true");
+        assert_eq!(result.output(), "hi", "{}", result.text);
+        assert_eq!(result.meta["pipestatus"], statuses, "{}", result.text);
+        let footer = result.footer();
+        let warning = footer.lines().find(|line| line.starts_with('⚠'));
+        assert!(warning.is_some_and(|line| line.contains(shell)), "{footer}");
+        assert_eq!(client.run("exit 7").meta["exit_code"], json!(7));
+        let long = format!(": {}; exit 5", "x".repeat(200_000));
+        assert_eq!(client.run(&long).meta["exit_code"], json!(5), "{shell}");
+        let health = client.call("zsh_health", json!({}));
+        assert!(health.text.contains("zsh was not found"), "{}", health.text);
+    }
+}
+
+#[test]
+fn without_any_shell_the_error_says_what_to_do() {
+    let env = Env::new();
+    fs::create_dir(env.path("empty")).expect("a folder");
+    let mut command = env.serve();
+    command.env("PATH", env.path("empty"));
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    let refused = client.run("echo hi");
+    assert!(refused.is_error, "{}", refused.text);
+    assert!(refused.text.contains("no shell found"), "{}", refused.text);
+    assert!(refused.text.contains("install zsh"), "{}", refused.text);
+    assert!(!refused.text.contains("exit="), "{}", refused.text);
+    client.ping();
+}
+
+#[test]
+fn a_shell_that_cannot_run_is_an_error_and_leaves_no_script() {
+    let env = Env::new();
+    let broken = env.path("zsh-broken");
+    fs::write(&broken, "#!/no/such/interpreter\n").expect("a file");
+    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).expect("its mode");
+    env.configure(&format!("shell: {}\n", broken.display()));
+    let client = env.client();
+    for command in ["echo hi".to_owned(), format!(": {}", "x".repeat(200_000))] {
+        let refused = client.run(&command);
+        assert!(refused.is_error, "{}", refused.text);
+        assert!(refused.text.contains("cannot start"), "{}", refused.text);
+    }
+    let servers = fs::read_dir(env.path("state/servers")).expect("the servers");
+    for server in servers.flatten() {
+        for file in fs::read_dir(server.path()).expect("its files").flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            assert!(
+                !name.ends_with(".zsh"),
+                "a script of a command is left: {name}"
+            );
+        }
+    }
+    let listed = client.call("zsh_tasks", json!({"all": true}));
+    assert_eq!(listed.text, "no tasks");
+}
+
+#[test]
+fn a_directory_that_cannot_be_entered_is_named() {
+    let env = Env::new();
+    let client = env.client();
+    fs::write(env.work().join("file"), "").expect("a file");
+    for (cwd, named) in [
+        ("no/such/dir", "no/such/dir"),
+        ("file", "/file"),
+        ("/dev/null", "/dev/null"),
+    ] {
+        let refused = client.call("zsh", json!({"command": "echo hi", "cwd": cwd}));
+        assert!(refused.is_error, "{}", refused.text);
+        assert!(refused.text.contains(named), "{}", refused.text);
+        assert!(refused.text.contains("cwd"), "{}", refused.text);
+    }
+    // The project's own directory may go too.
+    fs::remove_dir_all(env.work()).expect("the working directory");
+    let refused = client.run("echo hi");
+    assert!(refused.is_error, "{}", refused.text);
+    assert!(refused.text.contains("/work"), "{}", refused.text);
+    let elsewhere = json!({"command": "echo hi", "cwd": "/", "yield_after": 20});
+    assert_eq!(client.call("zsh", elsewhere).output(), "hi");
+}
+
+#[test]
+fn a_command_above_its_limit_is_refused_with_the_limit_and_its_key() {
+    let env = Env::new();
+    env.configure("max_command: 1024\n");
+    let client = env.client();
+    let fits = format!("echo hi; : {}", "x".repeat(1024 - 11));
+    assert_eq!(fits.len(), 1024);
+    assert_eq!(client.run(&fits).output(), "hi");
+    let refused = client.run(&format!("{fits}x"));
+    assert!(refused.is_error, "{}", refused.text);
+    for word in ["1025", "1024", "max_command"] {
+        assert!(refused.text.contains(word), "{word}: {}", refused.text);
+    }
+}
+
+#[test]
+fn of_the_finished_tasks_the_newest_stay() {
+    let env = Env::new();
+    env.configure("max_finished_tasks: 5\n");
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let running = client.start_until(&format!("echo up; {sleep}"), "up");
+    let left = client
+        .run(&format!("setsid -f {sleep} >/dev/null 2>&1; echo left"))
+        .task_id();
+    let tasks: Vec<String> = (0..12)
+        .map(|number| client.run(&format!("echo {number}")).task_id())
+        .collect();
+    // The sixth of the finished goes when the next is started.
+    client.run("true");
+    for (number, task) in tasks.iter().enumerate() {
+        let read = client.poll(task, json!({"full_output": true}));
+        if number < 7 {
+            assert!(read.is_error, "{number}: {}", read.text);
+            assert!(read.text.contains("unknown"), "{}", read.text);
+        } else if number > 8 {
+            assert_eq!(read.output(), format!("1: {number}"));
+        }
+    }
+    let alive = client.poll(&running, json!({"full_output": true}));
+    assert_eq!(alive.output(), "1: up", "a running task is never evicted");
+    let alive = client.poll(&left, json!({"full_output": true}));
+    assert_eq!(alive.output(), "1: left", "nor one that left processes");
+    client.kill_task(&running);
+    client.kill_task(&left);
+}
+
+#[test]
+fn past_the_quota_of_all_spools_the_oldest_finished_go_first() {
+    let env = Env::new();
+    env.configure("spool_quota: 1048576\n");
+    let client = env.client();
+    let flood = "seq 1 60000";
+    let tasks: Vec<String> = (0..5).map(|_| client.run(flood).task_id()).collect();
+    let oldest = client.poll(&tasks[0], json!({"from_line": 60_000}));
+    assert!(oldest.is_error, "{}", oldest.text);
+    let newest = client.poll(&tasks[4], json!({"from_line": 60_000}));
+    assert_eq!(newest.output(), "60000: 60000");
+    // One task alone above it gives up its oldest bytes.
+    let large = client.run("seq 1 400000");
+    assert!(large.output().ends_with("\n400000"), "{}", large.text);
+    assert!(large.footer().contains("are gone"), "{}", large.footer());
+    let used = disk_bytes(&env);
+    assert!(used <= 2 * 1_048_576, "{used} bytes on disk");
+}
+
+#[test]
+fn a_request_above_its_limit_is_refused_and_the_next_is_answered() {
+    let env = Env::new();
+    let client = env.client();
+    let stdin = "x".repeat(17 * 1024 * 1024);
+    let params = json!({"name": "zsh", "arguments": {"command": "cat", "stdin": stdin}});
+    let call = json!({"jsonrpc": "2.0", "id": "large", "method": "tools/call", "params": params});
+    client.send_raw(format!("{call}\n").as_bytes());
+    let refused = client.next_raw_response().value;
+    let message = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("16"), "{refused}");
+    assert_eq!(client.run("echo next").output(), "next");
+    // One just below it is taken whole.
+    let stdin = "y".repeat(15 * 1024 * 1024);
+    let arguments = json!({"command": "wc -c", "stdin": stdin, "yield_after": 25});
+    let counted = client.call("zsh", arguments);
+    assert_eq!(counted.output().trim(), (15 * 1024 * 1024).to_string());
+}
+
+#[test]
+fn environments_that_the_kernel_does_not_take_are_an_error() {
+    let env = Env::new();
+    let client = env.client();
+    let variables: Value = (0..40)
+        .map(|number| (format!("V{number}"), json!("x".repeat(120_000))))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    for (variables, word) in [
+        (variables, "E2BIG"),
+        (json!({"A=B": "c"}), "A=B"),
+        (json!({"": "c"}), "env"),
+        (json!({"N": "a\u{0}b"}), "\"N\""),
+    ] {
+        let refused = client.call("zsh", json!({"command": "echo hi", "env": variables}));
+        assert!(refused.is_error, "{}", refused.text);
+        assert!(refused.text.contains(word), "{word}: {}", refused.text);
+    }
+    assert_eq!(client.run("echo next").output(), "next");
+}
+
+/// A server that a shell starts, by `$0`.
+fn started(env: &Env, script: &str) -> Client {
+    started_from(env, script, binary())
+}
+
+fn started_from(env: &Env, script: &str, program: PathBuf) -> Client {
+    let mut command = env.command("sh");
+    command.args(["-c", script]).arg(program);
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    client
+}
+
+fn program(name: &str) -> PathBuf {
+    std::env::split_paths(&std::env::var_os("PATH").expect("a PATH"))
+        .map(|folder| folder.join(name))
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("{name} is not installed"))
+}
+
+/// Bytes of all files below the state directory.
+fn disk_bytes(env: &Env) -> u64 {
+    let servers = fs::read_dir(env.path("state/servers")).expect("the servers");
+    servers
+        .flatten()
+        .filter_map(|server| fs::read_dir(server.path()).ok())
+        .flatten()
+        .flatten()
+        .filter_map(|file| file.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
+}
+
+/// A user id that no account and no process has: this process's own id tells tests that
+/// run side by side apart.
+fn unused_user() -> u32 {
+    1_000_000 + std::process::id()
+}
+
+/// Hands the test's directories to another user, with a copy of the program, which may
+/// lie where others cannot go.
+fn allow_others(env: &Env, id: u32) -> PathBuf {
+    let program = env.path("zsh-tool");
+    fs::copy(binary(), &program).expect("a copy of the program");
+    let root = env.path("");
+    let given = Command::new("chown")
+        .args(["-R", &id.to_string()])
+        .arg(&root)
+        .status()
+        .expect("the chown program");
+    assert!(
+        given.success(),
+        "this test changes its user: run it as root"
+    );
+    program
+}
