@@ -155,6 +155,7 @@ pub mod task {
     pub mod registry;
     pub mod request;
     pub mod segment;
+    pub mod sending;
     pub mod shell;
     pub mod spool;
     pub mod state;

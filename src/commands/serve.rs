@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded, select};
+use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -22,6 +22,9 @@ use crate::task::supervisor::Supervisor;
 const LAST_CALLS: Duration = Duration::from_millis(150);
 /// Calls whose task was interrupted say so.
 const INTERRUPTED_CALLS: Duration = Duration::from_millis(100);
+/// After the client has closed the input: answers that fill the queue at two looks so
+/// far apart are no longer read.
+const STUCK: Duration = Duration::from_millis(150);
 /// A client that does not read gets no more time than this.
 const FLUSH: Duration = Duration::from_millis(150);
 
@@ -90,29 +93,68 @@ fn serve() -> ExitCode {
         env!("CARGO_PKG_VERSION")
     );
     let housekeeper = start_housekeeping(&supervisor, woken);
-    let reason = await_end(&transport, &stopped);
+    let hung_up = watch_hangup().unwrap_or_else(|error| {
+        tracing::error!("no hangup thread: {error}");
+        never()
+    });
+    let reason = await_end(&transport, &stopped, &hung_up);
     end(&server, &supervisor, transport, reason);
     drop(wake);
     drop(housekeeper);
     ExitCode::SUCCESS
 }
 
-fn await_end(transport: &Transport, stopped: &Receiver<()>) -> Reason {
-    select! {
-        recv(transport.ended()) -> ended => match ended {
-            Ok(Ended::Input) => Reason::InputEnded,
-            Ok(Ended::InputFailed(error)) => {
-                tracing::error!("cannot read stdin: {error}");
-                Reason::Other
+fn await_end(transport: &Transport, stopped: &Receiver<()>, hung_up: &Receiver<()>) -> Reason {
+    let mut gone = false;
+    let mut stuck = false;
+    loop {
+        let (hung_up, look) = if gone {
+            (never(), after(STUCK))
+        } else {
+            (hung_up.clone(), never())
+        };
+        select! {
+            recv(transport.ended()) -> ended => return reason(ended.ok()),
+            recv(stopped) -> _ => return Reason::Other,
+            recv(hung_up) -> _ => gone = true,
+            recv(look) -> _ => {
+                let full = transport.outbound().is_full();
+                if stuck && full {
+                    tracing::debug!("the client is gone and has not read its answers");
+                    return Reason::Other;
+                }
+                stuck = full;
             }
-            Ok(Ended::OutputFailed(error)) => {
-                tracing::debug!("the client no longer reads: {error}");
-                Reason::Other
-            }
-            Err(_) => Reason::Other,
-        },
-        recv(stopped) -> _ => Reason::Other,
+        }
     }
+}
+
+fn reason(ended: Option<Ended>) -> Reason {
+    match ended {
+        Some(Ended::Input) => Reason::InputEnded,
+        Some(Ended::InputFailed(error)) => {
+            tracing::error!("cannot read stdin: {error}");
+            Reason::Other
+        }
+        Some(Ended::OutputFailed(error)) => {
+            tracing::debug!("the client no longer reads: {error}");
+            Reason::Other
+        }
+        None => Reason::Other,
+    }
+}
+
+/// Tells that the client has closed the input, also while the reader does not see it
+/// because it waits for room for an answer that nobody reads.
+fn watch_hangup() -> std::io::Result<Receiver<()>> {
+    let (tell, told) = bounded(1);
+    std::thread::Builder::new()
+        .name("hangup".to_owned())
+        .spawn(move || {
+            descriptors::await_hangup(std::io::stdin());
+            let _ = tell.send(());
+        })?;
+    Ok(told)
 }
 
 fn end(server: &Server, supervisor: &Supervisor, transport: Transport, reason: Reason) {

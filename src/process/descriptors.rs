@@ -136,6 +136,23 @@ pub fn write(fd: &OwnedFd, bytes: &[u8]) -> Transfer {
     }
 }
 
+/// Waits until the other side of a pipe, socket or terminal is gone, whatever stands
+/// unread in it; for a file, for ever.
+pub fn await_hangup(fd: impl AsFd) {
+    #[cfg(target_os = "linux")]
+    let half_closed = PollFlags::RDHUP;
+    #[cfg(not(target_os = "linux"))]
+    let half_closed = PollFlags::empty();
+    loop {
+        let mut fds = [PollFd::new(&fd, half_closed)];
+        let polled = rustix::event::poll(&mut fds, None);
+        let interrupted = polled == Err(rustix::io::Errno::INTR);
+        if !interrupted {
+            return;
+        }
+    }
+}
+
 /// Wakes a thread that waits in [`Poller::wait`]; any number of wakes before it looks
 /// count as one.
 #[derive(Debug)]

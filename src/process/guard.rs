@@ -55,17 +55,20 @@ pub fn run(arguments: &[&str], spared: impl FnOnce() -> Vec<String>) -> io::Resu
     }
     let server = command.spawn()?;
     let server = Pid::from_child(&server);
-    let exit = wait_for_server(server, &signals);
-    end_descendants(&signals, spared);
+    let (exit, hurry) = wait_for_server(server, &signals);
+    end_descendants(&signals, hurry, spared);
     Ok(exit.code())
 }
 
-fn wait_for_server(server: Pid, signals: &SignalSet) -> Exit {
+/// The server's end, and whether more than one signal asked for it.
+fn wait_for_server(server: Pid, signals: &SignalSet) -> (Exit, bool) {
+    let mut asked = 0;
     loop {
         match reap_for(server) {
-            Some(exit) => return exit,
+            Some(exit) => return (exit, asked > 1),
             None => {
                 if let Some(signal) = signals.wait(None) {
+                    asked += 1;
                     let _ = rustix::process::kill_process(server, signal.raw());
                 }
             }
@@ -92,14 +95,13 @@ fn reap_for(server: Pid) -> Option<Exit> {
 }
 
 /// TERM, then KILL to all that lives below the guard, until nobody does.
-fn end_descendants(signals: &SignalSet, spared: impl FnOnce() -> Vec<String>) {
+fn end_descendants(signals: &SignalSet, mut hurry: bool, spared: impl FnOnce() -> Vec<String>) {
     if !reap_all() {
         return;
     }
     let spared = spared();
     let start = Instant::now();
     let mut told: HashSet<(Identity, bool)> = HashSet::new();
-    let mut hurry = false;
     loop {
         let snapshot = Snapshot::take();
         let left: Vec<_> = snapshot

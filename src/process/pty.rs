@@ -1,8 +1,11 @@
 //! Pseudo-terminals: a child with a terminal of its own, and the terminal that a person
 //! sits at.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use pty_process::blocking;
@@ -59,6 +62,12 @@ where
         pty_process::Error::Rustix(errno) => errno.into(),
     })?;
     Ok((child, master))
+}
+
+/// What the terminal is called in the file system: `/dev/pts/N`.
+pub fn terminal_name(master: impl AsFd) -> Option<PathBuf> {
+    let name = rustix::pty::ptsname(master, Vec::new()).ok()?;
+    Some(OsString::from_vec(name.into_bytes()).into())
 }
 
 /// Changes a terminal's size; its foreground group gets SIGWINCH.

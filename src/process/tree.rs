@@ -148,72 +148,75 @@ impl Snapshot {
     }
 }
 
-/// Programs that are meant to outlive their command, such as `ssh-agent` or `tmux`.
-#[derive(Debug, Clone, Default)]
-pub struct Daemons {
-    /// Their names, as [`ProcessInfo::is_named`] takes them.
-    pub names: Arc<[String]>,
-    /// The task's output: who holds it open is none of them.
+/// How a task's processes are recognised.
+#[derive(Debug, Clone)]
+pub struct Signs {
+    /// Its shell; it leads the task's session.
+    pub shell: Identity,
+    /// The value of [`COOKIE_VARIABLE`]: `<server instance>/<task id>`.
+    pub cookie: String,
+    /// What its output, a pipe or a terminal, is called in `/proc/<pid>/fd` of those who
+    /// write to it.
     pub output: Option<PathBuf>,
+    /// Programs that are meant to outlive their command, as [`ProcessInfo::is_named`]
+    /// takes them: they and what they start are spared once they have left the session
+    /// and hold none of the output.
+    pub daemons: Arc<[String]>,
 }
 
-impl Daemons {
-    fn include(&self, process: &ProcessInfo, task_session: i32) -> bool {
-        process.is_named(&self.names) && self.has_left(process, task_session)
+impl Signs {
+    fn hold_output(&self, process: &ProcessInfo) -> bool {
+        self.output
+            .as_ref()
+            .is_some_and(|output| holds_open(process.id.pid, output))
     }
 
-    fn has_left(&self, process: &ProcessInfo, task_session: i32) -> bool {
-        process.session != task_session
-            && !self
-                .output
-                .as_ref()
-                .is_some_and(|output| holds_open(process.id.pid, output))
+    fn has_left(&self, process: &ProcessInfo) -> bool {
+        process.session != self.shell.pid && !self.hold_output(process)
     }
 }
 
 /// What is known of a task's processes from its start, and from the scans so far.
 #[derive(Debug)]
 pub struct Family {
-    /// The shell; it leads the task's session.
-    shell: Identity,
-    /// `ZSH_TOOL_TASK=<server instance>/<task id>`.
-    cookie: Vec<u8>,
+    signs: Signs,
+    /// How the cookie stands in an environment.
+    entry: Vec<u8>,
     /// Everyone whom a scan has seen: those keep belonging when their parent is gone.
     known: HashSet<Identity>,
     /// Strangers whose environment has been read without finding the cookie.
     strangers: HashSet<Identity>,
-    /// Those that have left the task for good, with what they start.
-    daemons: Daemons,
 }
 
 impl Family {
     /// A task's family, which begins with its shell.
-    pub fn new(shell: Identity, cookie: &str, daemons: Daemons) -> Family {
+    pub fn new(signs: Signs) -> Family {
         Family {
-            shell,
-            cookie: format!("{COOKIE_VARIABLE}={cookie}").into_bytes(),
-            known: HashSet::from([shell]),
+            entry: format!("{COOKIE_VARIABLE}={}", signs.cookie).into_bytes(),
+            known: HashSet::from([signs.shell]),
             strangers: HashSet::new(),
-            daemons,
+            signs,
         }
     }
 
     /// The task's living processes, the shell among them while it lives.
     pub fn living(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
         let own = std::process::id() as i32;
+        self.adopt_holders_of_output(snapshot, own);
+        let shell = self.signs.shell;
         // The session keeps the shell's pid for as long as it has members; a new process
         // of that pid means that it had none, and the number is somebody else's.
         let session_is_ours = snapshot
             .processes
-            .get(&self.shell.pid)
-            .is_none_or(|leader| leader.id == self.shell);
+            .get(&shell.pid)
+            .is_none_or(|leader| leader.id == shell);
         let mut members: HashSet<i32> = HashSet::new();
         for process in snapshot.processes.values() {
-            let elder = process.id.started < self.shell.started || process.id.pid == own;
+            let elder = process.id.started < shell.started || process.id.pid == own;
             if elder || members.contains(&process.id.pid) {
                 continue;
             }
-            let in_session = session_is_ours && process.session == self.shell.pid;
+            let in_session = session_is_ours && process.session == shell.pid;
             if self.known.contains(&process.id) || in_session || self.carries_cookie(process) {
                 members.insert(process.id.pid);
                 members.extend(
@@ -246,16 +249,13 @@ impl Family {
 
     /// The daemons among these pids, and what lives below them and has left as well.
     fn daemons_among(&self, members: &HashSet<i32>, snapshot: &Snapshot) -> Vec<i32> {
-        let session = self.shell.pid;
         members
             .iter()
             .filter_map(|pid| snapshot.processes.get(pid))
-            .filter(|process| self.daemons.include(process, session))
+            .filter(|process| process.is_named(&self.signs.daemons) && self.signs.has_left(process))
             .flat_map(|daemon| {
                 snapshot
-                    .descendants_but(daemon.id.pid, |child| {
-                        !self.daemons.has_left(child, session)
-                    })
+                    .descendants_but(daemon.id.pid, |child| !self.signs.has_left(child))
                     .into_iter()
                     .chain([daemon])
             })
@@ -263,9 +263,26 @@ impl Family {
             .collect()
     }
 
-    /// Counts a process as one of the family, whatever it carries.
-    pub fn adopt(&mut self, id: Identity) {
-        self.known.insert(id);
+    /// Who holds the task's output belongs to it, even without any other sign, such as
+    /// what `env -i setsid` leaves.
+    fn adopt_holders_of_output(&mut self, snapshot: &Snapshot, own: i32) {
+        if self.signs.output.is_none() {
+            return;
+        }
+        let program = program_of(own);
+        for process in snapshot.descendants(own) {
+            let younger = process.id.started >= self.signs.shell.started;
+            // Another task's child holds all that this process holds until it becomes
+            // a shell: until then it still runs this program.
+            if younger
+                && !process.zombie
+                && !self.known.contains(&process.id)
+                && program_of(process.id.pid) != program
+                && self.signs.hold_output(process)
+            {
+                self.known.insert(process.id);
+            }
+        }
     }
 
     fn carries_cookie(&mut self, process: &ProcessInfo) -> bool {
@@ -277,7 +294,7 @@ impl Family {
         };
         let carries = environment
             .split(|byte| *byte == 0)
-            .any(|entry| entry == self.cookie);
+            .any(|entry| entry == self.entry);
         // An environment changes with exec only; a process that is about to exec still
         // shows its parent's, which has the cookie, so that a stranger stays one.
         if !carries && !environment.is_empty() {
@@ -318,9 +335,13 @@ pub fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<std::path::P
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
 }
 
+fn program_of(pid: i32) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
 /// Whether the process holds the pipe or terminal `target` (as `/proc/<pid>/fd` names
 /// it) open.
-pub fn holds_open(pid: i32, target: &std::path::Path) -> bool {
+fn holds_open(pid: i32, target: &std::path::Path) -> bool {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
         return false;
     };
@@ -346,13 +367,22 @@ mod tests {
     // Above any pid of a live machine, so that no environment is found for them.
     const BASE: i32 = 50_000_000;
 
+    fn signs(shell: Identity) -> Signs {
+        Signs {
+            shell,
+            cookie: "i/t".to_owned(),
+            output: None,
+            daemons: Arc::default(),
+        }
+    }
+
     #[test]
     fn family_is_found_by_parent_chain_and_session() {
         let shell = Identity {
             pid: BASE,
             started: 100,
         };
-        let mut family = Family::new(shell, "i/t", Daemons::default());
+        let mut family = Family::new(signs(shell));
         let snapshot = Snapshot::of(
             [
                 process(BASE, 1, BASE, 100),
@@ -377,7 +407,7 @@ mod tests {
             pid: BASE,
             started: 100,
         };
-        let mut family = Family::new(shell, "i/t", Daemons::default());
+        let mut family = Family::new(signs(shell));
         let both = [
             process(BASE, 1, BASE, 100),
             process(BASE + 2, BASE, BASE + 2, 102),
@@ -395,7 +425,7 @@ mod tests {
             pid: BASE,
             started: 100,
         };
-        let mut family = Family::new(shell, "i/t", Daemons::default());
+        let mut family = Family::new(signs(shell));
         family.living(&Snapshot::of([process(BASE, 1, BASE, 100)].into_iter()));
         let reused = [process(BASE, 1, 1, 900)];
         assert_eq!(family.living(&Snapshot::of(reused.into_iter())), []);
@@ -407,11 +437,10 @@ mod tests {
             pid: BASE,
             started: 100,
         };
-        let daemons = Daemons {
-            names: Arc::new([format!("p{}", BASE + 1), format!("p{}", BASE + 3)]),
-            output: None,
-        };
-        let mut family = Family::new(shell, "i/t", daemons);
+        let mut family = Family::new(Signs {
+            daemons: Arc::new([format!("p{}", BASE + 1), format!("p{}", BASE + 3)]),
+            ..signs(shell)
+        });
         let snapshot = Snapshot::of(
             [
                 process(BASE, 1, BASE, 100),
@@ -435,7 +464,7 @@ mod tests {
             pid: BASE,
             started: 100,
         };
-        let mut family = Family::new(shell, "i/t", Daemons::default());
+        let mut family = Family::new(signs(shell));
         let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)].into_iter());
         assert_eq!(family.living(&snapshot), []);
     }

@@ -73,6 +73,11 @@ pub struct Outbound {
 }
 
 impl Outbound {
+    /// Whether as much waits as may, because the client does not read.
+    pub fn is_full(&self) -> bool {
+        self.queue.is_full()
+    }
+
     /// Queues one JSON message, without framing. Waits while the queue is full, which it
     /// is when the client does not read.
     ///

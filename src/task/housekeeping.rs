@@ -61,7 +61,9 @@ impl Supervisor {
         for task in evicted {
             self.forget(&task);
         }
-        self.workers.lock().retain(|worker| !worker.is_finished());
+        self.workers
+            .lock()
+            .retain(|(_, worker)| !worker.is_finished());
     }
 
     fn forget(&self, task: &TaskHandle) {

@@ -1,12 +1,11 @@
 //! Processes that outlive their shell: who they are, and when to look again.
 
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::live::Leftover;
 use crate::process::kill::Handle;
-use crate::process::tree::{self, Family, Identity, Snapshot};
+use crate::process::tree::{Family, Identity, Snapshot};
 
 /// Leftovers whose ends are watched; more are found by scans.
 const MAX_WATCHED: usize = 32;
@@ -14,16 +13,6 @@ const MAX_WATCHED: usize = 32;
 const FIRST_SCAN: Duration = Duration::from_secs(1);
 /// … up to this.
 const LAST_SCAN: Duration = Duration::from_secs(30);
-
-/// What is known of the shell that they outlived.
-pub(super) struct Shell {
-    /// Which process it was.
-    pub id: Identity,
-    /// What its output is called in `/proc/<pid>/fd`; a terminal goes with its shell.
-    pub output: Option<PathBuf>,
-    /// Whether somebody holds the output open.
-    pub output_open: bool,
-}
 
 /// The leftovers of one task; none yet by default.
 #[derive(Default)]
@@ -59,12 +48,8 @@ impl Leftovers {
     }
 
     /// Looks who lives.
-    pub fn scan(&mut self, family: &mut Family, shell: &Shell) -> Vec<Leftover> {
-        let snapshot = Snapshot::take();
-        if shell.output_open {
-            adopt_output_holders(family, &snapshot, shell);
-        }
-        let left = family.living(&snapshot);
+    pub fn scan(&mut self, family: &mut Family) -> Vec<Leftover> {
+        let left = family.living(&Snapshot::take());
         self.watched = left
             .iter()
             .filter_map(|process| Handle::open(process.id).ok())
@@ -81,19 +66,5 @@ impl Leftovers {
                 name: process.name,
             })
             .collect()
-    }
-}
-
-/// Adds processes that hold the task's output but carry no sign of it, such as what
-/// `env -i setsid` leaves.
-fn adopt_output_holders(family: &mut Family, snapshot: &Snapshot, shell: &Shell) {
-    let Some(output) = &shell.output else {
-        return;
-    };
-    for process in snapshot.descendants(std::process::id() as i32) {
-        let younger = process.id.started >= shell.id.started;
-        if younger && !process.zombie && tree::holds_open(process.id.pid, output) {
-            family.adopt(process.id);
-        }
     }
 }

@@ -122,12 +122,13 @@ impl Registry {
         self.starting = self.starting.saturating_sub(1);
     }
 
-    /// Puts a started task in its place.
-    pub fn insert(&mut self, task: Arc<TaskHandle>) {
+    /// Puts a started task in its place; whether no more tasks are taken by now.
+    pub fn insert(&mut self, task: Arc<TaskHandle>) -> bool {
         self.release();
         self.by_id.insert(task.id().to_owned(), Arc::clone(&task));
         self.open.push(Arc::clone(&task));
         self.order.push(task);
+        self.closed
     }
 
     /// Takes no more tasks.

@@ -169,11 +169,7 @@ impl Machine {
 
     /// When [`Event::Time`] is due next.
     pub fn next_wake(&self) -> Option<Instant> {
-        let deadline = if self.exit.is_none() && self.cause.is_none() {
-            self.deadline
-        } else {
-            None
-        };
+        let deadline = self.deadline.filter(|_| self.goes_on());
         [
             deadline,
             self.escalation.map(Escalation::until),
@@ -182,6 +178,13 @@ impl Machine {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// Whether the command runs and nothing is about to end it. A signal that it has
+    /// survived changes nothing: deadlines still hold, and what ends it is the next cause.
+    fn goes_on(&self) -> bool {
+        let spared = matches!(self.cause, None | Some(Cause::Kill { .. }));
+        self.exit.is_none() && spared && self.escalation.is_none()
     }
 
     /// When the drain after the exit is over, if it has begun and nothing is being killed.
@@ -210,7 +213,7 @@ impl Machine {
             }
             Event::Kill(order) => self.kill(order, now, &mut effects),
             Event::Shutdown => {
-                if self.exit.is_none() && self.cause.is_none() {
+                if self.goes_on() {
                     self.cause = Some(Cause::Shutdown);
                 }
                 // A kill that is under way has had part of its grace; it gets no more.
@@ -230,7 +233,8 @@ impl Machine {
     }
 
     fn kill(&mut self, order: KillOrder, now: Instant, effects: &mut Vec<Effect>) {
-        if order.ends() && self.exit.is_none() && self.cause.is_none() {
+        let spared = matches!(self.cause, None | Some(Cause::Kill { .. }));
+        if order.ends() && self.exit.is_none() && spared {
             self.cause = Some(Cause::Kill { asked: now });
         }
         match order {
@@ -265,7 +269,7 @@ impl Machine {
 
     fn pass_time(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         let due = self.deadline.is_some_and(|deadline| now >= deadline);
-        if due && self.exit.is_none() && self.cause.is_none() {
+        if due && self.goes_on() {
             self.cause = Some(Cause::Deadline);
             self.terminate(now + KILL_GRACE, effects);
         }
@@ -425,6 +429,49 @@ mod tests {
             finished(&machine.step(Event::Exited(Exit::Code(0)), at(t, 9000))),
             Some(Outcome::Success)
         );
+    }
+
+    #[test]
+    fn the_deadline_holds_after_an_interrupt_that_the_command_survived() {
+        let t = Instant::now();
+        let mut machine = Machine::new(Some(at(t, 3000)));
+        machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
+        machine.step(Event::Time, at(t, 500));
+        assert_eq!(machine.next_wake(), Some(at(t, 3000)));
+        assert_eq!(
+            machine.step(Event::Time, at(t, 3000)),
+            [Effect::SignalTree(&[Signal::Term, Signal::Cont])]
+        );
+        machine.step(Event::Exited(TERM), at(t, 3001));
+        machine.step(Event::OutputClosed, at(t, 3001));
+        let effects = machine.step(Event::TreeGone, at(t, 3002));
+        assert_eq!(finished(&effects), Some(Outcome::Timeout));
+    }
+
+    #[test]
+    fn a_kill_counts_from_the_last_time_that_somebody_asked() {
+        let t = Instant::now();
+        let mut machine = Machine::new(None);
+        machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
+        machine.step(Event::Time, at(t, 500));
+        machine.step(Event::Kill(KillOrder::InOrder), at(t, 60_000));
+        machine.step(Event::Exited(TERM), at(t, 60_001));
+        machine.step(Event::OutputClosed, at(t, 60_001));
+        let effects = machine.step(Event::TreeGone, at(t, 60_002));
+        assert_eq!(finished(&effects), Some(Outcome::Killed));
+    }
+
+    #[test]
+    fn a_shutdown_after_an_interrupt_that_the_command_survived_interrupts_it() {
+        let t = Instant::now();
+        let mut machine = Machine::new(None);
+        machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
+        machine.step(Event::Time, at(t, 500));
+        machine.step(Event::Shutdown, at(t, 900));
+        machine.step(Event::Exited(TERM), at(t, 901));
+        machine.step(Event::OutputClosed, at(t, 901));
+        let effects = machine.step(Event::TreeGone, at(t, 902));
+        assert_eq!(finished(&effects), Some(Outcome::Interrupted));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 use parking_lot::Mutex;
@@ -13,28 +13,24 @@ use parking_lot::Mutex;
 use super::budget::Budget;
 use super::environment;
 use super::journal::{Journal, ServerDir};
-use super::kill_run::Receipt;
-use super::live::{Facts, Input, LiveTask};
+use super::live::{Cancel, Facts, Input, LiveTask, Look, State};
 use super::order::Order;
 use super::preludes::Preludes;
-use super::registry::{MAX_ORDERS, NotOrdered, Refused, Registry, TaskHandle};
-use super::request::{InputError, Request, StartError, Stdin};
+use super::registry::{MAX_ORDERS, Refused, Registry, TaskHandle};
+use super::request::{Request, StartError, Stdin};
 use super::shell::{self, Invocation, Shell, ShellMode};
 use super::spool::SpoolWriter;
-use super::state::{KILL_GRACE, KILL_PATIENCE, KillOrder};
 use super::worker::Worker;
 use crate::base::clock::Clock;
 use crate::process::descriptors::Waker;
 use crate::process::files;
 use crate::process::orphans;
-use crate::process::pty::TerminalSize;
 use crate::process::spawn::{Launch, Wiring};
 use crate::text::redact::Redactor;
 
-/// Input that may wait for a program that does not read.
-pub const MAX_QUEUED_INPUT: usize = 1024 * 1024;
-/// Beyond the longest kill, for a machine that is busy.
-const KILL_SLACK: Duration = Duration::from_secs(2);
+/// All tasks together get so long to end with the server; what hangs in the kernel is
+/// left to it.
+const SHUTDOWN_LIMIT: Duration = Duration::from_millis(900);
 /// A worker needs little: its buffer is on the heap.
 const WORKER_STACK: usize = 256 * 1024;
 
@@ -87,7 +83,7 @@ pub struct Supervisor {
     directory: OnceLock<Result<ServerDir, String>>,
     kept_directory: Mutex<Option<PathBuf>>,
     preludes: Preludes,
-    pub(super) workers: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) workers: Mutex<Vec<(String, JoinHandle<()>)>>,
 }
 
 impl Supervisor {
@@ -150,7 +146,13 @@ impl Supervisor {
         let id = self.reserve()?;
         let started = self.start_reserved(&id, request, &shell);
         match &started {
-            Ok(task) => self.registry.lock().insert(Arc::clone(task)),
+            Ok(task) => {
+                let closed = self.registry.lock().insert(Arc::clone(task));
+                if closed {
+                    // The server began to end while this was starting.
+                    let _ = task.order(Order::Shutdown);
+                }
+            }
             Err(_) => self.registry.lock().release(),
         }
         self.evict_surplus();
@@ -294,7 +296,7 @@ impl Supervisor {
             .stack_size(WORKER_STACK)
             .spawn(on_thread)
             .map_err(StartError::Worker)?;
-        self.workers.lock().push(thread);
+        self.workers.lock().push((id.to_owned(), thread));
         let live = started.recv().map_err(|_| {
             StartError::Worker(std::io::Error::other("the worker ended before it began"))
         })??;
@@ -383,89 +385,6 @@ impl Supervisor {
         self.registry.lock().all()
     }
 
-    // Orders.
-
-    /// Signals a task's processes and waits for the receipt. `None`: nothing of it lives.
-    pub fn kill(&self, task: &TaskHandle, order: KillOrder) -> Option<Receipt> {
-        let closed = || task.live.state().closed;
-        if closed() {
-            return None;
-        }
-        let (receipt, received) = bounded(1);
-        task.order(Order::Kill { order, receipt }).ok()?;
-        if closed() {
-            // The worker may have taken the order on its last turn, or never.
-            return received.try_recv().ok();
-        }
-        let patience = KILL_GRACE + KILL_PATIENCE + KILL_SLACK;
-        received.recv_timeout(patience).ok()
-    }
-
-    /// Writes to a task.
-    ///
-    /// # Errors
-    /// When it takes no input, or too much waits already.
-    pub fn send_input(&self, task: &TaskHandle, bytes: Vec<u8>) -> Result<(), InputError> {
-        let id = task.id().to_owned();
-        if task.live.facts.input == Input::None {
-            return Err(InputError::NoInput(id));
-        }
-        let waiting = {
-            let mut state = task.live.state();
-            if state.ended.is_some() {
-                return Err(InputError::Ended(id));
-            }
-            let waiting = state.queued_input;
-            if waiting + bytes.len() <= MAX_QUEUED_INPUT {
-                state.queued_input += bytes.len();
-                None
-            } else {
-                Some(waiting)
-            }
-        };
-        if let Some(waiting) = waiting {
-            return Err(InputError::Full {
-                id,
-                waiting,
-                limit: MAX_QUEUED_INPUT,
-            });
-        }
-        self.order_input(task, Order::Input(bytes))
-    }
-
-    /// Tells a task that no more input comes.
-    ///
-    /// # Errors
-    /// When it takes no input.
-    pub fn end_input(&self, task: &TaskHandle) -> Result<(), InputError> {
-        if task.live.facts.input == Input::None {
-            return Err(InputError::NoInput(task.id().to_owned()));
-        }
-        self.order_input(task, Order::EndInput)
-    }
-
-    /// Changes the size of a task's terminal.
-    ///
-    /// # Errors
-    /// When it has none.
-    pub fn resize(&self, task: &TaskHandle, size: TerminalSize) -> Result<(), InputError> {
-        if task.live.facts.input != Input::Terminal {
-            return Err(InputError::NoTerminal(task.id().to_owned()));
-        }
-        self.order_input(task, Order::Resize(size))
-    }
-
-    fn order_input(&self, task: &TaskHandle, order: Order) -> Result<(), InputError> {
-        task.order(order).map_err(|error| match error {
-            NotOrdered::Ended => InputError::Ended(task.id().to_owned()),
-            NotOrdered::Busy => InputError::Full {
-                id: task.id().to_owned(),
-                waiting: task.live.state().queued_input,
-                limit: MAX_QUEUED_INPUT,
-            },
-        })
-    }
-
     /// Ends all tasks, their leftovers and whatever else came to this server, within
     /// about a second.
     pub fn shut_down(&self) {
@@ -478,10 +397,26 @@ impl Supervisor {
         for task in &tasks {
             let _ = task.order(Order::Shutdown);
         }
-        for worker in self.workers.lock().drain(..) {
-            let _ = worker.join();
+        let deadline = Instant::now() + SHUTDOWN_LIMIT;
+        for task in &tasks {
+            let closed = |state: &State| match state.closed {
+                true => Look::Found(()),
+                false => Look::WaitUntil(None),
+            };
+            task.live
+                .wait_for(Some(deadline), &Cancel::default(), closed, Instant::now);
         }
         strays.finish();
+        let workers = std::mem::take(&mut *self.workers.lock());
+        for (id, worker) in workers {
+            // One that is not closed waits for a process that hangs in the kernel.
+            let closed = tasks
+                .iter()
+                .any(|task| task.id() == id && task.live.state().closed);
+            if closed || worker.is_finished() {
+                let _ = worker.join();
+            }
+        }
         for task in &tasks {
             task.spool.remove();
         }

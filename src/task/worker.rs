@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, Sender};
 use super::input::{Flushed, InputQueue};
 use super::journal::Journal;
 use super::kill_run::{KillRun, RESCAN, Receipt};
-use super::leftovers::{Leftovers, Shell};
+use super::leftovers::Leftovers;
 use super::live::{End, Input, LiveTask};
 use super::order::Order;
 use super::shell;
@@ -25,7 +25,7 @@ use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Daemons, Family, Identity};
+use crate::process::tree::{self, Family, Identity, Signs};
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -107,11 +107,12 @@ impl Worker {
                 input.push_end();
             }
         }
-        let daemons = Daemons {
-            names: self.daemons,
+        let family = Family::new(Signs {
+            shell: self.spawned.id,
+            cookie: self.cookie,
             output: output_name(&self.task, &self.spawned),
-        };
-        let family = Family::new(self.spawned.id, &self.cookie, daemons);
+            daemons: self.daemons,
+        });
         let mut work = Work {
             task: self.task,
             spawned: self.spawned,
@@ -452,12 +453,7 @@ impl Work {
     }
 
     fn scan_leftovers(&mut self) {
-        let shell = Shell {
-            id: self.spawned.id,
-            output: output_name(&self.task, &self.spawned),
-            output_open: self.machine.output_open(),
-        };
-        let named = self.leftovers.scan(&mut self.family, &shell);
+        let named = self.leftovers.scan(&mut self.family);
         self.task.report(|state| state.leftovers = named);
     }
 
@@ -475,21 +471,21 @@ impl Work {
                 self.read_since_exit += READ_BYTES * READS_PER_TURN;
             }
         }
-        self.task.report(|state| {
-            state.leftovers.clear();
-            state.closed = true;
-        });
+        if !self.task.state().closed {
+            self.task.report(|state| state.leftovers.clear());
+            self.journal.write(&self.task);
+            self.task.report(|state| state.closed = true);
+        }
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.
         while self.orders.0.try_recv().is_ok() {}
-        self.journal.write(&self.task);
     }
 }
 
 /// What the output is called in `/proc/<pid>/fd` of those who write to it.
 fn output_name(task: &LiveTask, spawned: &Spawned) -> Option<PathBuf> {
     match task.facts.input {
-        Input::Terminal => None,
+        Input::Terminal => pty::terminal_name(&spawned.output),
         Input::Pipe | Input::None => tree::name_of_descriptor(&spawned.output),
     }
 }

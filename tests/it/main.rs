@@ -9,6 +9,7 @@ mod arguments;
 mod calls_under_way;
 mod commands;
 mod exit_codes;
+mod kill;
 mod leftovers;
 mod listen_window;
 mod output;

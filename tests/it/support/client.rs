@@ -126,6 +126,14 @@ impl Client {
             .task_id()
     }
 
+    /// Starts a command and comes back when a line matches; gives the task's id.
+    pub fn start_until(&self, command: &str, pattern: &str) -> String {
+        let arguments = json!({"command": command, "until": pattern, "yield_after": 25});
+        let result = self.call("zsh", arguments);
+        assert!(!result.meta["matched_line"].is_null(), "{}", result.text);
+        result.task_id()
+    }
+
     /// Runs a command to its end.
     pub fn run(&self, command: &str) -> ToolResult {
         self.call("zsh", json!({"command": command, "yield_after": 25}))

@@ -83,7 +83,7 @@ impl UniqueSleep {
 
     /// Waits until so many of them run.
     pub fn wait_for(&self, count: usize) {
-        wait_until("the sleeps run", || {
+        wait_until(&format!("{count} times {self} run"), || {
             (self.running().len() == count).then_some(())
         });
     }

@@ -1,0 +1,102 @@
+//! Orders to running tasks: signals with their receipt, input, a new window size.
+
+use std::time::Duration;
+
+use crossbeam_channel::bounded;
+
+use super::kill_run::Receipt;
+use super::live::Input;
+use super::order::Order;
+use super::registry::{NotOrdered, TaskHandle};
+use super::request::InputError;
+use super::state::{KILL_GRACE, KILL_PATIENCE, KillOrder};
+use super::supervisor::Supervisor;
+use crate::process::pty::TerminalSize;
+
+/// Input that may wait for a program that does not read.
+pub const MAX_QUEUED_INPUT: usize = 1024 * 1024;
+/// Beyond the longest kill, for a machine that is busy.
+const KILL_SLACK: Duration = Duration::from_secs(2);
+
+impl Supervisor {
+    /// Signals a task's processes and waits for the receipt. `None`: nothing of it lives.
+    pub fn kill(&self, task: &TaskHandle, order: KillOrder) -> Option<Receipt> {
+        let closed = || task.live.state().closed;
+        if closed() {
+            return None;
+        }
+        let (receipt, received) = bounded(1);
+        task.order(Order::Kill { order, receipt }).ok()?;
+        if closed() {
+            // The worker may have taken the order on its last turn, or never.
+            return received.try_recv().ok();
+        }
+        let patience = KILL_GRACE + KILL_PATIENCE + KILL_SLACK;
+        received.recv_timeout(patience).ok()
+    }
+
+    /// Writes to a task.
+    ///
+    /// # Errors
+    /// When it takes no input, or too much waits already.
+    pub fn send_input(&self, task: &TaskHandle, bytes: Vec<u8>) -> Result<(), InputError> {
+        let id = task.id().to_owned();
+        if task.live.facts.input == Input::None {
+            return Err(InputError::NoInput(id));
+        }
+        let waiting = {
+            let mut state = task.live.state();
+            if state.ended.is_some() {
+                return Err(InputError::Ended(id));
+            }
+            let waiting = state.queued_input;
+            if waiting + bytes.len() <= MAX_QUEUED_INPUT {
+                state.queued_input += bytes.len();
+                None
+            } else {
+                Some(waiting)
+            }
+        };
+        if let Some(waiting) = waiting {
+            return Err(InputError::Full {
+                id,
+                waiting,
+                limit: MAX_QUEUED_INPUT,
+            });
+        }
+        self.order_input(task, Order::Input(bytes))
+    }
+
+    /// Tells a task that no more input comes.
+    ///
+    /// # Errors
+    /// When it takes no input.
+    pub fn end_input(&self, task: &TaskHandle) -> Result<(), InputError> {
+        if task.live.facts.input == Input::None {
+            return Err(InputError::NoInput(task.id().to_owned()));
+        }
+        self.order_input(task, Order::EndInput)
+    }
+
+    /// Changes the size of a task's terminal.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn resize(&self, task: &TaskHandle, size: TerminalSize) -> Result<(), InputError> {
+        if task.live.facts.input != Input::Terminal {
+            return Err(InputError::NoTerminal(task.id().to_owned()));
+        }
+        self.order_input(task, Order::Resize(size))
+    }
+
+    fn order_input(&self, task: &TaskHandle, order: Order) -> Result<(), InputError> {
+        task.order(order).map_err(|error| match error {
+            NotOrdered::Ended => InputError::Ended(task.id().to_owned()),
+            NotOrdered::Busy => InputError::Full {
+                id: task.id().to_owned(),
+                waiting: task.live.state().queued_input,
+                limit: MAX_QUEUED_INPUT,
+            },
+        })
+    }
+}
