@@ -124,6 +124,7 @@ pub mod process {
     pub mod spawn;
     pub mod tree;
     pub mod wait;
+    pub mod watch_file;
 }
 
 /// L2: JSON-RPC over stdio.
@@ -188,6 +189,13 @@ pub mod mcp {
 
 /// L7: what the command line can do.
 pub mod commands {
+    pub mod completions;
+    pub mod config;
+    pub mod doctor;
+    pub mod exec;
+    pub mod log;
+    pub mod output;
     pub mod serve;
     pub mod setup;
+    pub mod tasks;
 }

@@ -321,7 +321,8 @@ pub(super) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
     parts.join("  ")
 }
 
-fn end_words(end: &End, palette: Palette) -> String {
+/// `✔ exit=0`
+pub fn end_words(end: &End, palette: Palette) -> String {
     let code = end.exit.code();
     match end.outcome {
         Outcome::Success => palette.paint(GREEN, &format!("✔ exit={code}")),
@@ -361,7 +362,8 @@ pub fn status_word(view: &View) -> &'static str {
     }
 }
 
-fn name_leftovers(leftovers: &[Leftover]) -> String {
+/// `4711 node, 4712 esbuild`
+pub fn name_leftovers(leftovers: &[Leftover]) -> String {
     let mut named: Vec<String> = leftovers
         .iter()
         .take(LEFTOVERS_NAMED)

@@ -132,6 +132,24 @@ pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Bytes that this user may still write to the file system of a path.
+///
+/// # Errors
+/// As `statvfs(3)`.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Whether another process holds the lock of a file; it is neither made nor changed.
+pub fn is_locked(path: &Path) -> bool {
+    let Ok(file) = open_private(path) else {
+        return false;
+    };
+    let tried = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared);
+    tried == Err(rustix::io::Errno::WOULDBLOCK)
+}
+
 /// 8 random lower-case hex digits, from the kernel.
 pub fn random_id() -> String {
     let mut bytes = [0; 4];

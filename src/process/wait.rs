@@ -95,6 +95,15 @@ fn end_signal(pid: Pid) -> io::Result<EndSignal> {
     }
 }
 
+/// Tries whether the kernel has pidfds.
+///
+/// # Errors
+/// Why not: too old a kernel, or a sandbox.
+pub fn pidfds_work() -> io::Result<()> {
+    rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    Ok(())
+}
+
 fn exit_of(status: &WaitIdStatus) -> Exit {
     match status.exit_status() {
         Some(code) => Exit::Code(code),

@@ -6,7 +6,7 @@
 //! redacted before they are written.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -123,9 +123,10 @@ impl ServerDir {
             move |source| ServerDirError::Io { path, source }
         };
         let lock_path = making.join(LOCK);
-        let lock = files::try_lock(&lock_path)
+        let mut lock = files::try_lock(&lock_path)
             .map_err(failed(&lock_path))?
             .ok_or_else(|| failed(&lock_path)(io::ErrorKind::WouldBlock.into()))?;
+        writeln!(lock, "{}", std::process::id()).map_err(failed(&lock_path))?;
         let path = servers.join(instance);
         std::fs::rename(&making, &path).map_err(failed(&path))?;
         Ok(ServerDir { path, _lock: lock })
@@ -202,9 +203,41 @@ pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
     found
 }
 
+/// One task of a server's directory; `None` when it is gone.
+pub fn read(directory: &Path, task: &str) -> Option<Entry> {
+    let text = std::fs::read(entry_path(directory, task)).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
 /// Whether the server of this directory lives.
 pub fn server_lives(directory: &Path) -> bool {
-    matches!(files::try_lock(&directory.join(LOCK)), Ok(None))
+    files::is_locked(&directory.join(LOCK))
+}
+
+/// The pid of the server of this directory. It means something while the server lives,
+/// and to processes that see the same pids.
+pub fn server_pid(directory: &Path) -> Option<i32> {
+    let text = std::fs::read_to_string(directory.join(LOCK)).ok()?;
+    text.trim().parse().ok()
+}
+
+/// The files that hold a task's output now, by their numbers, in their order. A number
+/// that is missing has been dropped for the quota.
+pub fn output_files(directory: &Path, task: &str) -> Vec<(u64, PathBuf)> {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut found: Vec<(u64, PathBuf)> = files
+        .filter_map(|file| {
+            let path = file.path();
+            let number = path.extension()?.to_str()?.parse().ok()?;
+            (path.file_stem()? == task).then_some((number, path))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+fn entry_path(directory: &Path, task: &str) -> PathBuf {
+    directory.join(format!("{task}.json"))
 }
 
 /// One task's file; nothing is written without a directory.
@@ -226,7 +259,7 @@ impl Journal {
         redactor: Arc<Redactor>,
     ) -> Journal {
         Journal {
-            path: directory.map(|directory| directory.path.join(format!("{task}.json"))),
+            path: directory.map(|directory| entry_path(&directory.path, task)),
             spool,
             redactor,
             written: Vec::new(),
@@ -293,5 +326,5 @@ impl Journal {
 
 /// Removes a task's file.
 pub fn remove_entry(directory: &ServerDir, task: &str) {
-    let _ = std::fs::remove_file(directory.path.join(format!("{task}.json")));
+    let _ = std::fs::remove_file(entry_path(&directory.path, task));
 }

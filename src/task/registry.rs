@@ -51,6 +51,13 @@ impl TaskHandle {
         Ok(())
     }
 
+    /// Notes how far a reader that must not miss a byte has come; from the first call
+    /// on the program waits for it. `None`: nobody reads so any more.
+    pub fn note_taken(&self, offset: Option<u64>) {
+        self.live.state().taken = offset;
+        self.waker.wake();
+    }
+
     fn runs(&self) -> bool {
         self.live.state().ended.is_none()
     }

@@ -172,9 +172,7 @@ impl Work {
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
         let orders = Some(poller.watch(self.orders.1.as_fd(), Interest::Read));
-        let output = self
-            .machine
-            .output_open()
+        let output = (self.machine.output_open() && !self.reader_lags())
             .then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
@@ -201,6 +199,12 @@ impl Work {
                 .map(|(_, id)| id)
                 .collect(),
         }
+    }
+
+    /// Whether the program has to wait for a reader that must not miss a byte.
+    fn reader_lags(&self) -> bool {
+        let taken = self.task.state().taken;
+        taken.is_some_and(|taken| self.spool.end().offset > taken + self.spool.safe_lag())
     }
 
     fn time_to_wait(&self) -> Option<Duration> {
@@ -291,16 +295,18 @@ impl Work {
                 None => Flushed::Closed,
             },
         };
-        let written = match flushed {
-            Flushed::Written(count) => count,
+        let (written, closed) = match flushed {
+            Flushed::Written(count) => (count, false),
             Flushed::End | Flushed::Closed => {
                 self.spawned.input = None;
                 self.input = InputQueue::default();
-                usize::MAX
+                (usize::MAX, true)
             }
         };
-        self.task
-            .report(|state| state.queued_input = state.queued_input.saturating_sub(written));
+        self.task.report(|state| {
+            state.queued_input = state.queued_input.saturating_sub(written);
+            state.input_closed |= closed;
+        });
     }
 
     // Output and exit.
