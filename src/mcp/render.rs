@@ -172,9 +172,12 @@ impl TaskResult<'_> {
         }
         let named = name_leftovers(&self.view.leftovers);
         let count = self.view.leftovers.len();
-        let noun = if count == 1 { "process" } else { "processes" };
+        let (noun, them) = match count {
+            1 => ("process", "it"),
+            _ => ("processes", "them"),
+        };
         Some(format!(
-            "{count} {noun} still running: {named} (zsh_kill task_id={} ends them)",
+            "{count} {noun} still running: {named} (zsh_kill task_id={} ends {them})",
             self.facts.id
         ))
     }

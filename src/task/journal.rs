@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,12 @@ use crate::text::redact::Redactor;
 
 const SERVERS: &str = "servers";
 const LOCK: &str = "lock";
+/// A task's file is written so long after its start: most commands are over by then, and
+/// other processes, which the file is for, can wait.
+const AFTER_START: Duration = Duration::from_millis(5);
+/// … and so long after its end: the client waits for the answer, which needs the
+/// processor first.
+const AFTER_END: Duration = Duration::from_millis(1);
 /// A directory that is still being made is left alone for so long.
 const MAKING: Duration = Duration::from_secs(60);
 
@@ -241,6 +247,7 @@ pub struct Journal {
     redactor: Arc<Redactor>,
     /// What stands in the file.
     written: Vec<u8>,
+    due: Option<Instant>,
 }
 
 impl Journal {
@@ -256,11 +263,28 @@ impl Journal {
             spool,
             redactor,
             written: Vec::new(),
+            due: None,
         }
+    }
+
+    /// The task has started.
+    pub fn note_start(&mut self, now: Instant) {
+        self.due = Some(now + AFTER_START);
+    }
+
+    /// The task has ended.
+    pub fn note_end(&mut self, now: Instant) {
+        self.due = Some(now + AFTER_END);
+    }
+
+    /// When the file is to be written; `None`: it says what is known.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
     }
 
     /// Writes the task's present state, if it is not what stands in the file.
     pub fn write(&mut self, task: &LiveTask) {
+        self.due = None;
         let Some(path) = &self.path else {
             return;
         };

@@ -81,6 +81,7 @@ struct Work {
     next_sweep: Option<Instant>,
     leftovers: Leftovers,
     read_since_exit: usize,
+    shutting_down: bool,
 }
 
 /// Which descriptors became ready.
@@ -129,8 +130,9 @@ impl Worker {
             next_sweep: None,
             leftovers: Leftovers::default(),
             read_since_exit: 0,
+            shutting_down: false,
         };
-        work.journal.write(&work.task);
+        work.journal.note_start(Instant::now());
         while !work.over() {
             work.turn();
         }
@@ -140,7 +142,8 @@ impl Worker {
 
 impl Work {
     fn over(&self) -> bool {
-        self.machine.finished() && self.kill.is_none() && self.leftovers.is_empty()
+        let told = self.shutting_down || self.journal.due().is_none();
+        self.machine.finished() && self.kill.is_none() && self.leftovers.is_empty() && told
     }
 
     fn turn(&mut self) {
@@ -161,6 +164,9 @@ impl Work {
         self.follow_kill(&ready.ended);
         self.follow_leftovers(&ready.ended);
         self.step(Event::Time);
+        if self.journal.due().is_some_and(|due| Instant::now() >= due) {
+            self.journal.write(&self.task);
+        }
     }
 
     fn wait(&self) -> Ready {
@@ -206,6 +212,7 @@ impl Work {
             self.machine.next_wake(),
             self.next_sweep,
             self.leftovers.next_scan(),
+            self.journal.due(),
         ]
         .into_iter()
         .flatten()
@@ -261,7 +268,10 @@ impl Work {
                 Order::Resize(size) => {
                     let _ = pty::resize(&self.spawned.output, size);
                 }
-                Order::Shutdown => self.step(Event::Shutdown),
+                Order::Shutdown => {
+                    self.shutting_down = true;
+                    self.step(Event::Shutdown);
+                }
             }
         }
         if self.input.wants_to_write() {
@@ -423,7 +433,7 @@ impl Work {
         });
         // A terminal goes with its shell, as when a window is closed.
         self.spawned.child.reap();
-        self.journal.write(&self.task);
+        self.journal.note_end(Instant::now());
     }
 
     fn read_report(&mut self) -> shell::Report {
