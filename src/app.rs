@@ -24,7 +24,12 @@ pub fn run() -> ExitCode {
     };
     match command {
         Command::Serve(arguments) => commands::serve::run(&arguments),
-        _ => ExitCode::FAILURE,
+        Command::Exec(arguments) => commands::exec::run(&arguments),
+        Command::Config => commands::config::run(),
+        Command::Tasks(arguments) => commands::tasks::run(&arguments),
+        Command::Log(arguments) => commands::log::run(&arguments),
+        Command::Doctor => commands::doctor::run(),
+        Command::Completions { shell } => commands::completions::run(shell),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The command line as it is written: low arguments, not yet resolved.
 
+use std::time::Duration;
+
 use clap::{Args, Parser, Subcommand};
 
 /// zsh-tool: the shell that tells an AI agent the truth.
@@ -48,14 +50,21 @@ pub struct ExecArguments {
     #[arg(long)]
     pub pty: bool,
     /// End the whole process tree after so many seconds (0: never); the exit code is 124 then.
-    #[arg(long, value_name = "SECONDS")]
-    pub timeout: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<Duration>,
     /// Print one JSON object with the result instead of streaming.
     #[arg(long)]
     pub json: bool,
     /// The command text; several words are joined by blanks.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     pub command: Vec<String>,
+}
+
+/// A time in seconds, with fractions.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a number of seconds from 0 on, such as 90 or 0.5".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| expected())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| expected())
 }
 
 /// Arguments of `tasks`.

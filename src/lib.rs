@@ -118,11 +118,13 @@ pub mod process {
     pub mod guard;
     pub mod kill;
     pub mod orphans;
+    mod posix_spawn;
     pub mod pty;
     pub mod signals;
     pub mod spawn;
     pub mod tree;
     pub mod wait;
+    pub mod watch_file;
 }
 
 /// L2: JSON-RPC over stdio.
@@ -187,6 +189,13 @@ pub mod mcp {
 
 /// L7: what the command line can do.
 pub mod commands {
+    pub mod completions;
+    pub mod config;
+    pub mod doctor;
+    pub mod exec;
+    pub mod log;
+    pub mod output;
     pub mod serve;
     pub mod setup;
+    pub mod tasks;
 }

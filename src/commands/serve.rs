@@ -8,11 +8,11 @@ use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::setup;
+use super::{output, setup};
 use crate::cli::ServeArguments;
 use crate::mcp::dispatch::Tools;
 use crate::mcp::server::Server;
-use crate::process::{descriptors, guard, orphans};
+use crate::process::{descriptors, guard};
 use crate::protocol::transport::{Ended, Transport};
 use crate::task::housekeeping::wake_housekeeping;
 use crate::task::supervisor::Supervisor;
@@ -31,7 +31,7 @@ const FLUSH: Duration = Duration::from_millis(150);
 /// Runs the command.
 pub fn run(arguments: &ServeArguments) -> ExitCode {
     if let Err(error) = descriptors::seal_inherited() {
-        eprintln!("zsh-tool: cannot open /dev/null: {error}");
+        output::complain(format_args!("cannot open /dev/null: {error}"));
         return ExitCode::FAILURE;
     }
     if arguments.guarded {
@@ -41,7 +41,9 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
     match guard::run(&["serve", "--guarded"], spared) {
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
         Err(error) => {
-            eprintln!("zsh-tool: no guard ({error}): a killed server may leave processes behind");
+            output::complain(format_args!(
+                "no guard ({error}): a killed server may leave processes behind"
+            ));
             serve()
         }
     }
@@ -56,11 +58,7 @@ enum Reason {
 fn serve() -> ExitCode {
     let (config, warnings) = setup::load_config();
     setup::start_log(&config);
-    if let Err(error) = orphans::become_subreaper() {
-        tracing::warn!(
-            "no subreaper ({error}): detached processes are found by their environment only"
-        );
-    }
+    setup::adopt_orphans();
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
@@ -69,7 +67,7 @@ fn serve() -> ExitCode {
     let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
     if let Err(error) = watch_signals(wake.clone(), stop) {
-        eprintln!("zsh-tool: cannot take signals: {error}");
+        output::complain(format_args!("cannot take signals: {error}"));
         return ExitCode::FAILURE;
     }
     let server = Arc::new(Server::new(Tools {
@@ -84,15 +82,15 @@ fn serve() -> ExitCode {
     let transport = match transport {
         Ok(transport) => transport,
         Err(error) => {
-            eprintln!("zsh-tool: cannot start: {error}");
+            output::complain(format_args!("cannot start: {error}"));
             return ExitCode::FAILURE;
         }
     };
-    eprintln!(
+    output::say(format_args!(
         "zsh-tool {}: serving MCP on stdin and stdout",
         env!("CARGO_PKG_VERSION")
-    );
-    let housekeeper = start_housekeeping(&supervisor, woken);
+    ));
+    let housekeeper = setup::start_housekeeping(&supervisor, woken);
     let hung_up = watch_hangup().unwrap_or_else(|error| {
         tracing::error!("no hangup thread: {error}");
         never()
@@ -183,18 +181,4 @@ fn watch_signals(wake: Sender<()>, stop: Sender<()>) -> std::io::Result<()> {
             }
         })?;
     Ok(())
-}
-
-/// Goes on until the process ends; without it only zombies and old output would gather.
-fn start_housekeeping(
-    supervisor: &Arc<Supervisor>,
-    woken: Receiver<()>,
-) -> Option<std::thread::JoinHandle<()>> {
-    let supervisor = Arc::clone(supervisor);
-    let started = std::thread::Builder::new()
-        .name("housekeeping".to_owned())
-        .spawn(move || supervisor.keep_house(&woken));
-    started
-        .inspect_err(|error| tracing::error!("no housekeeping thread: {error}"))
-        .ok()
 }

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crossbeam_channel::Receiver;
 use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::output;
 use crate::base::clock::SystemClock;
 use crate::config::{Config, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning};
-use crate::process::files;
+use crate::process::{files, orphans};
 use crate::task::shell::ShellMode;
 use crate::task::supervisor::{Settings, Supervisor};
 use crate::text::redact::{Redactor, is_secret_name};
@@ -34,6 +36,8 @@ pub fn start_log(config: &Config) {
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
+        // A reader of stderr that is gone would make it panic.
+        .log_internal_errors(false)
         .with_target(false);
     let file = config
         .log_file
@@ -42,10 +46,10 @@ pub fn start_log(config: &Config) {
     match file {
         Some((Ok(file), _)) => log.with_writer(std::sync::Mutex::new(file)).init(),
         Some((Err(error), path)) => {
-            eprintln!(
-                "zsh-tool: cannot write the log to {}: {error}; it goes to stderr",
+            output::complain(format_args!(
+                "cannot write the log to {}: {error}; it goes to stderr",
                 path.display()
-            );
+            ));
             log.with_writer(std::io::stderr).init();
         }
         None => log.with_writer(std::io::stderr).init(),
@@ -64,6 +68,30 @@ pub fn redactor() -> Arc<Redactor> {
 pub fn supervisor(config: &Config) -> Arc<Supervisor> {
     survive_file_size_limit();
     Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
+}
+
+/// Makes this process the one that orphaned descendants come to.
+pub fn adopt_orphans() {
+    if let Err(error) = orphans::become_subreaper() {
+        tracing::warn!(
+            "no subreaper ({error}): detached processes are found by their environment only"
+        );
+    }
+}
+
+/// Starts the housekeeping, which goes on until the process ends; without it only
+/// zombies and old output would gather.
+pub fn start_housekeeping(
+    supervisor: &Arc<Supervisor>,
+    woken: Receiver<()>,
+) -> Option<std::thread::JoinHandle<()>> {
+    let supervisor = Arc::clone(supervisor);
+    let started = std::thread::Builder::new()
+        .name("housekeeping".to_owned())
+        .spawn(move || supervisor.keep_house(&woken));
+    started
+        .inspect_err(|error| tracing::error!("no housekeeping thread: {error}"))
+        .ok()
 }
 
 /// Under `ulimit -f` a write beyond the limit would end the process by SIGXFSZ. With any

@@ -130,7 +130,7 @@ impl Tools {
         let about = arguments
             .and_then(|arguments| arguments.get("task_id"))
             .and_then(Value::as_str);
-        let notices = notices::take(&self.supervisor.tasks(), about);
+        let notices = notices::take(&self.supervisor.open_tasks(), about);
         if notices.is_empty() {
             return;
         }

@@ -172,9 +172,12 @@ impl TaskResult<'_> {
         }
         let named = name_leftovers(&self.view.leftovers);
         let count = self.view.leftovers.len();
-        let noun = if count == 1 { "process" } else { "processes" };
+        let (noun, them) = match count {
+            1 => ("process", "it"),
+            _ => ("processes", "them"),
+        };
         Some(format!(
-            "{count} {noun} still running: {named} (zsh_kill task_id={} ends them)",
+            "{count} {noun} still running: {named} (zsh_kill task_id={} ends {them})",
             self.facts.id
         ))
     }
@@ -318,7 +321,8 @@ pub(super) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
     parts.join("  ")
 }
 
-fn end_words(end: &End, palette: Palette) -> String {
+/// `✔ exit=0`
+pub fn end_words(end: &End, palette: Palette) -> String {
     let code = end.exit.code();
     match end.outcome {
         Outcome::Success => palette.paint(GREEN, &format!("✔ exit={code}")),
@@ -358,7 +362,8 @@ pub fn status_word(view: &View) -> &'static str {
     }
 }
 
-fn name_leftovers(leftovers: &[Leftover]) -> String {
+/// `4711 node, 4712 esbuild`
+pub fn name_leftovers(leftovers: &[Leftover]) -> String {
     let mut named: Vec<String> = leftovers
         .iter()
         .take(LEFTOVERS_NAMED)

@@ -102,8 +102,14 @@ pub fn append_private(path: &Path) -> io::Result<File> {
 /// As the calls it is made of; the temporary file is removed then.
 pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("new");
-    let _ = std::fs::remove_file(&temporary);
-    let mut file = create_private(&temporary)?;
+    let mut file = match create_private(&temporary) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // Somebody was killed between the two steps.
+            std::fs::remove_file(&temporary)?;
+            create_private(&temporary)?
+        }
+        created => created?,
+    };
     let written =
         io::Write::write_all(&mut file, content).and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
@@ -134,6 +140,24 @@ pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Bytes that this user may still write to the file system of a path.
+///
+/// # Errors
+/// As `statvfs(3)`.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Whether another process holds the lock of a file; it is neither made nor changed.
+pub fn is_locked(path: &Path) -> bool {
+    let Ok(file) = open_private(path) else {
+        return false;
+    };
+    let tried = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared);
+    tried == Err(rustix::io::Errno::WOULDBLOCK)
 }
 
 /// 8 random lower-case hex digits, from the kernel.

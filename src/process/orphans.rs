@@ -108,6 +108,18 @@ impl<'a> Sweep<'a> {
     }
 }
 
+/// Sends SIGKILL to all that live below this process now, but for the named programs
+/// that lead a session of their own; for an end that waits for nobody.
+pub fn kill_all(spared: &[String]) {
+    let sweep = Sweep {
+        spared,
+        begun: Instant::now(),
+    };
+    for process in sweep.living() {
+        let _ = process.signal(Signal::Kill);
+    }
+}
+
 /// Waits until all have ended, or for so long.
 fn await_ends(processes: &mut Vec<Handle>, limit: Duration) {
     let deadline = Instant::now() + limit;

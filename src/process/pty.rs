@@ -41,16 +41,7 @@ pub(super) fn spawn<F>(
 where
     F: FnMut() -> io::Result<()> + Send + Sync + 'static,
 {
-    // Not `pty_process::open`: it sets close-on-exec in a second step, and children that
-    // other threads start in between inherit the master.
-    let master =
-        rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-    rustix::pty::grantpt(&master)?;
-    rustix::pty::unlockpt(&master)?;
-    let terminal = rustix::pty::ioctl_tiocgptpeer(
-        &master,
-        OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
-    )?;
+    let (master, terminal) = open()?;
     resize(&master, size)?;
     // SAFETY: the descriptor is the terminal's end of the pair just opened.
     let terminal = unsafe { blocking::Pts::from_fd(terminal) };
@@ -68,6 +59,26 @@ where
 pub fn terminal_name(master: impl AsFd) -> Option<PathBuf> {
     let name = rustix::pty::ptsname(master, Vec::new()).ok()?;
     Some(OsString::from_vec(name.into_bytes()).into())
+}
+
+/// A new terminal: the master's end and the terminal's.
+fn open() -> io::Result<(OwnedFd, OwnedFd)> {
+    // Not `pty_process::open`: it sets close-on-exec in a second step, and children that
+    // other threads start in between inherit the master.
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags)?;
+    rustix::pty::grantpt(&master)?;
+    rustix::pty::unlockpt(&master)?;
+    let terminal = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
+    Ok((master, terminal))
+}
+
+/// Tries whether terminals can be had.
+///
+/// # Errors
+/// Why not: no `/dev/pts`, or all are in use.
+pub fn terminals_work() -> io::Result<()> {
+    open().map(|_| ())
 }
 
 /// Changes a terminal's size; its foreground group gets SIGWINCH.
@@ -93,10 +104,10 @@ pub fn is_canonical(master: impl AsFd) -> bool {
     })
 }
 
-/// The size of the terminal that this process was started on, if it was.
-pub fn own_size() -> Option<TerminalSize> {
-    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdin()).ok()?;
-    Some(TerminalSize {
+/// The size of a terminal; `None` for what is none, or has none.
+pub fn size_of(terminal: impl AsFd) -> Option<TerminalSize> {
+    let size = rustix::termios::tcgetwinsize(terminal).ok()?;
+    (size.ws_row > 0 && size.ws_col > 0).then_some(TerminalSize {
         rows: size.ws_row,
         cols: size.ws_col,
     })

@@ -83,6 +83,18 @@ impl Signal {
     }
 }
 
+/// Whether this process was started with a signal ignored, as by `nohup`; to be asked
+/// before it is handled.
+pub fn is_ignored(number: i32) -> bool {
+    // SAFETY: without a new action the call only writes the present one into the local
+    // variable, which is plain data.
+    unsafe {
+        let mut present: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(number, std::ptr::null(), &mut present) == 0
+            && present.sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// How a process ended, as its parent learns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {

@@ -4,14 +4,15 @@
 //! a pipe as stdin, and one pipe for stdout and stderr. In PTY mode `pty-process` gives
 //! it a terminal. In both, descriptor 9 is the side-band and all else is closed on exec.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::descriptors::{self, SIDEBAND_FD};
+use super::posix_spawn::{self, Program};
 use super::pty::{self, TerminalSize};
 use super::tree::{self, Identity};
 use super::wait::Child;
@@ -113,16 +114,6 @@ impl Launch {
     }
 
     fn start(self) -> io::Result<Spawned> {
-        let mut command = Command::new(&self.program);
-        if let Some(name) = self.program.file_name() {
-            // As if it had been typed: `$0` is the name, not the path.
-            command.arg0(name);
-        }
-        command
-            .args(&self.args)
-            .env_clear()
-            .envs(self.environment)
-            .current_dir(&self.directory);
         let (ours, theirs) = if self.sideband {
             let (ours, theirs) = descriptors::pipe()?;
             descriptors::set_nonblocking(&ours)?;
@@ -130,13 +121,12 @@ impl Launch {
         } else {
             (None, None)
         };
-        let sideband = theirs.as_ref().map(AsRawFd::as_raw_fd);
-        let (mut process, output, input) = match self.wiring {
-            Wiring::Pipe => start_on_pipes(command, sideband, false)?,
-            Wiring::PipeWithInput => start_on_pipes(command, sideband, true)?,
+        let (pid, output, input) = match self.wiring {
+            Wiring::Pipe => self.start_on_pipes(theirs.as_ref(), false)?,
+            Wiring::PipeWithInput => self.start_on_pipes(theirs.as_ref(), true)?,
             Wiring::Terminal(size) => {
-                let (process, master) = pty::spawn(command, size, move || prepare_child(sideband))?;
-                (process, master, None)
+                let (pid, master) = self.start_on_terminal(theirs.as_ref(), size)?;
+                (pid, master, None)
             }
         };
         drop(theirs);
@@ -144,16 +134,7 @@ impl Launch {
         if let Some(input) = &input {
             descriptors::set_nonblocking(input)?;
         }
-        let child = match Child::adopt(&process) {
-            Ok(child) => child,
-            Err(error) => {
-                // Nobody could watch it: it must not run on unseen.
-                let _ = process.kill();
-                let _ = process.wait();
-                return Err(error);
-            }
-        };
-        let pid = child.pid();
+        let child = Child::adopt(pid)?;
         // The child cannot be gone from /proc: it is ours and not yet reaped.
         let started = tree::look_up(pid).map_or(0, |found| found.id.started);
         Ok(Spawned {
@@ -164,38 +145,58 @@ impl Launch {
             sideband: ours,
         })
     }
-}
 
-type Started = (std::process::Child, OwnedFd, Option<OwnedFd>);
-
-fn start_on_pipes(
-    mut command: Command,
-    sideband: Option<RawFd>,
-    with_input: bool,
-) -> io::Result<Started> {
-    let (output, child_output) = descriptors::pipe()?;
-    descriptors::widen_pipe(&output, OUTPUT_PIPE_BYTES);
-    let (child_input, input) = if with_input {
-        let (read, write) = descriptors::pipe()?;
-        (read, Some(write))
-    } else {
-        (descriptors::open_null()?, None)
-    };
-    command
-        .stdin(Stdio::from(child_input))
-        .stdout(Stdio::from(child_output.try_clone()?))
-        .stderr(Stdio::from(child_output));
-    // SAFETY: the closure makes only system calls that are safe between fork and exec
-    // (setsid, sigaction, dup2, fcntl) and allocates nothing.
-    unsafe {
-        command.pre_exec(move || {
-            rustix::process::setsid()?;
-            prepare_child(sideband)
-        });
+    /// `$0` is the name, not the path: as if it had been typed.
+    fn name(&self) -> &OsStr {
+        self.program.file_name().unwrap_or(self.program.as_os_str())
     }
-    let process = command.spawn()?;
-    Ok((process, output, input))
+
+    fn start_on_pipes(&self, sideband: Option<&OwnedFd>, with_input: bool) -> io::Result<Started> {
+        let (output, child_output) = descriptors::pipe()?;
+        descriptors::widen_pipe(&output, OUTPUT_PIPE_BYTES);
+        let (child_input, input) = if with_input {
+            let (read, write) = descriptors::pipe()?;
+            (read, Some(write))
+        } else {
+            (descriptors::open_null()?, None)
+        };
+        let mut descriptors = vec![
+            (child_input.as_fd(), 0),
+            (child_output.as_fd(), 1),
+            (child_output.as_fd(), 2),
+        ];
+        descriptors.extend(sideband.map(|fd| (fd.as_fd(), SIDEBAND_FD)));
+        let arguments = self.args.iter().map(OsString::as_os_str);
+        let pid = posix_spawn::start(&Program {
+            path: &self.program,
+            arguments: std::iter::once(self.name()).chain(arguments).collect(),
+            environment: &self.environment,
+            directory: &self.directory,
+            descriptors: &descriptors,
+        })?;
+        Ok((pid, output, input))
+    }
+
+    fn start_on_terminal(
+        &self,
+        sideband: Option<&OwnedFd>,
+        size: TerminalSize,
+    ) -> io::Result<(i32, OwnedFd)> {
+        let mut command = Command::new(&self.program);
+        command
+            .arg0(self.name())
+            .args(&self.args)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(&self.directory);
+        let sideband = sideband.map(AsRawFd::as_raw_fd);
+        let (process, master) = pty::spawn(command, size, move || prepare_child(sideband))?;
+        let pid = i32::try_from(process.id()).map_err(io::Error::other)?;
+        Ok((pid, master))
+    }
 }
+
+type Started = (i32, OwnedFd, Option<OwnedFd>);
 
 /// Gives a new process the actions and the mask that programs expect to begin with:
 /// whatever the client or the guard ignores or blocks would be inherited, and a blocked

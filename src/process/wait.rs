@@ -31,22 +31,22 @@ impl Child {
     /// Takes charge of a child that this thread has just started.
     ///
     /// # Errors
-    /// When neither a pidfd nor the thread that stands in for it can be had.
-    pub fn adopt(child: &std::process::Child) -> io::Result<Child> {
-        let pid = i32::try_from(child.id())
-            .ok()
-            .and_then(Pid::from_raw)
-            .ok_or_else(|| io::Error::other("the child has no pid"))?;
-        let ended = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(fd) => EndSignal::Pidfd(fd),
-            Err(rustix::io::Errno::NOSYS) => EndSignal::Pipe(wait_on_thread(pid)?),
-            Err(error) => return Err(error.into()),
-        };
-        Ok(Child {
-            pid,
-            ended,
-            reaped: false,
-        })
+    /// When neither a pidfd nor the thread that stands in for it can be had: nobody could
+    /// watch the child, so that it is ended.
+    pub fn adopt(pid: i32) -> io::Result<Child> {
+        let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the child has no pid"))?;
+        match end_signal(pid) {
+            Ok(ended) => Ok(Child {
+                pid,
+                ended,
+                reaped: false,
+            }),
+            Err(error) => {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
+                Err(error)
+            }
+        }
     }
 
     /// The process id.
@@ -85,6 +85,23 @@ impl Drop for Child {
             self.reap();
         }
     }
+}
+
+fn end_signal(pid: Pid) -> io::Result<EndSignal> {
+    match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(fd) => Ok(EndSignal::Pidfd(fd)),
+        Err(rustix::io::Errno::NOSYS) => Ok(EndSignal::Pipe(wait_on_thread(pid)?)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Tries whether the kernel has pidfds.
+///
+/// # Errors
+/// Why not: too old a kernel, or a sandbox.
+pub fn pidfds_work() -> io::Result<()> {
+    rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    Ok(())
 }
 
 fn exit_of(status: &WaitIdStatus) -> Exit {

@@ -84,12 +84,11 @@ impl Supervisor {
         let mut seen = Default::default();
         let mut zombies_wait = false;
         loop {
-            let expiry = self.registry.lock().next_expiry(self.settings.keep);
+            let now = Instant::now();
+            let expiry = self.registry.lock().next_expiry(self.settings.keep, now);
             let pause = match (zombies_wait, expiry) {
                 (true, _) => Some(AGAIN),
-                (false, Some(expiry)) => {
-                    Some(expiry.saturating_duration_since(Instant::now()).max(AGAIN))
-                }
+                (false, Some(expiry)) => Some(expiry.saturating_duration_since(now).max(AGAIN)),
                 (false, None) => None,
             };
             let woken = match pause {

@@ -6,10 +6,10 @@
 //! redacted before they are written.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,12 @@ use crate::text::redact::Redactor;
 
 const SERVERS: &str = "servers";
 const LOCK: &str = "lock";
+/// A task's file is written so long after its start: most commands are over by then, and
+/// other processes, which the file is for, can wait.
+const AFTER_START: Duration = Duration::from_millis(5);
+/// … and so long after its end: the client waits for the answer, which needs the
+/// processor first.
+const AFTER_END: Duration = Duration::from_millis(1);
 /// A directory that is still being made is left alone for so long.
 const MAKING: Duration = Duration::from_secs(60);
 
@@ -117,9 +123,10 @@ impl ServerDir {
             move |source| ServerDirError::Io { path, source }
         };
         let lock_path = making.join(LOCK);
-        let lock = files::try_lock(&lock_path)
+        let mut lock = files::try_lock(&lock_path)
             .map_err(failed(&lock_path))?
             .ok_or_else(|| failed(&lock_path)(io::ErrorKind::WouldBlock.into()))?;
+        writeln!(lock, "{}", std::process::id()).map_err(failed(&lock_path))?;
         let path = servers.join(instance);
         std::fs::rename(&making, &path).map_err(failed(&path))?;
         Ok(ServerDir { path, _lock: lock })
@@ -196,9 +203,41 @@ pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
     found
 }
 
+/// One task of a server's directory; `None` when it is gone.
+pub fn read(directory: &Path, task: &str) -> Option<Entry> {
+    let text = std::fs::read(entry_path(directory, task)).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
 /// Whether the server of this directory lives.
 pub fn server_lives(directory: &Path) -> bool {
-    matches!(files::try_lock(&directory.join(LOCK)), Ok(None))
+    files::is_locked(&directory.join(LOCK))
+}
+
+/// The pid of the server of this directory. It means something while the server lives,
+/// and to processes that see the same pids.
+pub fn server_pid(directory: &Path) -> Option<i32> {
+    let text = std::fs::read_to_string(directory.join(LOCK)).ok()?;
+    text.trim().parse().ok()
+}
+
+/// The files that hold a task's output now, by their numbers, in their order. A number
+/// that is missing has been dropped for the quota.
+pub fn output_files(directory: &Path, task: &str) -> Vec<(u64, PathBuf)> {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut found: Vec<(u64, PathBuf)> = files
+        .filter_map(|file| {
+            let path = file.path();
+            let number = path.extension()?.to_str()?.parse().ok()?;
+            (path.file_stem()? == task).then_some((number, path))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+fn entry_path(directory: &Path, task: &str) -> PathBuf {
+    directory.join(format!("{task}.json"))
 }
 
 /// One task's file; nothing is written without a directory.
@@ -206,6 +245,9 @@ pub struct Journal {
     path: Option<PathBuf>,
     spool: Arc<Spool>,
     redactor: Arc<Redactor>,
+    /// What stands in the file.
+    written: Vec<u8>,
+    due: Option<Instant>,
 }
 
 impl Journal {
@@ -217,21 +259,41 @@ impl Journal {
         redactor: Arc<Redactor>,
     ) -> Journal {
         Journal {
-            path: directory.map(|directory| directory.path.join(format!("{task}.json"))),
+            path: directory.map(|directory| entry_path(&directory.path, task)),
             spool,
             redactor,
+            written: Vec::new(),
+            due: None,
         }
     }
 
-    /// Writes the task's present state.
-    pub fn write(&self, task: &LiveTask) {
+    /// The task has started.
+    pub fn note_start(&mut self, now: Instant) {
+        self.due = Some(now + AFTER_START);
+    }
+
+    /// The task has ended.
+    pub fn note_end(&mut self, now: Instant) {
+        self.due = Some(now + AFTER_END);
+    }
+
+    /// When the file is to be written; `None`: it says what is known.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Writes the task's present state, if it is not what stands in the file.
+    pub fn write(&mut self, task: &LiveTask) {
+        self.due = None;
         let Some(path) = &self.path else {
             return;
         };
-        let entry = self.entry(task);
-        let written = serde_json::to_vec(&entry)
-            .map_err(io::Error::from)
-            .and_then(|text| files::replace_private(path, &text));
+        let text = serde_json::to_vec(&self.entry(task)).map_err(io::Error::from);
+        let written = match text {
+            Ok(text) if text == self.written => return,
+            Ok(text) => files::replace_private(path, &text).map(|()| self.written = text),
+            Err(error) => Err(error),
+        };
         if let Err(error) = written {
             tracing::warn!("cannot write {}: {error}", path.display());
         }
@@ -264,5 +326,5 @@ impl Journal {
 
 /// Removes a task's file.
 pub fn remove_entry(directory: &ServerDir, task: &str) {
-    let _ = std::fs::remove_file(directory.path.join(format!("{task}.json")));
+    let _ = std::fs::remove_file(entry_path(&directory.path, task));
 }

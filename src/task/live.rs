@@ -90,6 +90,11 @@ pub struct State {
     pub closed: bool,
     /// Bytes of input that wait for the program to read them.
     pub queued_input: usize,
+    /// Nothing reads the task's input any more, though it runs.
+    pub input_closed: bool,
+    /// How far a reader is that must not miss a byte: the worker reads on only as far as
+    /// nothing is dropped before it is taken. `None`: there is no such reader.
+    pub taken: Option<u64>,
     /// How many polls there were.
     pub polls: u64,
     /// How many polls in a row brought nothing.

@@ -51,12 +51,25 @@ impl TaskHandle {
         Ok(())
     }
 
+    /// Notes how far a reader that must not miss a byte has come; from the first call
+    /// on the program waits for it. `None`: nobody reads so any more.
+    pub fn note_taken(&self, offset: Option<u64>) {
+        self.live.state().taken = offset;
+        self.waker.wake();
+    }
+
     fn runs(&self) -> bool {
         self.live.state().ended.is_none()
     }
 
     fn is_over(&self) -> bool {
         self.live.state().closed
+    }
+
+    /// Nothing more comes of it, and its end has been told.
+    fn is_settled(&self) -> bool {
+        let state = self.live.state();
+        state.closed && (state.end_told || state.end_noticed)
     }
 }
 
@@ -65,6 +78,9 @@ impl TaskHandle {
 pub struct Registry {
     by_id: HashMap<String, Arc<TaskHandle>>,
     order: Vec<Arc<TaskHandle>>,
+    /// Those of them that were not settled at the last look: what every call goes
+    /// through, whereas finished tasks gather by the hundred.
+    open: Vec<Arc<TaskHandle>>,
     /// Being started, not yet in the list.
     starting: usize,
     /// No new task is taken.
@@ -95,7 +111,7 @@ impl Registry {
         if self.closed {
             return Err(Refused::Closed);
         }
-        let running: Vec<&Arc<TaskHandle>> = self.order.iter().filter(|task| task.runs()).collect();
+        let running: Vec<&Arc<TaskHandle>> = self.open.iter().filter(|task| task.runs()).collect();
         if running.len() + self.starting >= most {
             let oldest = running
                 .iter()
@@ -117,6 +133,7 @@ impl Registry {
     pub fn insert(&mut self, task: Arc<TaskHandle>) -> bool {
         self.release();
         self.by_id.insert(task.id().to_owned(), Arc::clone(&task));
+        self.open.push(Arc::clone(&task));
         self.order.push(task);
         self.closed
     }
@@ -141,6 +158,12 @@ impl Registry {
         self.order.clone()
     }
 
+    /// The tasks that run, linger, or whose end nobody has been told of, oldest first.
+    pub fn open(&mut self) -> Vec<Arc<TaskHandle>> {
+        self.open.retain(|task| !task.is_settled());
+        self.open.clone()
+    }
+
     /// Takes out finished tasks over the number that is kept, and those that ended
     /// before the time that is kept.
     pub fn evict(
@@ -149,6 +172,10 @@ impl Registry {
         kept_for: Duration,
         now: Instant,
     ) -> Vec<Arc<TaskHandle>> {
+        let may_expire = self.earliest_expiry(kept_for).is_some_and(|at| at <= now);
+        if self.order.len() <= most_finished && !may_expire {
+            return Vec::new();
+        }
         let over: Vec<bool> = self.order.iter().map(|task| task.is_over()).collect();
         let mut surplus = over
             .iter()
@@ -169,9 +196,14 @@ impl Registry {
             !goes
         });
         for task in &evicted {
-            self.by_id.remove(task.id());
+            self.forget(task);
         }
         evicted
+    }
+
+    fn forget(&mut self, task: &Arc<TaskHandle>) {
+        self.by_id.remove(task.id());
+        self.open.retain(|open| !Arc::ptr_eq(open, task));
     }
 
     /// Takes out the oldest finished task that holds bytes on disk.
@@ -181,7 +213,7 @@ impl Registry {
             .iter()
             .position(|task| task.is_over() && task.spool.disk_bytes() > 0)?;
         let task = self.order.remove(place);
-        self.by_id.remove(task.id());
+        self.forget(&task);
         Some(task)
     }
 
@@ -193,13 +225,23 @@ impl Registry {
             .cloned()
     }
 
-    /// When the next finished task expires.
-    pub fn next_expiry(&self, kept_for: Duration) -> Option<Instant> {
+    /// When to look for expired tasks again.
+    pub fn next_expiry(&self, kept_for: Duration, now: Instant) -> Option<Instant> {
+        let earliest = self.earliest_expiry(kept_for)?;
+        if earliest > now {
+            return Some(earliest);
+        }
         self.order
             .iter()
             .filter(|task| task.is_over())
             .filter_map(|task| ended_at(task)?.checked_add(kept_for))
             .min()
+    }
+
+    /// No task expires before this, were even the oldest to have ended at its start.
+    fn earliest_expiry(&self, kept_for: Duration) -> Option<Instant> {
+        let oldest = self.order.first()?;
+        oldest.live.facts.started.mono.checked_add(kept_for)
     }
 }
 

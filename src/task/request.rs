@@ -102,6 +102,9 @@ pub enum InputError {
     /// It is over.
     #[error("task {0} has ended: nothing reads input any more")]
     Ended(String),
+    /// Nothing reads there any more.
+    #[error("task {0} has closed its stdin: nothing reads input any more")]
+    Closed(String),
     /// It has no stdin.
     #[error(
         "task {0} has no stdin: run the command again with pty: true (a terminal) or stdin_open: true (a pipe)"

@@ -49,6 +49,9 @@ impl Supervisor {
             if state.ended.is_some() {
                 return Err(InputError::Ended(id));
             }
+            if state.input_closed {
+                return Err(InputError::Closed(id));
+            }
             let waiting = state.queued_input;
             if waiting + bytes.len() <= MAX_QUEUED_INPUT {
                 state.queued_input += bytes.len();
@@ -64,7 +67,12 @@ impl Supervisor {
                 limit: MAX_QUEUED_INPUT,
             });
         }
+        let length = bytes.len();
         self.order_input(task, Order::Input(bytes))
+            .inspect_err(|_| {
+                let mut state = task.live.state();
+                state.queued_input = state.queued_input.saturating_sub(length);
+            })
     }
 
     /// Tells a task that no more input comes.

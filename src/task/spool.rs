@@ -98,6 +98,12 @@ impl SpoolWriter {
         self.end
     }
 
+    /// How far behind a reader may be without missing anything, even if the disk fails:
+    /// a third of the smallest segment that is kept, since output comes in bursts.
+    pub fn safe_lag(&self) -> u64 {
+        self.quota.min(MEMORY_QUOTA) / 8
+    }
+
     /// Whether the directory's quota was passed since the last call, by whomever.
     pub fn budget_exceeded(&self) -> bool {
         self.spool.budget.take_exceeded()

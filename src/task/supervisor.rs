@@ -373,6 +373,11 @@ impl Supervisor {
         self.registry.lock().get(id)
     }
 
+    /// The tasks that run, linger, or whose end nobody has been told of, oldest first.
+    pub fn open_tasks(&self) -> Vec<Arc<TaskHandle>> {
+        self.registry.lock().open()
+    }
+
     /// All tasks that are known, oldest first.
     pub fn tasks(&self) -> Vec<Arc<TaskHandle>> {
         self.registry.lock().all()

@@ -76,12 +76,12 @@ struct Work {
     machine: Machine,
     family: Family,
     input: InputQueue,
-    buffer: Vec<u8>,
     kill: Option<KillRun>,
     receipts: Vec<Sender<Receipt>>,
     next_sweep: Option<Instant>,
     leftovers: Leftovers,
     read_since_exit: usize,
+    shutting_down: bool,
 }
 
 /// Which descriptors became ready.
@@ -125,14 +125,14 @@ impl Worker {
             machine: Machine::new(deadline),
             family,
             input,
-            buffer: vec![0; READ_BYTES],
             kill: None,
             receipts: Vec::new(),
             next_sweep: None,
             leftovers: Leftovers::default(),
             read_since_exit: 0,
+            shutting_down: false,
         };
-        work.journal.write(&work.task);
+        work.journal.note_start(Instant::now());
         while !work.over() {
             work.turn();
         }
@@ -142,7 +142,8 @@ impl Worker {
 
 impl Work {
     fn over(&self) -> bool {
-        self.machine.finished() && self.kill.is_none() && self.leftovers.is_empty()
+        let told = self.shutting_down || self.journal.due().is_none();
+        self.machine.finished() && self.kill.is_none() && self.leftovers.is_empty() && told
     }
 
     fn turn(&mut self) {
@@ -163,14 +164,15 @@ impl Work {
         self.follow_kill(&ready.ended);
         self.follow_leftovers(&ready.ended);
         self.step(Event::Time);
+        if self.journal.due().is_some_and(|due| Instant::now() >= due) {
+            self.journal.write(&self.task);
+        }
     }
 
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
         let orders = Some(poller.watch(self.orders.1.as_fd(), Interest::Read));
-        let output = self
-            .machine
-            .output_open()
+        let output = (self.machine.output_open() && !self.reader_lags())
             .then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
@@ -199,11 +201,18 @@ impl Work {
         }
     }
 
+    /// Whether the program has to wait for a reader that must not miss a byte.
+    fn reader_lags(&self) -> bool {
+        let taken = self.task.state().taken;
+        taken.is_some_and(|taken| self.spool.end().offset > taken + self.spool.safe_lag())
+    }
+
     fn time_to_wait(&self) -> Option<Duration> {
         [
             self.machine.next_wake(),
             self.next_sweep,
             self.leftovers.next_scan(),
+            self.journal.due(),
         ]
         .into_iter()
         .flatten()
@@ -259,7 +268,10 @@ impl Work {
                 Order::Resize(size) => {
                     let _ = pty::resize(&self.spawned.output, size);
                 }
-                Order::Shutdown => self.step(Event::Shutdown),
+                Order::Shutdown => {
+                    self.shutting_down = true;
+                    self.step(Event::Shutdown);
+                }
             }
         }
         if self.input.wants_to_write() {
@@ -283,25 +295,29 @@ impl Work {
                 None => Flushed::Closed,
             },
         };
-        let written = match flushed {
-            Flushed::Written(count) => count,
+        let (written, closed) = match flushed {
+            Flushed::Written(count) => (count, false),
             Flushed::End | Flushed::Closed => {
                 self.spawned.input = None;
                 self.input = InputQueue::default();
-                usize::MAX
+                (usize::MAX, true)
             }
         };
-        self.task
-            .report(|state| state.queued_input = state.queued_input.saturating_sub(written));
+        self.task.report(|state| {
+            state.queued_input = state.queued_input.saturating_sub(written);
+            state.input_closed |= closed;
+        });
     }
 
     // Output and exit.
 
     /// Reads until nothing is there, or `turns` times.
     fn read_output(&mut self, turns: usize) -> bool {
+        // Held while output comes only: most tasks are silent most of the time.
+        let mut buffer = vec![0; READ_BYTES];
         for _ in 0..turns {
-            match descriptors::read(&self.spawned.output, &mut self.buffer) {
-                Transfer::Bytes(count) => self.take_output(count),
+            match descriptors::read(&self.spawned.output, &mut buffer) {
+                Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
                 Transfer::WouldBlock => return true,
                 Transfer::Closed => {
                     self.step(Event::OutputClosed);
@@ -312,9 +328,8 @@ impl Work {
         false
     }
 
-    fn take_output(&mut self, count: usize) {
-        self.spool
-            .append(self.buffer.get(..count).unwrap_or_default());
+    fn take_output(&mut self, chunk: &[u8]) {
+        self.spool.append(chunk);
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
@@ -418,7 +433,7 @@ impl Work {
         });
         // A terminal goes with its shell, as when a window is closed.
         self.spawned.child.reap();
-        self.journal.write(&self.task);
+        self.journal.note_end(Instant::now());
     }
 
     fn read_report(&mut self) -> shell::Report {

@@ -43,6 +43,7 @@ pub struct Layout<'a> {
     /// Whether colours stay.
     pub colours: Colours,
     /// The call that reads omitted lines, `zsh_poll task_id=…`; `from_line` is added.
+    /// Empty: there is none.
     pub reader: &'a str,
 }
 
@@ -132,7 +133,9 @@ fn marker(from: u64, to: u64, readable: bool, reader: &str) -> String {
     } else {
         format!("{}–{}", grouped(from), grouped(to))
     };
-    if readable {
+    if readable && reader.is_empty() {
+        format!("… {count} {lines} omitted ({range}) …")
+    } else if readable {
         format!("… {count} {lines} omitted ({range}): {reader} from_line={from} …")
     } else {
         format!("… {count} {lines} gone ({range}): past the spool's quota …")

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 
@@ -29,56 +29,90 @@ const MAX_PASSES: usize = 4;
 
 /// What a name that holds a secret contains, in any case.
 const SECRET_NAME: &str = r"[\w.-]*(?:key|token|secret|passw(?:or)?d|passphrase|mysql_pwd)[\w.-]*";
+const SECRET_NAME_WORDS: Words = &["key", "token", "secret", "passw", "passphrase", "mysql_pwd"];
+
+/// Words of which each text that a rule matches holds at least one, in lower case.
+type Words = &'static [&'static str];
 
 /// Secrets with a shape of their own; a capture group is the secret where there is one.
-const SHAPES: &[&str] = &[
+const SHAPES: &[(Words, &str)] = &[
     // AWS access key ids.
-    r"\b(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}\b",
+    (
+        &["akia", "asia", "abia", "acca", "aroa", "aida"],
+        r"\b(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}\b",
+    ),
     // Google: API keys, access tokens, client secrets.
-    r"AIza[A-Za-z0-9_-]{35}",
-    r"\bya29\.[A-Za-z0-9_-]{20,}",
-    r"GOCSPX-[A-Za-z0-9_-]{20,}",
+    (&["aiza"], r"AIza[A-Za-z0-9_-]{35}"),
+    (&["ya29."], r"\bya29\.[A-Za-z0-9_-]{20,}"),
+    (&["gocspx-"], r"GOCSPX-[A-Za-z0-9_-]{20,}"),
     // Azure: client secrets, the signature of a shared access URL.
-    r"\b[A-Za-z0-9_]{3}8Q~[A-Za-z0-9_.~-]{31,}",
-    r"[?&]sig=([A-Za-z0-9_%+/=-]{20,})",
+    (&["8q~"], r"\b[A-Za-z0-9_]{3}8Q~[A-Za-z0-9_.~-]{31,}"),
+    (&["sig="], r"[?&]sig=([A-Za-z0-9_%+/=-]{20,})"),
     // GitHub, GitLab.
-    r"gh[pousr]_[A-Za-z0-9]{20,}",
-    r"github_pat_[A-Za-z0-9_]{20,}",
-    r"gl(?:pat|dt|rt|ptt|cbt|agent)-[A-Za-z0-9_-]{20,}",
+    (
+        &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
+        r"gh[pousr]_[A-Za-z0-9]{20,}",
+    ),
+    (&["github_pat_"], r"github_pat_[A-Za-z0-9_]{20,}"),
+    (
+        &["glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glagent-"],
+        r"gl(?:pat|dt|rt|ptt|cbt|agent)-[A-Za-z0-9_-]{20,}",
+    ),
     // Slack: tokens and webhooks.
-    r"xox[a-z](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}",
-    r"xapp-[A-Za-z0-9-]{10,}",
-    r"hooks\.slack\.com/services/([A-Za-z0-9_/]+)",
+    (&["xox"], r"xox[a-z](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}"),
+    (&["xapp-"], r"xapp-[A-Za-z0-9-]{10,}"),
+    (
+        &["hooks.slack.com"],
+        r"hooks\.slack\.com/services/([A-Za-z0-9_/]+)",
+    ),
     // Stripe.
-    r"\b[srp]k_(?:live|test)_[A-Za-z0-9]{10,}",
-    r"\bwhsec_[A-Za-z0-9+/=]{20,}",
+    (
+        &["k_live_", "k_test_"],
+        r"\b[srp]k_(?:live|test)_[A-Za-z0-9]{10,}",
+    ),
+    (&["whsec_"], r"\bwhsec_[A-Za-z0-9+/=]{20,}"),
     // Package registries.
-    r"\bnpm_[A-Za-z0-9]{30,}",
-    r"\bpypi-[A-Za-z0-9_-]{50,}",
+    (&["npm_"], r"\bnpm_[A-Za-z0-9]{30,}"),
+    (&["pypi-"], r"\bpypi-[A-Za-z0-9_-]{50,}"),
     // OpenAI, Anthropic and others with the same prefix; Hugging Face.
-    r"\bsk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{16,}",
-    r"\bsk-[A-Za-z0-9]{20,}",
-    r"\bhf_[A-Za-z0-9]{20,}",
-    r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
-    r"\bdo[opr]_v1_[a-f0-9]{32,}",
+    (
+        &["sk-"],
+        r"\bsk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{16,}",
+    ),
+    (&["sk-"], r"\bsk-[A-Za-z0-9]{20,}"),
+    (&["hf_"], r"\bhf_[A-Za-z0-9]{20,}"),
+    (&["sg."], r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    (&["_v1_"], r"\bdo[opr]_v1_[a-f0-9]{32,}"),
     // JSON web tokens: base64 of `{"`, then one to four more parts.
-    r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}",
+    (
+        &["eyj"],
+        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}",
+    ),
     // Private key blocks, also cut ones.
-    r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(.*?)(?:-----END [A-Z0-9 ]*-----|\z)",
+    (
+        &["private key"],
+        r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(.*?)(?:-----END [A-Z0-9 ]*-----|\z)",
+    ),
     // Headers: one word for a known scheme, else all up to the quote or the line's end.
-    r#"(?i)authorization\\?["']?\s*[:=](?:\s|\\ )*\\?["']?(?:(?:bearer|basic|token|apikey|negotiate)(?:\s|\\ )+([^\s"'\\]+)|(?:digest|aws4-hmac-sha256)\s+([^\r\n']+)|([^\s"'\\][^\r\n"'\\]*))"#,
-    r"(?i)\bbearer\s+([A-Za-z0-9_.~+/=-]{16,})",
+    (
+        &["authorization"],
+        r#"(?i)authorization\\?["']?\s*[:=](?:\s|\\ )*\\?["']?(?:(?:bearer|basic|token|apikey|negotiate)(?:\s|\\ )+([^\s"'\\]+)|(?:digest|aws4-hmac-sha256)\s+([^\r\n']+)|([^\s"'\\][^\r\n"'\\]*))"#,
+    ),
+    (&["bearer"], r"(?i)\bbearer\s+([A-Za-z0-9_.~+/=-]{16,})"),
     // URLs: the password, or a user name that is as long as a token.
-    r#"://[^\s/@:"'?#]*:([^\s/"'?#]+)@"#,
-    r#"(?i)https?://([^\s/@:"'?#]{20,})@"#,
+    (&["@"], r#"://[^\s/@:"'?#]*:([^\s/"'?#]+)@"#),
+    (&["@"], r#"(?i)https?://([^\s/@:"'?#]{20,})@"#),
 ];
 
 /// What is directly followed by a secret that is one shell word.
-const BEFORE_A_WORD: &[&str] = &[
+const BEFORE_A_WORD: &[(Words, &str)] = &[
     // `=value` may be anything; a value after a blank is not another option.
-    r"(?i)(?:^|[\s\x22'`(])--?(?:[a-z0-9]+[-_.])*(?:password|passwd|passphrase|pass|passin|passout|token|secret|api-?key|auth-?key|(?:access|secret|account|encryption|master|license)-key|oauth2-bearer)(?:=|\s+\\?\s*)",
+    (
+        &["pass", "token", "secret", "key", "oauth2-bearer"],
+        r"(?i)(?:^|[\s\x22'`(])--?(?:[a-z0-9]+[-_.])*(?:password|passwd|passphrase|pass|passin|passout|token|secret|api-?key|auth-?key|(?:access|secret|account|encryption|master|license)-key|oauth2-bearer)(?:=|\s+\\?\s*)",
+    ),
     // sshpass takes its options before the program that it runs (`ssh -p PORT`).
-    r"\bsshpass\s+(?:-[vPe]\S*\s+)*-p[ \t]*",
+    (&["sshpass"], r"\bsshpass\s+(?:-[vPe]\S*\s+)*-p[ \t]*"),
 ];
 
 /// The rest of a command, over quoted operators and continued lines.
@@ -86,23 +120,31 @@ const ARGUMENTS: &str = r#"(?:\\\n|"(?:[^"\\]|\\(?s:.))*"|'[^']*'|[^;&|\n"'])*"#
 
 /// Programs whose short options take a secret: the program, the option among its
 /// [`ARGUMENTS`], and which part of what follows is the secret.
-const OPTIONS_OF: &[(&str, &str, Extent)] = &[
+const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
     (
+        &["mysql", "mariadb"],
         r"(?:^|[\s;&|(/\x22'`])(?:mysql(?:dump|admin|import|show|check)?|mariadb(?:-\w+)?)\s",
         r"(?:^|\s)-p",
         Extent::AttachedWord,
     ),
     (
+        &["curl"],
         r"\bcurl\s",
         r"(?:^|\s)(?:-[a-zA-Z]*[uU][ \t]*|--(?:proxy-)?user[ \t=]+)",
         Extent::AfterColon,
     ),
     (
+        &["login"],
         r"\b(?:docker|podman|nerdctl|buildah|skopeo|helm)\s+(?:registry\s+)?login\s",
         r"(?:^|\s)-p[ \t=]+",
         Extent::Word,
     ),
-    (r"\bredis-cli\s", r"(?:^|\s)-a[ \t]+", Extent::Word),
+    (
+        &["redis-cli"],
+        r"\bredis-cli\s",
+        r"(?:^|\s)-a[ \t]+",
+        Extent::Word,
+    ),
 ];
 
 /// How far a value reaches from where it starts.
@@ -122,40 +164,84 @@ enum Extent {
     Item,
 }
 
-struct Rules {
-    shapes: Vec<Regex>,
-    before_a_word: Vec<Regex>,
-    options: Vec<(Regex, Regex, Extent)>,
-    assignment: Regex,
-    line_entry: Regex,
-    inline_entry: Regex,
+/// A rule that is compiled when a text first holds one of its words: most commands hold
+/// none, and all rules together cost milliseconds and megabytes.
+struct Rule {
+    words: Words,
+    source: String,
+    compiled: OnceLock<Regex>,
 }
 
-static RULES: LazyLock<Rules> = LazyLock::new(|| Rules {
-    shapes: SHAPES.iter().map(|rule| compile(rule)).collect(),
-    before_a_word: BEFORE_A_WORD.iter().map(|rule| compile(rule)).collect(),
-    options: OPTIONS_OF
-        .iter()
-        .map(|(program, option, extent)| {
-            let arguments = compile(&format!("(?:{program})({ARGUMENTS})"));
-            (arguments, compile(option), *extent)
+impl Rule {
+    fn new(words: Words, source: impl Into<String>) -> Rule {
+        Rule {
+            words,
+            source: source.into(),
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// The rule, if it can match the text that `folded` is made of.
+    fn within(&self, folded: &str) -> Option<&Regex> {
+        let may_match = self.words.iter().any(|word| folded.contains(word));
+        may_match.then(|| self.regex())
+    }
+
+    /// The rules are constants and compiled by every test, so that this cannot fail.
+    /// Word boundaries are ASCII ones: the others cost the regex engine its fast path.
+    fn regex(&self) -> &Regex {
+        self.compiled.get_or_init(|| {
+            Regex::new(&self.source.replace(r"\b", r"(?-u:\b)"))
+                .unwrap_or_else(|error| unreachable!("rule {}: {error}", self.source))
         })
-        .collect(),
-    assignment: compile(&format!(r"(?i){SECRET_NAME}(?:\[[^\]\s]*\])?\+?=")),
-    line_entry: compile(&format!(
-        r#"(?im)^[ \t]*(?:- |export )?["']?{SECRET_NAME}["']?(?:[ \t]*:[ \t]*|[ \t]+=[ \t]*)"#
-    )),
-    inline_entry: compile(&format!(
-        r#"(?i)(?:[{{,][ \t]*|["']){SECRET_NAME}\\?["']?[ \t]*:[ \t]*"#
-    )),
-});
-
-/// The rules are constants and compiled by every test, so that this cannot fail.
-/// Word boundaries are ASCII ones: the others cost the regex engine its fast path.
-fn compile(rule: &str) -> Regex {
-    Regex::new(&rule.replace(r"\b", r"(?-u:\b)"))
-        .unwrap_or_else(|error| unreachable!("rule {rule}: {error}"))
+    }
 }
+
+/// The text in lower case, as the regex engine sees it: beyond ASCII only the Kelvin sign
+/// and the long s are letters of a rule's words.
+fn fold(text: &str) -> String {
+    let letters = text.chars().map(|letter| match letter {
+        '\u{212a}' => 'k',
+        '\u{17f}' => 's',
+        letter => letter.to_ascii_lowercase(),
+    });
+    letters.collect()
+}
+
+struct Rules {
+    shapes: Vec<Rule>,
+    before_a_word: Vec<Rule>,
+    options: Vec<(Rule, Rule, Extent)>,
+    assignment: Rule,
+    line_entry: Rule,
+    inline_entry: Rule,
+}
+
+static RULES: LazyLock<Rules> = LazyLock::new(|| {
+    let rules = |table: &[(Words, &str)]| {
+        let rules = table.iter().map(|(words, rule)| Rule::new(words, *rule));
+        rules.collect()
+    };
+    let of_names = |rule| Rule::new(SECRET_NAME_WORDS, rule);
+    Rules {
+        shapes: rules(SHAPES),
+        before_a_word: rules(BEFORE_A_WORD),
+        options: OPTIONS_OF
+            .iter()
+            .map(|(words, program, option, extent)| {
+                let arguments = Rule::new(words, format!("(?:{program})({ARGUMENTS})"));
+                (arguments, Rule::new(words, *option), *extent)
+            })
+            .collect(),
+        assignment: of_names(format!(r"(?i){SECRET_NAME}(?:\[[^\]\s]*\])?\+?=")),
+        line_entry: of_names(format!(
+            r#"(?im)^[ \t]*(?:- |export )?["']?{SECRET_NAME}["']?(?:[ \t]*:[ \t]*|[ \t]+=[ \t]*)"#
+        )),
+        inline_entry: of_names(format!(
+            r#"(?i)(?:[{{,][ \t]*|["']){SECRET_NAME}\\?["']?[ \t]*:[ \t]*"#
+        )),
+    }
+});
 
 /// Replaces secrets by [`PLACEHOLDER`].
 #[derive(Debug, Clone, Default)]
@@ -196,14 +282,15 @@ impl Redactor {
 
     /// One pass of all rules; `None` when the text stays as it is.
     fn pass(&self, text: &str) -> Option<String> {
-        let mut secrets = shaped(text);
+        let folded = fold(text);
+        let mut secrets = shaped(text, &folded);
         for literal in &self.literals {
             secrets.extend(
                 text.match_indices(literal.as_str())
                     .map(|(at, found)| at..at + found.len()),
             );
         }
-        secrets.extend(named(text));
+        secrets.extend(named(text, &folded));
         let redacted = replace(text, secrets);
         (redacted != text).then_some(redacted)
     }
@@ -212,13 +299,16 @@ impl Redactor {
 /// Whether a variable of this name is taken to hold a secret, by the rule that
 /// [`Redactor::redact`] applies to assignments.
 pub fn is_secret_name(name: &str) -> bool {
-    static WHOLE: LazyLock<Regex> = LazyLock::new(|| compile(&format!("(?i)^{SECRET_NAME}$")));
-    WHOLE.is_match(name)
+    static WHOLE: LazyLock<Rule> =
+        LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, format!("(?i)^{SECRET_NAME}$")));
+    WHOLE
+        .within(&fold(name))
+        .is_some_and(|rule| rule.is_match(name))
 }
 
-fn shaped(text: &str) -> Vec<Range<usize>> {
+fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
     let mut secrets = Vec::new();
-    for shape in &RULES.shapes {
+    for shape in RULES.shapes.iter().filter_map(|rule| rule.within(folded)) {
         for found in shape.captures_iter(text) {
             let group = found.iter().skip(1).flatten().next();
             secrets.extend(group.or(found.get(0)).map(|secret| secret.range()));
@@ -228,9 +318,10 @@ fn shaped(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Values that are secret for what stands before them.
-fn named(text: &str) -> Vec<Range<usize>> {
+fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     let mut starts: Vec<(usize, Extent)> = Vec::new();
-    for rule in &RULES.before_a_word {
+    let before_a_word = RULES.before_a_word.iter();
+    for rule in before_a_word.filter_map(|rule| rule.within(folded)) {
         starts.extend(
             rule.find_iter(text)
                 // `--password --user x` asks for the password.
@@ -241,12 +332,15 @@ fn named(text: &str) -> Vec<Range<usize>> {
         );
     }
     for (scope, option, extent) in &RULES.options {
-        for arguments in scope.captures_iter(text).filter_map(|found| found.get(1)) {
-            let options = option.find_iter(arguments.as_str());
+        let scopes = scope.within(folded).into_iter();
+        let scopes = scopes.flat_map(|scope| scope.captures_iter(text));
+        for arguments in scopes.filter_map(|found| found.get(1)) {
+            let options = option.regex().find_iter(arguments.as_str());
             starts.extend(options.map(|found| (arguments.start() + found.end(), *extent)));
         }
     }
-    for found in RULES.assignment.find_iter(text) {
+    let assignments = RULES.assignment.within(folded).into_iter();
+    for found in assignments.flat_map(|rule| rule.find_iter(text)) {
         // Long options have a rule of their own: `--key=2` and `--token-file=x` stay.
         if !found.as_str().starts_with("--") {
             starts.push((found.end(), extent_of_assignment(&text[..found.start()])));
@@ -256,6 +350,9 @@ fn named(text: &str) -> Vec<Range<usize>> {
         (&RULES.line_entry, Extent::Line),
         (&RULES.inline_entry, Extent::Item),
     ] {
+        let Some(rule) = rule.within(folded) else {
+            continue;
+        };
         starts.extend(
             rule.find_iter(text)
                 // `key::path` and `key == value` are code.
@@ -412,6 +509,7 @@ mod tests {
             "echo «ASIAIOSFODNN7EXAMPLE» | cat",
             "curl 'https://maps.example/?k=«AIzaSyA1234567890abcdefghijklmnopqrstuv»'",
             "gcloud x «ya29.a0AfH6SMBx1234567890abcdef»",
+            "gcloud x «GOCSPX-abcdefghijklmnopqrstuvwxyz»",
             "az login x «abc8Q~abcdefghijklmnopqrstuvwxyz0123456»",
             "curl 'https://a.blob.example/c?sv=2020&sig=«abcdefghijklmnopqrstuvwxyz%2Fabc%3D»&se=1'",
             "git clone x «ghp_abcdefghijklmnopqrstuvwxyz0123456789»",
@@ -419,9 +517,14 @@ mod tests {
             "echo «github_pat_11ABCDEFG0abcdefghijkl_mnopqrstuvwxyz»",
             "echo «glpat-abcdefghij0123456789»",
             "echo «xoxb-123456789012-abcdefGHIJ»",
+            "echo «xapp-1-ABCDEFGHIJ-0123456789»",
             "curl https://hooks.slack.com/services/«T00000000/B00000000/XXXXXXXXXXXXXXXX»",
             "stripe «sk_live_abcdefghijklmnop»",
             "stripe «rk_test_abcdefghijklmnop»",
+            "stripe «whsec_abcdefghijklmnopqrstuvwxyz»",
+            "twine «pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAwLTAwMDAtMDAwMC0wMDAwLTAwMDAwMDAwMDAw»",
+            "mail «SG.abcdefghijklmnopqrst.uvwxyz0123456789ABCD»",
+            "doctl «dop_v1_0123456789abcdef0123456789abcdef»",
             "echo «npm_abcdefghijklmnopqrstuvwxyz0123456789»",
             "echo «sk-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKL»",
             "echo «sk-proj-abc_def-ghijklmnopqrstuvwxyz»",
@@ -635,7 +738,35 @@ mod tests {
         prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
     }
 
+    /// Every rule, those of options too.
+    fn all_rules() -> impl Iterator<Item = &'static Rule> {
+        let options = RULES.options.iter().map(|(program, ..)| program);
+        let names = [&RULES.assignment, &RULES.line_entry, &RULES.inline_entry];
+        let tables = RULES.shapes.iter().chain(&RULES.before_a_word);
+        tables.chain(options).chain(names)
+    }
+
+    #[test]
+    fn words_of_rules_are_folded_already() {
+        for word in all_rules().flat_map(|rule| rule.words) {
+            assert_eq!(fold(word), *word);
+        }
+        assert_eq!(redact("TO\u{212a}EN=abc"), "TO\u{212a}EN=[redacted]");
+        assert_eq!(
+            redact("--pa\u{17f}sword=abc"),
+            "--pa\u{17f}sword=[redacted]"
+        );
+    }
+
     proptest! {
+        #[test]
+        fn no_rule_matches_without_one_of_its_words(text in pieces()) {
+            let folded = fold(&text);
+            for rule in all_rules() {
+                prop_assert!(rule.within(&folded).is_some() || !rule.regex().is_match(&text));
+            }
+        }
+
         #[test]
         fn twice_is_once_on_any_text(text in any::<String>()) {
             let once = redact(&text);

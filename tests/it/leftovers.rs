@@ -169,10 +169,16 @@ fn the_deadline_applies_to_the_command_and_not_to_what_it_left() {
     sleep.assert_gone();
 }
 
+/// Shell text that goes on once so many programs of this name run: until its exec, a
+/// process has the name of the one that started it.
+fn until_running(name: &str, count: usize) -> String {
+    format!("until (( $(grep -lxs {name} /proc/[0-9]*/comm | wc -l) >= {count} )); do :; done")
+}
+
 #[test]
 fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
     let env = Env::new();
-    let name = "zttestdaemon";
+    let name = "zttestdaemon-a";
     env.configure(&format!("daemons: [{name}]\n"));
     // A program whose name is the daemon's: a copy of sleep.
     let program = env.work().join(name);
@@ -180,7 +186,10 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
     let client = env.client();
     let argument = UniqueSleep::new().to_string().replace("sleep ", "");
-    let command = format!("setsid -f ./{name} {argument} </dev/null >/dev/null 2>&1; echo hi");
+    let command = format!(
+        "setsid -f ./{name} {argument} </dev/null >/dev/null 2>&1; {}; echo hi",
+        until_running(name, 1)
+    );
     let result = client.run(&command);
     assert_eq!(result.output(), "hi");
     let daemon = || {
@@ -203,7 +212,10 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
     );
     // Nor does the kill of a command that has started one and goes on.
     let sleep = UniqueSleep::new();
-    let command = format!("setsid -f ./{name} {argument}1 </dev/null >/dev/null 2>&1; {sleep}");
+    let command = format!(
+        "setsid -f ./{name} {argument}1 </dev/null >/dev/null 2>&1; {}; {sleep}",
+        until_running(name, 2)
+    );
     let task = client.start_task(&command);
     sleep.wait_for(1);
     let receipt = client.kill_task(&task);
@@ -223,17 +235,18 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
 #[test]
 fn one_that_only_has_a_daemons_name_is_a_leftover_like_others() {
     let env = Env::new();
-    let name = "zttestdaemon";
+    let name = "zttestdaemon-b";
     env.configure(&format!("daemons: [{name}]\n"));
     let program = env.work().join(name);
     fs::copy("/bin/sleep", &program).expect("a copy of sleep");
     let client = env.client();
     // Still in the session, or still holding the output.
     for shape in [
-        "./NAME 98765 >/dev/null 2>&1 </dev/null & echo hi",
-        "setsid ./NAME 98765 & echo hi",
+        "./NAME 98765 >/dev/null 2>&1 </dev/null &",
+        "setsid ./NAME 98765 &",
     ] {
-        let result = client.run(&shape.replace("NAME", name));
+        let started = shape.replace("NAME", name);
+        let result = client.run(&format!("{started} {}; echo hi", until_running(name, 1)));
         assert!(result.footer().contains(name), "{shape}: {}", result.text);
         let receipt = client.kill_task(&result.task_id());
         assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);

@@ -7,7 +7,9 @@
 
 mod arguments;
 mod calls_under_way;
+mod command_line;
 mod commands;
+mod exec;
 mod exit_codes;
 mod kill;
 mod leftovers;
@@ -26,6 +28,7 @@ mod support {
     pub mod env;
     pub mod inbox;
     pub mod processes;
+    pub mod program;
     pub mod result;
     pub mod terminal;
 }

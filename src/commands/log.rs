@@ -1,0 +1,168 @@
+//! `zsh-tool log`: the output of a task of any server, read from its spool files.
+//!
+//! Bytes go out as they are. Limits: what a server keeps in memory alone cannot be read
+//! from here.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::output::{self, Output, OutputError, complain};
+use super::{setup, tasks};
+use crate::cli::LogArguments;
+use crate::process::descriptors::{Interest, Poller};
+use crate::process::files;
+use crate::process::kill::Handle;
+use crate::process::tree;
+use crate::process::watch_file::DirectoryWatch;
+use crate::task::journal::{self, Entry};
+
+/// Read at once.
+const CHUNK: usize = 64 * 1024;
+
+/// Runs the command.
+pub fn run(arguments: &LogArguments) -> ExitCode {
+    let (config, _) = setup::load_config();
+    let state = match config.state_dir {
+        Ok(state) => state,
+        Err(error) => {
+            complain(error);
+            return ExitCode::FAILURE;
+        }
+    };
+    let Some((server, entry)) = find(&state, &arguments.task) else {
+        return ExitCode::FAILURE;
+    };
+    let printed = Output::stdout()
+        .map_err(OutputError::from)
+        .and_then(|output| {
+            let mut log = Log {
+                server: &server,
+                task: &entry.id,
+                output,
+                current: None,
+            };
+            match arguments.follow {
+                true => log.follow(),
+                false => log.print(),
+            }
+        });
+    output::conclude(printed, 0)
+}
+
+/// The task of this id, or the only one whose id begins so; says why there is none.
+fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
+    let mut found: Vec<(PathBuf, Entry)> = journal::read_all(state)
+        .into_iter()
+        .filter(|(_, entry)| entry.id.starts_with(wanted))
+        .collect();
+    match found.len() {
+        0 => {
+            complain(format_args!(
+                "no task's id begins with {wanted:?}: `zsh-tool tasks --all` lists them"
+            ));
+            None
+        }
+        1 => found.pop(),
+        count => {
+            complain(format_args!(
+                "{count} tasks' ids begin with {wanted:?}, give more of it:\n{}",
+                tasks::describe(found).trim_end()
+            ));
+            None
+        }
+    }
+}
+
+/// A task's output on its way to stdout.
+struct Log<'a> {
+    server: &'a Path,
+    task: &'a str,
+    output: Output,
+    /// The file that was read last, and its number. Held open, so that it can be read to
+    /// its end even when its server has removed it.
+    current: Option<(u64, File)>,
+}
+
+impl Log<'_> {
+    /// Prints what goes beyond what has been printed.
+    fn print(&mut self) -> Result<(), OutputError> {
+        loop {
+            self.print_current()?;
+            let Some((number, path)) = self.next_file() else {
+                return Ok(());
+            };
+            // The next file is begun after the last byte of the one before.
+            self.print_current()?;
+            let expected = self.current.as_ref().map_or(0, |(last, _)| last + 1);
+            match files::open_private(&path) {
+                Ok(file) => {
+                    if number > expected {
+                        complain(
+                            "output is missing here: over the spool's quota \
+                             (spool_task_quota, spool_quota)",
+                        );
+                    }
+                    self.current = Some((number, file));
+                }
+                // Dropped for the quota in this moment.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(OutputError::Unreadable(error)),
+            }
+        }
+    }
+
+    fn next_file(&self) -> Option<(u64, PathBuf)> {
+        let last = self.current.as_ref().map(|(number, _)| *number);
+        journal::output_files(self.server, self.task)
+            .into_iter()
+            .find(|(number, _)| last.is_none_or(|last| *number > last))
+    }
+
+    fn print_current(&mut self) -> Result<(), OutputError> {
+        let Some((_, file)) = &mut self.current else {
+            return Ok(());
+        };
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let count = file.read(&mut buffer).map_err(OutputError::Unreadable)?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.output.write(buffer.get(..count).unwrap_or_default())?;
+        }
+    }
+
+    /// Prints until the task and all that it left have ended, or their server has.
+    fn follow(&mut self) -> Result<(), OutputError> {
+        let watch = DirectoryWatch::new(self.server).map_err(OutputError::Unreadable)?;
+        let server = journal::server_pid(self.server)
+            .and_then(tree::look_up)
+            .and_then(|process| Handle::open(process.id).ok());
+        let mut server_ended = false;
+        loop {
+            watch.drain();
+            // Asked before the output is read, so that the last of it is not missed.
+            let over = server_ended || self.is_over();
+            self.print()?;
+            if over {
+                return Ok(());
+            }
+            let mut poller = Poller::default();
+            poller.watch(watch.as_fd(), Interest::Read);
+            let end = server
+                .as_ref()
+                .and_then(Handle::ended)
+                .map(|end| poller.watch(end, Interest::Read));
+            poller.wait(None);
+            server_ended = poller.ready(end);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let entry = journal::read(self.server, self.task);
+        entry.is_none_or(|entry| tasks::is_over(&entry)) || !journal::server_lives(self.server)
+    }
+}

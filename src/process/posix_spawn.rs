@@ -1,0 +1,246 @@
+//! Starting a program without copying this process.
+//!
+//! A fork copies the page tables, which then cost a fault for every page that any thread
+//! writes to; the child throws the copy away at once. `posix_spawn(3)` lends the child
+//! the memory until its exec instead. It starts each program with the signal actions and
+//! the empty mask that programs expect, in a session of its own.
+//!
+//! Limits: no terminal is set up here (see `pty`), and the program is a path: PATH is not
+//! searched.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use libc::{c_char, c_int};
+
+/// What to start, as it would be written.
+pub(super) struct Program<'a> {
+    /// The program's file.
+    pub path: &'a Path,
+    /// Its `$0` and its arguments.
+    pub arguments: Vec<&'a OsStr>,
+    /// Its whole environment.
+    pub environment: &'a [(OsString, OsString)],
+    /// Where it starts.
+    pub directory: &'a Path,
+    /// Our descriptors and the numbers that they get in the child; all others of ours
+    /// are close-on-exec. No number of ours is among the child's.
+    pub descriptors: &'a [(BorrowedFd<'a>, RawFd)],
+}
+
+/// Starts a program as the leader of a new session; its pid.
+///
+/// # Errors
+/// As `posix_spawn(3)`, the exec's own errors among them: nothing runs then. A path,
+/// argument or variable with a NUL in it is invalid input.
+pub(super) fn start(program: &Program) -> io::Result<i32> {
+    let path = c_string(program.path.as_os_str())?;
+    let directory = c_string(program.directory.as_os_str())?;
+    let arguments = program.arguments.iter().map(|argument| c_string(argument));
+    let arguments = arguments.collect::<io::Result<Vec<_>>>()?;
+    let environment = program.environment.iter().map(assignment);
+    let environment = environment.collect::<io::Result<Vec<_>>>()?;
+
+    let mut actions = MaybeUninit::uninit();
+    let mut actions = Actions::new(&mut actions)?;
+    for (ours, theirs) in program.descriptors {
+        actions.copy_descriptor(ours.as_raw_fd(), *theirs)?;
+    }
+    actions.change_directory(&directory)?;
+    let mut attributes = MaybeUninit::uninit();
+    let mut attributes = Attributes::new(&mut attributes)?;
+    attributes.begin_anew()?;
+
+    let mut pid = 0;
+    // SAFETY: all texts end with NUL and both lists with a null pointer; they, the
+    // actions and the attributes outlive the call, which changes none of them.
+    check(unsafe {
+        libc::posix_spawn(
+            &mut pid,
+            path.as_ptr(),
+            actions.0.as_ptr(),
+            attributes.0.as_ptr(),
+            pointers(&arguments).as_ptr(),
+            pointers(&environment).as_ptr(),
+        )
+    })?;
+    Ok(pid)
+}
+
+fn c_string(text: &OsStr) -> io::Result<CString> {
+    Ok(CString::new(text.as_bytes())?)
+}
+
+fn assignment((name, value): &(OsString, OsString)) -> io::Result<CString> {
+    let mut text = name.clone();
+    text.push("=");
+    text.push(value);
+    Ok(CString::new(text.into_vec())?)
+}
+
+/// The texts' pointers and a null pointer at the end, in the type that C wants for lists
+/// that it does not change.
+fn pointers(texts: &[CString]) -> Vec<*mut c_char> {
+    let ends = std::iter::once(std::ptr::null_mut());
+    texts
+        .iter()
+        .map(|text| text.as_ptr().cast_mut())
+        .chain(ends)
+        .collect()
+}
+
+/// These functions return the error number instead of setting `errno`.
+fn check(result: c_int) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// What the child does before its exec, in this order.
+struct Actions<'a>(&'a mut MaybeUninit<libc::posix_spawn_file_actions_t>);
+
+impl<'a> Actions<'a> {
+    fn new(place: &'a mut MaybeUninit<libc::posix_spawn_file_actions_t>) -> io::Result<Self> {
+        // SAFETY: initialises the place, which is not moved afterwards.
+        check(unsafe { libc::posix_spawn_file_actions_init(place.as_mut_ptr()) })?;
+        Ok(Actions(place))
+    }
+
+    fn copy_descriptor(&mut self, from: RawFd, to: RawFd) -> io::Result<()> {
+        // SAFETY: the actions are initialised. The copy is open across the exec.
+        check(unsafe { libc::posix_spawn_file_actions_adddup2(self.0.as_mut_ptr(), from, to) })
+    }
+
+    fn change_directory(&mut self, directory: &CString) -> io::Result<()> {
+        // SAFETY: the actions are initialised; the text is copied.
+        check(unsafe {
+            libc::posix_spawn_file_actions_addchdir_np(self.0.as_mut_ptr(), directory.as_ptr())
+        })
+    }
+}
+
+impl Drop for Actions<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the actions are initialised and not used again.
+        unsafe { libc::posix_spawn_file_actions_destroy(self.0.as_mut_ptr()) };
+    }
+}
+
+/// What the child does not inherit.
+struct Attributes<'a>(&'a mut MaybeUninit<libc::posix_spawnattr_t>);
+
+impl<'a> Attributes<'a> {
+    fn new(place: &'a mut MaybeUninit<libc::posix_spawnattr_t>) -> io::Result<Self> {
+        // SAFETY: initialises the place, which is not moved afterwards.
+        check(unsafe { libc::posix_spawnattr_init(place.as_mut_ptr()) })?;
+        Ok(Attributes(place))
+    }
+
+    /// A new session, the default action for every signal, and none blocked: what the
+    /// client ignores or blocks would change what programs do.
+    fn begin_anew(&mut self) -> io::Result<()> {
+        let flags = c_int::from(libc::POSIX_SPAWN_SETSID)
+            | c_int::from(libc::POSIX_SPAWN_SETSIGDEF)
+            | c_int::from(libc::POSIX_SPAWN_SETSIGMASK);
+        let flags = libc::c_short::try_from(flags).map_err(io::Error::other)?;
+        let attributes = self.0.as_mut_ptr();
+        let mut every = MaybeUninit::uninit();
+        let mut none = MaybeUninit::uninit();
+        // SAFETY: the attributes are initialised, and both sets before they are read.
+        unsafe {
+            libc::sigfillset(every.as_mut_ptr());
+            libc::sigemptyset(none.as_mut_ptr());
+            check(libc::posix_spawnattr_setflags(attributes, flags))?;
+            check(libc::posix_spawnattr_setsigdefault(
+                attributes,
+                every.as_ptr(),
+            ))?;
+            check(libc::posix_spawnattr_setsigmask(attributes, none.as_ptr()))
+        }
+    }
+}
+
+impl Drop for Attributes<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the attributes are initialised and not used again.
+        unsafe { libc::posix_spawnattr_destroy(self.0.as_mut_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::process::descriptors;
+
+    /// Runs a script of `sh`; what it prints, or why it was not started.
+    fn run(path: &str, script: &str, directory: &str) -> io::Result<String> {
+        let (ours, theirs) = descriptors::pipe()?;
+        let null = descriptors::open_null()?;
+        let program = Program {
+            path: Path::new(path),
+            arguments: ["name", "-c", script, "argument"].map(OsStr::new).to_vec(),
+            environment: &[("A".into(), "a b".into()), ("B".into(), "".into())],
+            directory: Path::new(directory),
+            descriptors: &[(null.as_fd(), 0), (theirs.as_fd(), 1), (theirs.as_fd(), 7)],
+        };
+        let pid = start(&program)?;
+        drop(theirs);
+        let mut text = String::new();
+        std::fs::File::from(ours).read_to_string(&mut text)?;
+        let pid = rustix::process::Pid::from_raw(pid);
+        rustix::process::waitpid(pid, rustix::process::WaitOptions::empty())?;
+        Ok(text)
+    }
+
+    #[test]
+    fn arguments_environment_and_directory_arrive() {
+        let text = run("/bin/sh", "echo $0 \"$A\" ${B-unset}.; pwd", "/usr");
+        assert_eq!(text.ok().as_deref(), Some("argument a b .\n/usr\n"));
+    }
+
+    #[test]
+    fn the_child_holds_the_given_descriptors_only() {
+        let text = run("/bin/sh", "echo seven >&7; echo eight >&8", "/");
+        assert_eq!(text.ok().as_deref(), Some("seven\n"));
+    }
+
+    #[test]
+    fn the_child_leads_a_session() {
+        let script =
+            "read -r pid _ _ _ _ session _ < /proc/$$/stat; test $pid = $session && echo leads";
+        assert_eq!(run("/bin/sh", script, "/").ok().as_deref(), Some("leads\n"));
+    }
+
+    #[test]
+    fn the_child_blocks_and_ignores_no_signal() {
+        // This process ignores SIGPIPE, as every Rust program does. The numbers from 32
+        // are real-time signals, some of which the C library keeps for itself.
+        let text = run("/bin/sh", "grep -E '^Sig(Blk|Ign)' /proc/$$/status", "/");
+        let text = text.unwrap_or_default();
+        let masks = text.lines().filter_map(|line| line.split_once(':'));
+        let masks: Vec<_> = masks
+            .map(|(_, mask)| u64::from_str_radix(mask.trim(), 16).map(|mask| mask & 0x7fff_ffff))
+            .collect();
+        assert_eq!(masks, [Ok(0), Ok(0)]);
+    }
+
+    #[test]
+    fn why_a_program_does_not_start_is_told() {
+        let error = |path, directory| {
+            run(path, "", directory)
+                .err()
+                .and_then(|error| error.raw_os_error())
+        };
+        assert_eq!(error("/no/such/program", "/"), Some(libc::ENOENT));
+        assert_eq!(error("/etc/passwd", "/"), Some(libc::EACCES));
+        assert_eq!(error("/bin/sh", "/no/such/directory"), Some(libc::ENOENT));
+    }
+}

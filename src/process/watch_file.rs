@@ -1,0 +1,86 @@
+//! Learning that another process has changed the files of a directory: a descriptor
+//! for `poll(2)` (inotify), so that nobody looks again and again.
+//!
+//! Limits: Linux; tells that something changed, not what. What is on a network file
+//! system and changed elsewhere is not seen.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+use super::descriptors::{self, Transfer};
+
+/// A directory under watch.
+#[derive(Debug)]
+pub struct DirectoryWatch {
+    events: OwnedFd,
+}
+
+impl DirectoryWatch {
+    /// Watches for files that are made, written, renamed or removed directly below
+    /// `directory`, and for the directory's own end.
+    ///
+    /// # Errors
+    /// When the directory is gone, or the user's watches have run out.
+    pub fn new(directory: &Path) -> io::Result<DirectoryWatch> {
+        let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let changes = WatchFlags::CREATE
+            | WatchFlags::MODIFY
+            | WatchFlags::MOVED_TO
+            | WatchFlags::DELETE
+            | WatchFlags::DELETE_SELF;
+        inotify::add_watch(&events, directory, changes)?;
+        Ok(DirectoryWatch { events })
+    }
+
+    /// Takes the changes so far: from now on only later ones make it ready. To be called
+    /// before looking at the files.
+    pub fn drain(&self) {
+        let mut buffer = [0; 4096];
+        while let Transfer::Bytes(_) = descriptors::read(&self.events, &mut buffer) {}
+    }
+}
+
+impl AsFd for DirectoryWatch {
+    /// Readable when something has changed.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::descriptors::{Interest, Poller};
+    use super::*;
+    use std::time::Duration;
+
+    fn is_ready(watch: &DirectoryWatch, patience: Duration) -> bool {
+        let mut poller = Poller::default();
+        let place = poller.watch(watch.as_fd(), Interest::Read);
+        poller.wait(Some(patience));
+        poller.ready(Some(place))
+    }
+
+    #[test]
+    fn becomes_ready_with_each_change_and_not_without_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let watch = DirectoryWatch::new(directory.path()).unwrap();
+        assert!(!is_ready(&watch, Duration::ZERO));
+        let file = directory.path().join("file");
+        for text in ["one", "two"] {
+            std::fs::write(&file, text).unwrap();
+            assert!(is_ready(&watch, Duration::from_secs(10)));
+            watch.drain();
+            assert!(!is_ready(&watch, Duration::ZERO));
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert!(is_ready(&watch, Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_is_an_error() {
+        assert!(DirectoryWatch::new(Path::new("/nonexistent/here")).is_err());
+    }
+}

@@ -1,0 +1,148 @@
+"""A client of the MCP server for measuring: no threads, nothing between the pipe and the
+clock but the decoding of the answer. Only Python's standard library is used.
+"""
+
+import json
+import os
+import select
+import subprocess
+import tempfile
+import time
+
+PROTOCOL_VERSION = "2025-06-18"
+# Seconds to wait for one answer: more than the longest wait that a call can ask for.
+ANSWER_LIMIT = 60
+# Seconds for the server to end its tasks and itself.
+EXIT_LIMIT = 5
+READ_BYTES = 1 << 20
+
+
+class BenchFailed(Exception):
+    """The server did not do what was to be measured."""
+
+
+class Server:
+    """A server in a scratch HOME and state directory, and the requests to it."""
+
+    def __init__(self, binary):
+        self.scratch = tempfile.TemporaryDirectory(prefix="zsh-tool-bench-")
+        self.environment = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "LANG": "C.UTF-8",
+            "HOME": self.scratch.name,
+            "ZSH_TOOL_STATE_DIR": os.path.join(self.scratch.name, "state"),
+        }
+        self.errors = open(os.path.join(self.scratch.name, "stderr"), "w+b")
+        self.started = time.time()
+        self.guard = subprocess.Popen(
+            [binary, "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            env=self.environment,
+            cwd=self.scratch.name,
+            bufsize=0,
+        )
+        self.input = self.guard.stdin.fileno()
+        self.output = self.guard.stdout.fileno()
+        self.rest = b""
+        self.last_id = 0
+        self.answers = {}
+        self.arrived = 0.0
+        self.request(
+            "initialize",
+            {
+                "protocolVersion": PROTOCOL_VERSION,
+                "capabilities": {},
+                "clientInfo": {"name": "bench", "version": "1"},
+            },
+        )
+        self.first_answer = self.arrived - self.started
+        self._write({"method": "notifications/initialized"})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.guard.stdin.close()
+        try:
+            self.guard.wait(timeout=EXIT_LIMIT)
+        except subprocess.TimeoutExpired:
+            self.guard.kill()
+            self.guard.wait()
+        self.guard.stdout.close()
+        self.errors.close()
+        self.scratch.cleanup()
+
+    def _write(self, frame):
+        rest = (json.dumps({"jsonrpc": "2.0", **frame}) + "\n").encode()
+        while rest:
+            rest = rest[os.write(self.input, rest) :]
+
+    def send(self, method, params):
+        """Sends a request; its id is the key to the answer."""
+        self.last_id += 1
+        self._write({"id": self.last_id, "method": method, "params": params})
+        return self.last_id
+
+    def answer(self, request):
+        """The result of a request. `arrived` is then when its bytes came, in Unix seconds."""
+        while request not in self.answers:
+            if not select.select([self.output], [], [], ANSWER_LIMIT)[0]:
+                raise BenchFailed(f"no answer within {ANSWER_LIMIT} s")
+            chunk = os.read(self.output, READ_BYTES)
+            self.arrived = time.time()
+            if not chunk:
+                self.errors.seek(0)
+                raise BenchFailed(f"the server ended: {self.errors.read().decode()}")
+            *lines, self.rest = (self.rest + chunk).split(b"\n")
+            for line in lines:
+                frame = json.loads(line)
+                if frame.get("id") is not None:
+                    self.answers[frame["id"]] = frame
+        frame = self.answers.pop(request)
+        if "error" in frame:
+            raise BenchFailed(f"a request was refused: {frame['error']}")
+        return frame["result"]
+
+    def request(self, method, params):
+        """Sends a request and returns its result."""
+        return self.answer(self.send(method, params))
+
+    def begin(self, tool, **arguments):
+        """Begins a call of a tool; its answer is taken by `finish`."""
+        return self.send("tools/call", {"name": tool, "arguments": arguments})
+
+    def finish(self, request):
+        """The text of a call's answer, and what `_meta` says of its task."""
+        result = self.answer(request)
+        text = result["content"][0]["text"]
+        if result.get("isError"):
+            raise BenchFailed(f"a call failed: {text}")
+        return text, result.get("_meta", {}).get("zsh-tool/result", {})
+
+    def call(self, tool, **arguments):
+        """Calls a tool; text and `_meta` of the answer."""
+        return self.finish(self.begin(tool, **arguments))
+
+    def server_pid(self):
+        """The server proper, the guard's only child."""
+        guard = self.guard.pid
+        with open(f"/proc/{guard}/task/{guard}/children", encoding="ascii") as children:
+            pids = [int(pid) for pid in children.read().split()]
+        if len(pids) != 1:
+            raise BenchFailed(f"the guard has the children {pids} instead of the server alone")
+        return pids[0]
+
+    def memory(self, field="VmRSS"):
+        """KiB of the guard and of the server; VmRSS is now, VmHWM the most so far."""
+        return [_status_field(pid, field) for pid in (self.guard.pid, self.server_pid())]
+
+
+def _status_field(pid, field):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+        for line in status:
+            name, _, value = line.partition(":")
+            if name == field:
+                return int(value.split()[0])
+    raise BenchFailed(f"/proc/{pid}/status has no {field}")

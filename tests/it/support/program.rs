@@ -1,0 +1,152 @@
+//! The program under test as a person or a script runs it: arguments, input, output,
+//! an exit code.
+//!
+//! Every wait has a deadline; a program that is still running then is ended.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use super::client::{PATIENCE, send_signal};
+use super::env::{Env, binary};
+
+/// A program that runs; its stderr is gathered meanwhile.
+pub struct Program {
+    child: Child,
+    /// Until a test closes it or takes it.
+    pub stdin: Option<ChildStdin>,
+    stdout: Option<BufReader<std::process::ChildStdout>>,
+    stderr: Receiver<Vec<u8>>,
+}
+
+/// What a program did.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its exit code, 128 + N for a death by signal N.
+    pub code: i32,
+    /// All that was not read before.
+    pub stdout: Vec<u8>,
+    /// All of it.
+    pub stderr: String,
+}
+
+impl Finished {
+    /// stdout as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+}
+
+impl Program {
+    /// Starts it. stdin is a pipe unless the command says otherwise with
+    /// [`Program::start_with`].
+    pub fn start(command: Command) -> Program {
+        Program::start_with(command, Stdio::piped())
+    }
+
+    /// Starts it on this stdin.
+    pub fn start_with(mut command: Command, stdin: Stdio) -> Program {
+        let mut child = command
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().map(BufReader::new);
+        let stderr = in_background(child.stderr.take().expect("a piped stderr"));
+        Program {
+            child,
+            stdin,
+            stdout,
+            stderr,
+        }
+    }
+
+    /// Sends it a signal, by name without `SIG`.
+    pub fn signal(&self, name: &str) {
+        send_signal(name, self.child.id());
+    }
+
+    /// The next line of its stdout, without the line's end. The program must print one.
+    pub fn read_line(&mut self) -> String {
+        let mut line = String::new();
+        let stdout = self.stdout.as_mut().expect("stdout is still open");
+        stdout.read_line(&mut line).expect("a line of stdout");
+        line.trim_end_matches('\n').to_owned()
+    }
+
+    /// Goes away as a reader.
+    pub fn close_stdout(&mut self) {
+        self.stdout.take();
+    }
+
+    /// Waits for its end.
+    pub fn finish(mut self) -> Finished {
+        self.stdin.take();
+        self.finish_with_stdin_open()
+    }
+
+    /// Waits for its end without closing its stdin.
+    pub fn finish_with_stdin_open(mut self) -> Finished {
+        let stdout = self.stdout.take().map(in_background);
+        let pid = self.child.id();
+        let (ended, end) = mpsc::channel();
+        let mut child = self.child;
+        thread::spawn(move || {
+            let _ = ended.send(child.wait().expect("the end of the program"));
+        });
+        let Ok(status) = end.recv_timeout(PATIENCE) else {
+            send_signal("KILL", pid);
+            panic!("the program did not end");
+        };
+        let gathered = |from: Receiver<Vec<u8>>| from.recv_timeout(PATIENCE).expect("its end");
+        Finished {
+            code: status
+                .code()
+                .unwrap_or_else(|| 128 + status.signal().unwrap_or_default()),
+            stdout: stdout.map(gathered).unwrap_or_default(),
+            stderr: String::from_utf8_lossy(&gathered(self.stderr)).into_owned(),
+        }
+    }
+}
+
+/// `zsh-tool` with these arguments.
+pub fn zsh_tool(env: &Env, arguments: &[&str]) -> Command {
+    let mut command = env.command(binary());
+    command.args(arguments);
+    command
+}
+
+/// Runs `zsh-tool` with these arguments and nothing on stdin.
+pub fn ran(env: &Env, arguments: &[&str]) -> Finished {
+    run(zsh_tool(env, arguments))
+}
+
+/// Runs a program with nothing on stdin.
+pub fn run(command: Command) -> Finished {
+    Program::start_with(command, Stdio::null()).finish()
+}
+
+/// Runs a program with these bytes on a pipe at its stdin.
+pub fn run_with_input(command: Command, input: Vec<u8>) -> Finished {
+    let mut program = Program::start(command);
+    let mut stdin = program.stdin.take().expect("a piped stdin");
+    let writer = thread::spawn(move || stdin.write_all(&input));
+    let finished = program.finish();
+    // The program may have ended before it read all.
+    let _ = writer.join().expect("no panic");
+    finished
+}
+
+fn in_background(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (gathered, received) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.read_to_end(&mut bytes);
+        let _ = gathered.send(bytes);
+    });
+    received
+}
