@@ -63,9 +63,9 @@ impl Tools {
         }
         let max_output = self.config.max_output;
         let delta = task.live.take_delta();
-        let pieces = reading::new_output(&task.spool, &delta, max_output);
+        let stretches = reading::new_output(&task.spool, &delta, max_output);
         let showing = Showing {
-            pieces,
+            stretches,
             new_bytes: delta.new_bytes(),
             matched: None,
             notes,

@@ -20,7 +20,7 @@ use crate::task::reading::{self, Match};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::watch::{Goal, Stopped, Tick, Watch};
-use crate::text::lines::{self, Layout, Piece, Shown};
+use crate::text::lines::{self, Layout, Shown, Stretch};
 
 /// The default of `listen`.
 pub(super) const LISTEN: Duration = Duration::from_secs(2);
@@ -185,15 +185,12 @@ impl Tools {
 
     /// The result that tells of a task and shows some of its output.
     pub(super) fn tell(&self, task: &TaskHandle, showing: Showing, palette: Palette) -> Answer {
-        let mut pieces = showing
-            .pieces
+        let stretches = showing
+            .stretches
             .map_err(|error| format!("the output of task {} cannot be read: {error}", task.id()))?;
-        if !task.live.state().closed {
-            lines::hold_back_unfinished_character(&mut pieces);
-        }
         let numbered = showing.numbering == Numbering::Numbered;
         let shown = lines::lay_out(
-            &pieces,
+            &stretches,
             &Layout {
                 max_chars: showing.max_output,
                 numbered,
@@ -261,7 +258,7 @@ impl Tools {
 /// What of a task's output a result is to show.
 pub(super) struct Showing {
     /// The output, or why it cannot be read.
-    pub pieces: std::io::Result<Vec<Piece>>,
+    pub stretches: std::io::Result<Vec<Stretch>>,
     /// Bytes of it that no result has shown before.
     pub new_bytes: u64,
     /// The line that `until` matched.

@@ -46,7 +46,7 @@ impl Tools {
             return Ok(Outcome::text(String::new()));
         }
         let delta = task.live.take_delta();
-        let pieces = reading::new_output(&task.spool, &delta, max_output);
+        let stretches = reading::new_output(&task.spool, &delta, max_output);
         let moved_to = task
             .live
             .state()
@@ -57,7 +57,7 @@ impl Tools {
             self.supervisor.keep_directory(&directory);
         }
         let showing = Showing {
-            pieces,
+            stretches,
             new_bytes: delta.new_bytes(),
             matched: matched(stopped),
             notes,

@@ -13,7 +13,7 @@ use super::state::Outcome;
 use crate::base::clock::Now;
 use crate::base::sync::{AtomicBool, Guard, Monitor};
 use crate::process::signals::Exit;
-use crate::text::lines::Position;
+use crate::text::lines::{Place, Position};
 
 /// What input a task takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub struct State {
     pub output_end: Position,
     /// The start of the line at the output's end.
     pub line_start: Position,
+    /// Bytes at the output's end that are the beginning of a character.
+    pub unfinished: u64,
     /// When output last came.
     pub last_output: Option<Instant>,
     /// Processes that outlive the shell.
@@ -122,13 +124,13 @@ pub struct Delta {
     /// Where the new bytes begin.
     pub new_from: u64,
     /// Where they end.
-    pub to: Position,
+    pub to: Place,
 }
 
 impl Delta {
     /// How many bytes are new.
     pub fn new_bytes(&self) -> u64 {
-        self.to.offset - self.new_from
+        self.to.at.offset.saturating_sub(self.new_from)
     }
 }
 
@@ -161,11 +163,25 @@ impl State {
         self.cursor.shown
     }
 
+    /// The end of what can be shown: the beginning of a character waits for its rest,
+    /// as long as that may come.
+    pub fn showable_end(&self) -> Place {
+        let held_back = if self.closed { 0 } else { self.unfinished };
+        let offset = self.output_end.offset.saturating_sub(held_back);
+        Place {
+            at: Position {
+                offset,
+                line: self.output_end.line,
+            },
+            inside_line: offset > self.line_start.offset,
+        }
+    }
+
     fn delta(&self) -> Delta {
         Delta {
             from: self.cursor.line_start,
             new_from: self.cursor.shown,
-            to: self.output_end,
+            to: self.showable_end(),
         }
     }
 }
@@ -270,7 +286,7 @@ impl LiveTask {
         let mut state = self.state();
         let delta = state.delta();
         state.cursor = Cursor {
-            shown: state.output_end.offset,
+            shown: delta.to.at.offset,
             line_start: state.line_start,
         };
         if delta.new_bytes() > 0 {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 
-use super::budget::Budget;
+use super::budget::{Budget, Store};
 use super::environment;
 use super::journal::{Journal, ServerDir};
 use super::live::{Cancel, Facts, Input, LiveTask, Look, State};
@@ -114,7 +114,7 @@ impl Supervisor {
 
     /// Bytes of output on disk.
     pub fn disk_bytes(&self) -> u64 {
-        self.budget.used()
+        self.budget.used(Store::Disk)
     }
 
     /// This server's directory, made at the first call, or why there is none.

@@ -81,7 +81,7 @@ impl Watch<'_> {
         let (shown, told) = {
             let state = task.live.state();
             let shown = match self.goal {
-                Goal::Reply => state.output_end.offset,
+                Goal::Reply => state.showable_end().at.offset,
                 Goal::Output | Goal::End => state.shown(),
             };
             (shown, state.end_told)
@@ -135,7 +135,7 @@ impl Watch<'_> {
                     }
                     if Instant::now() >= self.limit {
                         let brought =
-                            goal != Goal::End && task.live.state().output_end.offset > shown;
+                            goal != Goal::End && task.live.state().showable_end().at.offset > shown;
                         return Ok(if brought {
                             Stopped::Output
                         } else {
@@ -159,7 +159,7 @@ impl Watch<'_> {
 
 /// The listen window: output that had not been shown when the wait began, settled.
 fn heard(state: &State, shown: u64, settled_at: &mut Option<Instant>) -> Look<Woken> {
-    if state.output_end.offset <= shown {
+    if state.showable_end().at.offset <= shown {
         return Look::WaitUntil(None);
     }
     let first = state.last_output.unwrap_or_else(Instant::now);
@@ -173,7 +173,7 @@ fn heard(state: &State, shown: u64, settled_at: &mut Option<Instant>) -> Look<Wo
 
 /// Output has come and fallen silent.
 fn replied(state: &State, before: u64) -> Look<Woken> {
-    if state.output_end.offset <= before {
+    if state.showable_end().at.offset <= before {
         return Look::WaitUntil(None);
     }
     let silent_at = state.last_output.unwrap_or_else(Instant::now) + REPLY_SILENCE;

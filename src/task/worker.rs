@@ -335,10 +335,12 @@ impl Work {
         }
         let end = self.spool.end();
         let line_start = self.spool.line_start();
+        let unfinished = self.spool.unfinished();
         let now = Instant::now();
         self.task.report(|state| {
             state.output_end = end;
             state.line_start = line_start;
+            state.unfinished = unfinished;
             state.last_output = Some(now);
         });
         self.step(Event::Output);
