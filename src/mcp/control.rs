@@ -43,6 +43,7 @@ impl Tools {
             None => LISTEN,
         };
         let refused = |error: InputError| error.to_string();
+        let after = task.live.state().output_end.offset;
         if let Some(size) = size {
             self.supervisor.resize(&task, size).map_err(refused)?;
         }
@@ -57,7 +58,7 @@ impl Tools {
         if eof {
             self.supervisor.end_input(&task).map_err(refused)?;
         }
-        let stopped = self.watch(&task, Goal::Reply, None, listen, call)?;
+        let stopped = self.watch(&task, Goal::Reply { after }, None, listen, call)?;
         if stopped == Stopped::Cancelled {
             return Ok(Outcome::text(String::new()));
         }

@@ -24,8 +24,12 @@ pub enum Goal {
     Output,
     /// The end, through all output.
     End,
-    /// Output after what has come so far, and then silence.
-    Reply,
+    /// Output beyond the first `after` bytes, and then silence.
+    Reply {
+        /// Where the output ended before what is replied to was sent: the reply may be
+        /// there before the wait begins.
+        after: u64,
+    },
 }
 
 /// Why the waiting ended.
@@ -81,7 +85,7 @@ impl Watch<'_> {
         let (shown, told) = {
             let state = task.live.state();
             let shown = match self.goal {
-                Goal::Reply => state.output_end.offset,
+                Goal::Reply { after } => after,
                 Goal::Output | Goal::End => state.shown(),
             };
             (shown, state.end_told)
@@ -120,7 +124,7 @@ impl Watch<'_> {
                     match goal {
                         Goal::End => Look::WaitUntil(None),
                         Goal::Output => heard(state, shown, &mut settled_at),
-                        Goal::Reply => replied(state, shown),
+                        Goal::Reply { .. } => replied(state, shown),
                     }
                 },
                 Instant::now,
