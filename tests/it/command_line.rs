@@ -40,7 +40,19 @@ fn start_waiting_task(env: &Env, client: &Client) -> String {
     wait_until("the pipe is there", || {
         env.work().join("go").exists().then_some(())
     });
+    wait_until_listed(env, &id, "running");
     id
+}
+
+/// A server tells other processes of a task a moment after it has told its client.
+fn wait_until_listed(env: &Env, id: &str, status: &str) {
+    let row = format!("{id}  {status}");
+    wait_until("the task is listed", || {
+        let text = ran(env, &["tasks", "--all"]).text();
+        text.lines()
+            .any(|line| line.starts_with(&row))
+            .then_some(())
+    });
 }
 
 #[test]
@@ -50,6 +62,7 @@ fn other_processes_see_the_tasks_of_a_server() {
     let running = start_waiting_task(&env, &client);
     let ended = client.call("zsh", json!({"command": "echo three; exit 3"}));
     let ended = ended.task_id();
+    wait_until_listed(&env, &ended, "failed");
 
     let finished = ran(&env, &["tasks"]);
     assert_eq!(finished.code, 0);
@@ -110,6 +123,7 @@ fn a_log_says_where_output_is_missing() {
     let client = env.client();
     let arguments = json!({"command": "seq 1 100000", "yield_after": 20});
     let task = client.call("zsh", arguments).task_id();
+    wait_until_listed(&env, &task, "completed");
     let finished = ran(&env, &["log", &task]);
     let text = finished.text();
     assert!(text.starts_with("1\n2\n"), "the head is kept");
@@ -129,6 +143,9 @@ fn an_id_may_be_shortened_but_not_to_nothing_certain() {
     let ids: Vec<String> = (0..2)
         .map(|_| client.call("zsh", json!({"command": "echo x"})).task_id())
         .collect();
+    for id in &ids {
+        wait_until_listed(&env, id, "completed");
+    }
     let unique = (1..=8)
         .find_map(|length| {
             let start = ids[0].get(..length)?;
