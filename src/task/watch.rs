@@ -24,8 +24,11 @@ pub enum Goal {
     Output,
     /// The end, through all output.
     End,
-    /// Output after what has come so far, and then silence.
-    Reply,
+    /// Output after so many bytes, and then silence.
+    Reply {
+        /// The end of the output before the input was sent.
+        after: u64,
+    },
 }
 
 /// Why the waiting ended.
@@ -81,7 +84,7 @@ impl Watch<'_> {
         let (shown, told) = {
             let state = task.live.state();
             let shown = match self.goal {
-                Goal::Reply => state.output_end.offset,
+                Goal::Reply { after } => after,
                 Goal::Output | Goal::End => state.shown(),
             };
             (shown, state.end_told)
@@ -120,7 +123,7 @@ impl Watch<'_> {
                     match goal {
                         Goal::End => Look::WaitUntil(None),
                         Goal::Output => heard(state, shown, &mut settled_at),
-                        Goal::Reply => replied(state, shown),
+                        Goal::Reply { after } => replied(state, after),
                     }
                 },
                 Instant::now,
@@ -162,8 +165,8 @@ fn heard(state: &State, shown: u64, settled_at: &mut Option<Instant>) -> Look<Wo
     if state.output_end.offset <= shown {
         return Look::WaitUntil(None);
     }
-    let first = state.last_output.unwrap_or_else(Instant::now);
-    let settled = *settled_at.get_or_insert(first + SETTLE);
+    let newest = state.last_output.unwrap_or_else(Instant::now);
+    let settled = *settled_at.get_or_insert(newest + SETTLE);
     if Instant::now() >= settled {
         Look::Found(Woken::Output)
     } else {
