@@ -279,7 +279,9 @@ fn suggestion(advice: &Advice, id: &str) -> String {
 /// `$ command`: its first line, cut.
 pub fn echo(command: &str) -> String {
     let mut lines = command.lines().skip_while(|line| line.trim().is_empty());
-    let first = ansi::readable(lines.next().unwrap_or_default().as_bytes(), Colours::Drop);
+    // A carriage return would hide what stands before it.
+    let first = lines.next().unwrap_or_default().replace('\r', "^M");
+    let first = ansi::readable(first.as_bytes(), Colours::Drop);
     let more = lines.count();
     let mut echoed: String = first.chars().take(ECHO_CHARS).collect();
     if first.chars().count() > ECHO_CHARS {

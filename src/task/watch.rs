@@ -24,10 +24,9 @@ pub enum Goal {
     Output,
     /// The end, through all output.
     End,
-    /// Output beyond the first `after` bytes, and then silence.
+    /// Output after so many bytes, and then silence.
     Reply {
-        /// Where the output ended before what is replied to was sent: the reply may be
-        /// there before the wait begins.
+        /// The end of the output before the input was sent.
         after: u64,
     },
 }
@@ -124,7 +123,7 @@ impl Watch<'_> {
                     match goal {
                         Goal::End => Look::WaitUntil(None),
                         Goal::Output => heard(state, shown, &mut settled_at),
-                        Goal::Reply { .. } => replied(state, shown),
+                        Goal::Reply { after } => replied(state, after),
                     }
                 },
                 Instant::now,
@@ -166,8 +165,8 @@ fn heard(state: &State, shown: u64, settled_at: &mut Option<Instant>) -> Look<Wo
     if state.output_end.offset <= shown {
         return Look::WaitUntil(None);
     }
-    let first = state.last_output.unwrap_or_else(Instant::now);
-    let settled = *settled_at.get_or_insert(first + SETTLE);
+    let newest = state.last_output.unwrap_or_else(Instant::now);
+    let settled = *settled_at.get_or_insert(newest + SETTLE);
     if Instant::now() >= settled {
         Look::Found(Woken::Output)
     } else {

@@ -437,18 +437,9 @@ impl Work {
     }
 
     fn read_report(&mut self) -> shell::Report {
-        let mut bytes = Vec::new();
-        if let Some(sideband) = &self.spawned.sideband {
-            let mut buffer = [0; 4096];
-            while let Transfer::Bytes(count) = descriptors::read(sideband, &mut buffer) {
-                bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
-                if bytes.len() >= REPORT_BYTES {
-                    break;
-                }
-            }
-        }
-        self.spawned.sideband = None;
-        shell::read_report(&bytes)
+        let sideband = self.spawned.sideband.take();
+        let bytes = sideband.map(|sideband| descriptors::read_waiting(&sideband, REPORT_BYTES));
+        shell::read_report(&bytes.unwrap_or_default())
     }
 
     /// A cheap look that spares most commands a scan of the machine: whoever outlives
