@@ -365,6 +365,10 @@ fn newest_line(task: &TaskHandle) -> String {
 pub(super) fn matched(stopped: Stopped) -> Option<Match> {
     match stopped {
         Stopped::Matched(found) => Some(found),
-        Stopped::Output | Stopped::Ended | Stopped::Limit | Stopped::Cancelled => None,
+        Stopped::Output
+        | Stopped::Ended
+        | Stopped::WaitsForInput
+        | Stopped::Limit
+        | Stopped::Cancelled => None,
     }
 }

@@ -52,8 +52,10 @@ impl Tools {
             return Err(NoAnswer::Cancelled);
         }
         let delta = task.live.take_delta();
-        // One that was woken by output is not empty, though another may have taken it.
-        let brought_output = delta.new_bytes() > 0 || stopped == Stopped::Output;
+        // One that was woken by output is not empty, though another may have taken it; nor
+        // is one that found the task waiting for the caller.
+        let woken = matches!(stopped, Stopped::Output | Stopped::WaitsForInput);
+        let brought_output = delta.new_bytes() > 0 || woken;
         let waited = begun.elapsed().min(listen);
         task.live.count_poll(brought_output, idle_polls_of(waited));
         let pieces = if arguments.full_output == Some(true) {

@@ -12,6 +12,7 @@ use super::state::Outcome;
 use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
 use crate::process::signals::Exit;
+use crate::progress::waiting::Waiting;
 use crate::text::lines::Position;
 
 /// What input a task takes.
@@ -94,6 +95,8 @@ pub struct State {
     /// How far a reader is that must not miss a byte: the worker reads on only as far as
     /// nothing is dropped before it is taken. `None`: there is no such reader.
     pub taken: Option<u64>,
+    /// Who waits for input, and for what, as far as is known.
+    pub waiting: Option<Waiting>,
     /// How many polls there were.
     pub polls: u64,
     /// How many polls in a row brought nothing.
@@ -282,6 +285,21 @@ impl LiveTask {
         let result = change(&mut self.monitor.lock());
         self.monitor.notify_all();
         result
+    }
+
+    /// Reports who waits for input. While input is on its way to the task, what was seen
+    /// before counts no longer.
+    pub fn report_waiting(&self, waiting: Option<Waiting>) {
+        let changed = {
+            let mut state = self.monitor.lock();
+            let waiting = waiting.filter(|_| state.queued_input == 0);
+            let changed = state.waiting != waiting;
+            state.waiting = waiting;
+            changed
+        };
+        if changed {
+            self.monitor.notify_all();
+        }
     }
 
     fn wake_watchers(&self) {

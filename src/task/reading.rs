@@ -109,6 +109,19 @@ pub fn range(
     excerpt(spool, from, to, max_chars)
 }
 
+/// The unfinished line at the output's end as plain text: where prompts stand.
+pub fn unfinished_line(spool: &Spool, line_start: Position, end: Position) -> String {
+    const LONGEST: u64 = 4096;
+    let from = line_start.offset.max(end.offset.saturating_sub(LONGEST));
+    let start = Position {
+        offset: from,
+        line: line_start.line,
+    };
+    let pieces = spool.read(start, true, end.offset).unwrap_or_default();
+    let bytes = pieces.last().map(|piece| piece.bytes.as_slice());
+    ansi::readable(bytes.unwrap_or_default(), Colours::Drop)
+}
+
 /// The newest line of the output as plain text; for progress messages.
 pub fn last_line(spool: &Spool, line_start: Position, end: Position) -> Option<String> {
     const WINDOW: u64 = 4096;

@@ -78,6 +78,8 @@ impl Supervisor {
             let waiting = state.queued_input;
             if waiting + bytes.len() <= MAX_QUEUED_INPUT {
                 state.queued_input += bytes.len();
+                // What it waited for is on its way.
+                state.waiting = None;
                 None
             } else {
                 Some(waiting)

@@ -40,6 +40,8 @@ pub enum Stopped {
     Ended,
     /// A line matched.
     Matched(Match),
+    /// The task waits for input.
+    WaitsForInput,
     /// The time is over.
     Limit,
     /// The call was cancelled.
@@ -71,6 +73,7 @@ pub struct Watch<'a> {
 /// What one wait on the condvar brought.
 enum Woken {
     Ended,
+    WaitsForInput,
     Output,
     MoreToMatch,
 }
@@ -120,6 +123,9 @@ impl Watch<'_> {
                     if ended {
                         return Look::Found(Woken::Ended);
                     }
+                    if state.waiting.is_some() {
+                        return Look::Found(Woken::WaitsForInput);
+                    }
                     match goal {
                         Goal::End => Look::WaitUntil(None),
                         Goal::Output => heard(state, shown, &mut settled_at),
@@ -130,6 +136,7 @@ impl Watch<'_> {
             );
             match woken {
                 Some(Woken::Ended) => return Ok(Stopped::Ended),
+                Some(Woken::WaitsForInput) => return Ok(Stopped::WaitsForInput),
                 Some(Woken::Output) => return Ok(Stopped::Output),
                 Some(Woken::MoreToMatch) if Instant::now() < self.limit => {}
                 Some(Woken::MoreToMatch) | None => {
