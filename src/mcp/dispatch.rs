@@ -104,11 +104,33 @@ pub struct Tools {
     pub warnings: Vec<Warning>,
 }
 
-/// A call's outcome; `Err` is what the tool could not do, for the caller to read.
-pub(super) type Answer = Result<Outcome, String>;
+/// What a call came to.
+pub(super) type Answer = Result<Outcome, NoAnswer>;
+
+/// Why a call has no outcome.
+#[derive(Debug)]
+pub(super) enum NoAnswer {
+    /// The client cancelled it and wants none.
+    Cancelled,
+    /// What the tool could not do, for the caller to read.
+    Refused(String),
+}
+
+impl From<String> for NoAnswer {
+    fn from(text: String) -> Self {
+        NoAnswer::Refused(text)
+    }
+}
+
+impl From<&str> for NoAnswer {
+    fn from(text: &str) -> Self {
+        NoAnswer::Refused(text.to_owned())
+    }
+}
 
 impl Tools {
-    /// Carries a call out. `None`: it was cancelled and is not answered.
+    /// Carries a call out. `None`: it was cancelled and is not answered; what `Some`
+    /// holds must be sent, since it has moved the task's cursor.
     pub fn call(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Option<Outcome> {
         let answer = match tool.name {
             ToolName::Run => self.run(tool, arguments, call),
@@ -118,10 +140,14 @@ impl Tools {
             ToolName::Tasks => self.tasks(tool, arguments),
             ToolName::Health => self.health(tool, arguments),
         };
-        if call.cancel.is_cancelled() {
+        let mut outcome = match answer {
+            Ok(outcome) => outcome,
+            Err(NoAnswer::Refused(text)) => Outcome::error(text),
+            Err(NoAnswer::Cancelled) => return None,
+        };
+        if !call.cancel.begin_answer() {
             return None;
         }
-        let mut outcome = answer.unwrap_or_else(Outcome::error);
         self.put_notices_ahead(&mut outcome, arguments);
         Some(outcome)
     }
@@ -335,6 +361,10 @@ fn newest_line(task: &TaskHandle) -> String {
 pub(super) fn matched(stopped: Stopped) -> Option<Match> {
     match stopped {
         Stopped::Matched(found) => Some(found),
-        Stopped::Output | Stopped::Ended | Stopped::Limit | Stopped::Cancelled => None,
+        Stopped::Output
+        | Stopped::Ended
+        | Stopped::WaitsForInput
+        | Stopped::Limit
+        | Stopped::Cancelled => None,
     }
 }

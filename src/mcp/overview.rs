@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::insight::size;
-use super::render::{self, View, millis, seconds, status_word};
+use super::render::{self, View, millis, seconds, status_word, wanted_word};
 use crate::config::{Config, Warning};
 use crate::task::registry::TaskHandle;
 use crate::task::shell;
@@ -81,6 +81,7 @@ struct Row {
     age: Duration,
     silent: Option<Duration>,
     leftovers: usize,
+    waiting: Option<&'static str>,
     command: String,
     description: Option<String>,
     pid: i32,
@@ -99,6 +100,10 @@ impl Row {
         } else {
             0
         };
+        let waiting = state
+            .waiting
+            .as_ref()
+            .map(|waiting| wanted_word(waiting.wanted));
         drop(state);
         let command = render::echo(&redact(&facts.command));
         Row {
@@ -108,6 +113,7 @@ impl Row {
             age: now.duration_since(facts.started.mono),
             silent,
             leftovers,
+            waiting,
             command: command.chars().skip(2).take(COMMAND_CHARS).collect(),
             description: facts.description.as_deref().map(redact),
             pid: facts.pid,
@@ -122,6 +128,9 @@ impl Row {
         let mut facts = vec![format!("age {}", seconds(self.age))];
         if let Some(silent) = self.silent {
             facts.push(format!("silent {}", seconds(silent)));
+        }
+        if let Some(wanted) = self.waiting {
+            facts.push(format!("waiting for {wanted}"));
         }
         if self.leftovers > 0 {
             facts.push(format!("{} still running", self.leftovers));
@@ -146,6 +155,7 @@ impl Row {
             "exit_code": self.exit_code,
             "age_ms": millis(self.age),
             "silent_ms": self.silent.map(millis),
+            "waiting_for": self.waiting,
             "leftovers": self.leftovers,
             "command": self.command,
             "description": self.description,

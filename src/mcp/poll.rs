@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, Call, LISTEN, Lines, Numbering, Outcome, Showing, Tools, clamped_note, compile,
+    Answer, Call, LISTEN, Lines, NoAnswer, Numbering, Showing, Tools, clamped_note, compile,
     matched, read, seconds_of,
 };
 use super::insight::Insight;
@@ -14,6 +14,7 @@ use super::render::Palette;
 use super::search;
 use super::tools::{PollArguments, Tool, WaitFor};
 use crate::progress::advice::idle_polls_of;
+use crate::task::live::Attendance;
 use crate::task::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::watch::{Goal, Stopped};
@@ -42,16 +43,19 @@ impl Tools {
             Some(WaitFor::End) => Goal::End,
             Some(WaitFor::Output) | None => Goal::Output,
         };
+        let _attending = Attendance::begin(&task.live);
         let begun = Instant::now();
         let stopped = self.watch(&task, goal, pattern.as_ref(), listen, call)?;
-        if stopped == Stopped::Cancelled {
-            return Ok(Outcome::text(String::new()));
+        if !call.cancel.begin_answer() {
+            return Err(NoAnswer::Cancelled);
         }
         let delta = task.live.take_delta();
-        task.live.count_poll(
-            delta.new_bytes() > 0,
-            idle_polls_of(begun.elapsed().min(listen)),
-        );
+        // One that was woken by output is not empty, though another may have taken it; nor
+        // is one that found the task waiting for the caller.
+        let woken = matches!(stopped, Stopped::Output | Stopped::WaitsForInput);
+        let brought_output = delta.new_bytes() > 0 || woken;
+        let waited = begun.elapsed().min(listen);
+        task.live.count_poll(brought_output, idle_polls_of(waited));
         let stretches = if arguments.full_output == Some(true) {
             reading::excerpt(&task.spool, Place::FIRST.at, delta.to, max_output)
         } else {

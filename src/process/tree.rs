@@ -7,7 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use procfs::process::{Process, Stat};
 
 /// The environment variable that carries a task's cookie.
@@ -30,6 +32,8 @@ pub struct ProcessInfo {
     pub id: Identity,
     /// Its parent's pid.
     pub parent: i32,
+    /// Its process group's id.
+    pub group: i32,
     /// Its session's id.
     pub session: i32,
     /// Its name (comm), at most 15 bytes.
@@ -46,6 +50,7 @@ impl From<Stat> for ProcessInfo {
                 started: stat.starttime,
             },
             parent: stat.ppid,
+            group: stat.pgrp,
             session: stat.session,
             zombie: matches!(stat.state, 'Z' | 'X'),
             name: stat.comm,
@@ -145,6 +150,28 @@ impl Snapshot {
             }
         }
         found
+    }
+}
+
+/// Scans that several tasks may use: each is as old as the asker allows.
+#[derive(Debug, Default)]
+pub struct Snapshots {
+    newest: Mutex<Option<(Instant, Arc<Snapshot>)>>,
+}
+
+impl Snapshots {
+    /// The newest scan if it is young enough, else a new one.
+    pub fn recent(&self, oldest: Duration) -> Arc<Snapshot> {
+        let newest = self.newest.lock().clone();
+        if let Some((taken, snapshot)) = newest
+            && taken.elapsed() <= oldest
+        {
+            return snapshot;
+        }
+        // Two that ask at once both scan: no lock is held over it.
+        let snapshot = Arc::new(Snapshot::take());
+        *self.newest.lock() = Some((Instant::now(), Arc::clone(&snapshot)));
+        snapshot
     }
 }
 
@@ -358,6 +385,7 @@ mod tests {
         ProcessInfo {
             id: Identity { pid, started },
             parent,
+            group: session,
             session,
             name: format!("p{pid}"),
             zombie: false,

@@ -231,15 +231,34 @@ impl<'a> Assembly<'a> {
     }
 }
 
+/// How much is looked at of the output's end for its last line.
+const LAST_LINE_BYTES: u64 = 4096;
+
+/// The unfinished line at the output's end as plain text: where prompts stand.
+pub fn unfinished_line(spool: &Spool, line_start: Position, end: Position) -> String {
+    let from = end.offset.saturating_sub(LAST_LINE_BYTES);
+    let bytes = newest_bytes(spool, from.max(line_start.offset), end.offset);
+    ansi::readable(&bytes, Colours::Drop)
+}
+
 /// The newest line of the output as plain text; for progress messages.
 pub fn last_line(spool: &Spool, line_start: Position, end: Position) -> Option<String> {
-    const WINDOW: u64 = 4096;
     let at_end = end.offset.saturating_sub(line_start.offset);
-    let from = if at_end > 0 && at_end <= WINDOW {
+    let from = if at_end > 0 && at_end <= LAST_LINE_BYTES {
         line_start.offset
     } else {
-        end.offset.saturating_sub(WINDOW)
+        end.offset.saturating_sub(LAST_LINE_BYTES)
     };
+    newest_bytes(spool, from, end.offset)
+        .split(|byte| *byte == b'\n')
+        .rev()
+        .map(|line| ansi::readable(line, Colours::Drop))
+        .find(|text| !text.trim().is_empty())
+}
+
+/// What is retained at the end of `[from, to)` without a gap; nothing if it cannot be
+/// read.
+fn newest_bytes(spool: &Spool, from: u64, to: u64) -> Vec<u8> {
     // Nobody asks for the number of the line.
     let from = Place {
         at: Position {
@@ -248,13 +267,8 @@ pub fn last_line(spool: &Spool, line_start: Position, end: Position) -> Option<S
         },
         inside_line: true,
     };
-    let pieces = spool.read(from, end.offset).ok()?;
-    let bytes = &pieces.last()?.bytes;
-    bytes
-        .split(|byte| *byte == b'\n')
-        .rev()
-        .map(|line| ansi::readable(line, Colours::Drop))
-        .find(|text| !text.trim().is_empty())
+    let mut pieces = spool.read(from, to).unwrap_or_default();
+    pieces.pop().map(|piece| piece.bytes).unwrap_or_default()
 }
 
 /// Goes through the lines of `[from, to)` in bounded memory. The last, unfinished line
