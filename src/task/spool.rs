@@ -436,3 +436,60 @@ impl Spool {
             .unwrap_or(Place::FIRST)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_counted_where_it_is_and_given_back_when_it_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (base, store, other) in [
+            (None, Store::Memory, Store::Disk),
+            (Some(folder.path().join("task")), Store::Disk, Store::Memory),
+        ] {
+            let budget = Budget::new(1 << 20);
+            let mut writer = SpoolWriter::new(base, 800, Arc::clone(&budget));
+            for _ in 0..100 {
+                writer.append(b"0123456789abcdefghijklm\n");
+            }
+            let spool = writer.reader();
+            assert_eq!(budget.used(store), spool.held(store));
+            assert!(spool.held(store) <= 800, "{}", spool.held(store));
+            assert_eq!((budget.used(other), spool.held(other)), (0, 0));
+            spool.give_up_oldest(store, writer.end().line);
+            assert_eq!(budget.used(store), spool.held(store));
+            spool.remove();
+            assert_eq!(budget.used(store), 0);
+        }
+    }
+
+    #[test]
+    fn a_spool_in_memory_never_gives_up_its_newest_output() {
+        let mut writer = SpoolWriter::new(None, 800, Budget::new(1 << 20));
+        for number in 0..100 {
+            writer.append(format!("line {number:02}\n").as_bytes());
+        }
+        let (spool, end) = (writer.reader(), writer.end());
+        while spool.give_up_oldest(Store::Memory, end.line) > 0 {}
+        let pieces = spool.read(Place::FIRST, end.offset).expect("memory");
+        assert!(pieces[0].bytes.ends_with(b"line 99\n"));
+        assert_eq!(
+            spool.losses().bytes,
+            end.offset - pieces[0].bytes.len() as u64
+        );
+    }
+
+    #[test]
+    fn an_unfinished_character_is_seen_over_several_writes() {
+        let mut writer = SpoolWriter::new(None, 800, Budget::new(1 << 20));
+        let seen: Vec<u64> = [&b"x\xf0"[..], b"\x9f", b"\x98", b"\x80", b"\xe3", b"\n"]
+            .into_iter()
+            .map(|bytes| {
+                writer.append(bytes);
+                writer.unfinished()
+            })
+            .collect();
+        assert_eq!(seen, [1, 2, 3, 0, 1, 0]);
+    }
+}
