@@ -388,7 +388,18 @@ impl<'a> PatternWatch<'a> {
             ControlFlow::Continue(())
         })?;
         self.seen = end.offset;
+        self.forget_the_beginning_of_a_long_line(end);
         Ok(found)
+    }
+
+    /// An unfinished line is looked at again when it has grown. Of one that grows without
+    /// end only the newest part is: each look would cost more than the one before.
+    fn forget_the_beginning_of_a_long_line(&mut self, end: Position) {
+        let newest = end.offset.saturating_sub(LONGEST_MATCHED_LINE as u64);
+        if self.from.at.offset < newest {
+            self.from.at.offset = newest;
+            self.from.inside_line = true;
+        }
     }
 }
 

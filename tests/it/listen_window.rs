@@ -417,3 +417,15 @@ fn names_the_matched_line(result: &ToolResult, line: u64) {
         result.text
     );
 }
+
+#[test]
+fn until_keeps_up_with_a_line_that_grows_without_end() {
+    let env = Env::new();
+    let client = env.client();
+    let command = "head -c 20000000 /dev/zero | tr '\\0' x; printf ' ready'; sleep 600";
+    let arguments =
+        json!({"command": command, "until": "x ready$", "yield_after": 50, "timeout": 60});
+    let result = client.call("zsh", arguments);
+    assert_eq!(result.meta["matched_line"], json!(1), "{}", result.footer());
+    client.kill_task(&result.task_id());
+}
