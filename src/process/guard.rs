@@ -113,7 +113,9 @@ fn end_descendants(signals: &SignalSet, mut hurry: bool, spared: impl FnOnce() -
             .map(|process| process.id)
             .collect();
         let waited = start.elapsed();
-        if left.is_empty() || waited > GRACE + PATIENCE {
+        // Who cannot be seen may live: whether there are children is known in any case.
+        let nobody = left.is_empty() && (snapshot.is_whole() || !reap_all());
+        if nobody || waited > GRACE + PATIENCE {
             reap_all();
             return;
         }

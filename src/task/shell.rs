@@ -259,6 +259,17 @@ pub struct Report {
     pub directory: Option<PathBuf>,
 }
 
+impl Report {
+    /// The shell's directory at its end, if it is another than at its start; one that is
+    /// gone is another.
+    pub fn moved_from(&self, start: &Path) -> Option<PathBuf> {
+        let end = self.directory.as_ref()?;
+        let same =
+            end == start || std::fs::canonicalize(end).ok() == std::fs::canonicalize(start).ok();
+        (!same).then(|| end.clone())
+    }
+}
+
 /// Reads what came over the side-band: NUL-separated records. What does not parse is
 /// passed over, since any program of the user may have written there.
 pub fn read_report(bytes: &[u8]) -> Report {

@@ -272,6 +272,24 @@ fn a_directory_of_another_user_is_named_and_not_the_shell() {
 }
 
 #[test]
+fn input_that_nobody_reads_any_more_is_refused_before_it_is_written() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let arguments = json!({
+        "command": format!("exec <&-; echo closed; {sleep}"),
+        "stdin_open": true,
+        "until": "closed",
+        "yield_after": 20,
+    });
+    let task = client.call("zsh", arguments).task_id();
+    let refused = client.call("zsh_send", json!({"task_id": task, "input": "hi"}));
+    assert!(refused.is_error, "{}", refused.text);
+    assert!(refused.text.contains("closed"), "{}", refused.text);
+    client.kill_task(&task);
+}
+
+#[test]
 fn the_shell_is_the_servers_whatever_path_a_call_gives_to_its_command() {
     let env = Env::new();
     let client = env.client();
