@@ -110,6 +110,7 @@ pub mod text {
 /// L1: how far a task has come. Pure.
 pub mod progress {
     pub mod advice;
+    pub mod waiting;
 }
 
 /// L2: the kernel. The only module with `unsafe`.
@@ -120,6 +121,7 @@ pub mod process {
     pub mod kill;
     pub mod orphans;
     mod posix_spawn;
+    pub mod probe;
     pub mod pty;
     pub mod signals;
     pub mod spawn;
@@ -156,6 +158,7 @@ pub mod task {
     pub mod reading;
     pub mod registry;
     pub mod request;
+    pub mod sampling;
     pub mod segment;
     pub mod sending;
     pub mod shell;
@@ -163,6 +166,7 @@ pub mod task {
     pub mod state;
     pub mod supervisor;
     pub mod watch;
+    pub mod wiring;
     pub mod worker;
 }
 

@@ -12,13 +12,6 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 #[cfg(shuttle)]
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
-/// A flag that threads share.
-#[cfg(shuttle)]
-pub use shuttle::sync::atomic::AtomicBool;
-/// A flag that threads share.
-#[cfg(not(shuttle))]
-pub use std::sync::atomic::AtomicBool;
-
 /// A value behind a mutex, and the condvar that tells of its changes.
 #[derive(Debug, Default)]
 pub struct Monitor<T> {

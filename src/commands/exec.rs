@@ -238,7 +238,8 @@ impl Run<'_> {
         if number != SIGTERM
             && let Some(signal) = signals::to_pass_on(number)
         {
-            self.supervisor.kill(self.task, KillOrder::Only(signal));
+            // The end itself is waited for below.
+            let _ = self.supervisor.kill(self.task, KillOrder::Only(signal));
             self.task.live.wait_for(
                 Some(Instant::now() + KILL_GRACE),
                 &Cancel::default(),
@@ -269,7 +270,7 @@ impl Run<'_> {
     fn end_tree(&self) {
         let receipt = self.supervisor.kill(self.task, KillOrder::InOrder);
         // Who cannot be ended may hold the output open for ever.
-        if receipt.is_none_or(|receipt| !receipt.survivors.is_empty()) {
+        if receipt.map_or(true, |receipt| !receipt.survivors.is_empty()) {
             self.copying.cancel();
         }
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, Call, LISTEN, Numbering, Outcome, Showing, Tools, clamped_note, read, seconds_of,
+    Answer, Call, LISTEN, NoAnswer, Numbering, Outcome, Showing, Tools, clamped_note, read,
+    seconds_of,
 };
 use super::insight::Insight;
 use super::overview;
@@ -14,11 +15,13 @@ use super::render::View;
 use super::tools::{KillArguments, NoArguments, SendArguments, TasksArguments, Tool};
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Signal;
-use crate::task::live::Input;
+use crate::task::live::{Attendance, Input};
 use crate::task::reading;
+use crate::task::registry::MAX_ORDERS;
 use crate::task::request::InputError;
+use crate::task::sending::NoReceipt;
 use crate::task::state::KillOrder;
-use crate::task::watch::{Goal, Stopped};
+use crate::task::watch::Goal;
 
 /// After a kill's receipt the end itself is waited for so long.
 const END_AFTER_KILL: Duration = Duration::from_millis(500);
@@ -42,6 +45,9 @@ impl Tools {
             Some(seconds) => seconds_of("listen", seconds)?,
             None => LISTEN,
         };
+        let _attending = Attendance::begin(&task.live);
+        // Marked before anything is sent: the reply may be faster than the next line.
+        let after = task.live.state().output_end.offset;
         let refused = |error: InputError| error.to_string();
         if let Some(size) = size {
             self.supervisor.resize(&task, size).map_err(refused)?;
@@ -57,15 +63,15 @@ impl Tools {
         if eof {
             self.supervisor.end_input(&task).map_err(refused)?;
         }
-        let stopped = self.watch(&task, Goal::Reply, None, listen, call)?;
-        if stopped == Stopped::Cancelled {
-            return Ok(Outcome::text(String::new()));
+        self.watch(&task, Goal::Reply { after }, None, listen, call)?;
+        if !call.cancel.begin_answer() {
+            return Err(NoAnswer::Cancelled);
         }
         let max_output = self.config.max_output;
         let delta = task.live.take_delta();
-        let pieces = reading::new_output(&task.spool, &delta, max_output);
+        let stretches = reading::new_output(&task.spool, &delta, max_output);
         let showing = Showing {
-            pieces,
+            stretches,
             new_bytes: delta.new_bytes(),
             matched: None,
             notes,
@@ -86,25 +92,27 @@ impl Tools {
                 format!("signal must be one of {known}, not {name}")
             })?),
         };
+        let _attending = Attendance::begin(&task.live);
         let receipt = self.supervisor.kill(&task, order);
+        if let Err(NoReceipt::Busy) = receipt {
+            return Err(format!(
+                "{MAX_ORDERS} orders wait for task {} already: try again in a moment",
+                task.id()
+            )
+            .into());
+        }
         let all_gone = order.ends()
             && receipt
                 .as_ref()
-                .is_none_or(|receipt| receipt.survivors.is_empty());
+                .is_ok_and(|receipt| receipt.survivors.is_empty());
         if all_gone {
             self.watch(&task, Goal::End, None, END_AFTER_KILL, call)?;
         }
         let view = View::of(&task.live);
         task.live.tell_end();
         let facts = &task.live.facts;
-        let mut outcome = Outcome::text(receipt::text(
-            facts,
-            &view,
-            order,
-            receipt.as_ref(),
-            call.palette,
-        ));
-        outcome.meta = Some(receipt::meta(facts, &view, receipt.as_ref()));
+        let mut outcome = Outcome::text(receipt::text(facts, &view, order, &receipt, call.palette));
+        outcome.meta = Some(receipt::meta(facts, &view, receipt.as_ref().ok()));
         Ok(outcome)
     }
 

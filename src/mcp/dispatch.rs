@@ -20,7 +20,7 @@ use crate::task::reading::{self, Match};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::watch::{Goal, Stopped, Tick, Watch};
-use crate::text::lines::{self, Layout, Piece, Shown};
+use crate::text::lines::{self, Layout, Shown, Stretch};
 
 /// The default of `listen`.
 pub(super) const LISTEN: Duration = Duration::from_secs(2);
@@ -104,11 +104,33 @@ pub struct Tools {
     pub warnings: Vec<Warning>,
 }
 
-/// A call's outcome; `Err` is what the tool could not do, for the caller to read.
-pub(super) type Answer = Result<Outcome, String>;
+/// What a call came to.
+pub(super) type Answer = Result<Outcome, NoAnswer>;
+
+/// Why a call has no outcome.
+#[derive(Debug)]
+pub(super) enum NoAnswer {
+    /// The client cancelled it and wants none.
+    Cancelled,
+    /// What the tool could not do, for the caller to read.
+    Refused(String),
+}
+
+impl From<String> for NoAnswer {
+    fn from(text: String) -> Self {
+        NoAnswer::Refused(text)
+    }
+}
+
+impl From<&str> for NoAnswer {
+    fn from(text: &str) -> Self {
+        NoAnswer::Refused(text.to_owned())
+    }
+}
 
 impl Tools {
-    /// Carries a call out. `None`: it was cancelled and is not answered.
+    /// Carries a call out. `None`: it was cancelled and is not answered; what `Some`
+    /// holds must be sent, since it has moved the task's cursor.
     pub fn call(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Option<Outcome> {
         let answer = match tool.name {
             ToolName::Run => self.run(tool, arguments, call),
@@ -118,10 +140,14 @@ impl Tools {
             ToolName::Tasks => self.tasks(tool, arguments),
             ToolName::Health => self.health(tool, arguments),
         };
-        if call.cancel.is_cancelled() {
+        let mut outcome = match answer {
+            Ok(outcome) => outcome,
+            Err(NoAnswer::Refused(text)) => Outcome::error(text),
+            Err(NoAnswer::Cancelled) => return None,
+        };
+        if !call.cancel.begin_answer() {
             return None;
         }
-        let mut outcome = answer.unwrap_or_else(Outcome::error);
         self.put_notices_ahead(&mut outcome, arguments);
         Some(outcome)
     }
@@ -185,15 +211,12 @@ impl Tools {
 
     /// The result that tells of a task and shows some of its output.
     pub(super) fn tell(&self, task: &TaskHandle, showing: Showing, palette: Palette) -> Answer {
-        let mut pieces = showing
-            .pieces
+        let stretches = showing
+            .stretches
             .map_err(|error| format!("the output of task {} cannot be read: {error}", task.id()))?;
-        if !task.live.state().closed {
-            lines::hold_back_unfinished_character(&mut pieces);
-        }
         let numbered = showing.numbering == Numbering::Numbered;
         let shown = lines::lay_out(
-            &pieces,
+            &stretches,
             &Layout {
                 max_chars: showing.max_output,
                 numbered,
@@ -261,7 +284,7 @@ impl Tools {
 /// What of a task's output a result is to show.
 pub(super) struct Showing {
     /// The output, or why it cannot be read.
-    pub pieces: std::io::Result<Vec<Piece>>,
+    pub stretches: std::io::Result<Vec<Stretch>>,
     /// Bytes of it that no result has shown before.
     pub new_bytes: u64,
     /// The line that `until` matched.
@@ -338,6 +361,10 @@ fn newest_line(task: &TaskHandle) -> String {
 pub(super) fn matched(stopped: Stopped) -> Option<Match> {
     match stopped {
         Stopped::Matched(found) => Some(found),
-        Stopped::Output | Stopped::Ended | Stopped::Limit | Stopped::Cancelled => None,
+        Stopped::Output
+        | Stopped::Ended
+        | Stopped::WaitsForInput
+        | Stopped::Limit
+        | Stopped::Cancelled => None,
     }
 }

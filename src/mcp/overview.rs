@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::insight::size;
-use super::render::{self, View, millis, seconds, status_word};
+use super::render::{self, View, millis, seconds, status_word, wanted_word};
 use crate::config::{Config, Warning};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
@@ -80,6 +80,7 @@ struct Row {
     age: Duration,
     silent: Option<Duration>,
     leftovers: usize,
+    waiting: Option<&'static str>,
     command: String,
     description: Option<String>,
     pid: i32,
@@ -98,6 +99,10 @@ impl Row {
         } else {
             0
         };
+        let waiting = state
+            .waiting
+            .as_ref()
+            .map(|waiting| wanted_word(waiting.wanted));
         drop(state);
         let command = render::echo(&redact(&facts.command));
         Row {
@@ -107,6 +112,7 @@ impl Row {
             age: now.duration_since(facts.started.mono),
             silent,
             leftovers,
+            waiting,
             command: command.chars().skip(2).take(COMMAND_CHARS).collect(),
             description: facts.description.as_deref().map(redact),
             pid: facts.pid,
@@ -121,6 +127,9 @@ impl Row {
         let mut facts = vec![format!("age {}", seconds(self.age))];
         if let Some(silent) = self.silent {
             facts.push(format!("silent {}", seconds(silent)));
+        }
+        if let Some(wanted) = self.waiting {
+            facts.push(format!("waiting for {wanted}"));
         }
         if self.leftovers > 0 {
             facts.push(format!("{} still running", self.leftovers));
@@ -145,6 +154,7 @@ impl Row {
             "exit_code": self.exit_code,
             "age_ms": millis(self.age),
             "silent_ms": self.silent.map(millis),
+            "waiting_for": self.waiting,
             "leftovers": self.leftovers,
             "command": self.command,
             "description": self.description,

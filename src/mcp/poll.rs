@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, Call, LISTEN, Lines, Numbering, Outcome, Showing, Tools, clamped_note, compile,
+    Answer, Call, LISTEN, Lines, NoAnswer, Numbering, Showing, Tools, clamped_note, compile,
     matched, read, seconds_of,
 };
 use super::insight::Insight;
@@ -14,19 +14,18 @@ use super::render::Palette;
 use super::search;
 use super::tools::{PollArguments, Tool, WaitFor};
 use crate::progress::advice::idle_polls_of;
+use crate::task::live::Attendance;
 use crate::task::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::watch::{Goal, Stopped};
-use crate::text::lines::{Piece, Position, grouped};
-
-/// Where all output begins.
-const FIRST: Position = Position { offset: 0, line: 1 };
+use crate::text::lines::{Place, Stretch, grouped};
 
 impl Tools {
     /// Carries `zsh_poll` out.
     pub(super) fn poll(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Answer {
         let (arguments, clamped) = read::<PollArguments>(tool, arguments)?;
         let notes: Vec<Insight> = clamped.iter().map(clamped_note).collect();
+        refuse_contradictions(&arguments)?;
         let task = self.find(&arguments.task_id)?;
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         if let Some(pattern) = compile("grep", arguments.grep.as_deref())? {
@@ -44,23 +43,26 @@ impl Tools {
             Some(WaitFor::End) => Goal::End,
             Some(WaitFor::Output) | None => Goal::Output,
         };
+        let _attending = Attendance::begin(&task.live);
         let begun = Instant::now();
         let stopped = self.watch(&task, goal, pattern.as_ref(), listen, call)?;
-        if stopped == Stopped::Cancelled {
-            return Ok(Outcome::text(String::new()));
+        if !call.cancel.begin_answer() {
+            return Err(NoAnswer::Cancelled);
         }
         let delta = task.live.take_delta();
-        task.live.count_poll(
-            delta.new_bytes() > 0,
-            idle_polls_of(begun.elapsed().min(listen)),
-        );
-        let pieces = if arguments.full_output == Some(true) {
-            reading::excerpt(&task.spool, FIRST, delta.to, max_output)
+        // One that was woken by output is not empty, though another may have taken it; nor
+        // is one that found the task waiting for the caller.
+        let woken = matches!(stopped, Stopped::Output | Stopped::WaitsForInput);
+        let brought_output = delta.new_bytes() > 0 || woken;
+        let waited = begun.elapsed().min(listen);
+        task.live.count_poll(brought_output, idle_polls_of(waited));
+        let stretches = if arguments.full_output == Some(true) {
+            reading::excerpt(&task.spool, Place::FIRST.at, delta.to, max_output)
         } else {
             reading::new_output(&task.spool, &delta, max_output)
         };
         let showing = Showing {
-            pieces,
+            stretches,
             new_bytes: delta.new_bytes(),
             matched: matched(stopped),
             notes,
@@ -79,21 +81,12 @@ impl Tools {
         palette: Palette,
     ) -> Answer {
         let first = arguments.from_line.unwrap_or(1);
-        if let Some(last) = arguments.to_line
-            && last < first
-        {
-            return Err(format!(
-                "to_line must be at least from_line ({first}), not {last}"
-            ));
-        }
-        let end = task.live.state().output_end;
-        let pieces = reading::range(&task.spool, first, arguments.to_line, end, max_output);
-        notes.extend(pieces.iter().find_map(|pieces| {
-            let last = arguments.to_line.unwrap_or(u64::MAX);
-            lines_gone(pieces, first, last, end)
-        }));
+        let end = task.live.state().showable_end();
+        let stretches = reading::range(&task.spool, first, arguments.to_line, end, max_output);
+        notes.extend(past_the_end(first, end));
+        notes.extend(stretches.as_deref().ok().and_then(beginning_gone));
         let showing = Showing {
-            pieces,
+            stretches,
             new_bytes: 0,
             matched: None,
             notes,
@@ -108,15 +101,16 @@ impl Tools {
         task: &TaskHandle,
         pattern: &Regex,
         arguments: &PollArguments,
-        notes: Vec<Insight>,
+        mut notes: Vec<Insight>,
         max_output: usize,
         palette: Palette,
     ) -> Answer {
-        let end = task.live.state().output_end;
+        let end = task.live.state().showable_end();
         let range = search::Range {
             first: arguments.from_line.unwrap_or(1),
             last: arguments.to_line.unwrap_or(u64::MAX),
         };
+        notes.extend(past_the_end(range.first, end));
         let context = arguments.context.unwrap_or(0);
         let found = search::grep(&task.spool, end, pattern, range, context, max_output)
             .map_err(|error| error.to_string())?;
@@ -130,15 +124,72 @@ impl Tools {
     }
 }
 
-/// Says that a range begins with lines that are no longer there.
-fn lines_gone(pieces: &[Piece], first: u64, last: u64, end: Position) -> Option<Insight> {
-    let found = pieces.first().map_or(end.line, |piece| piece.start.line);
-    let last_gone = last.min(found.saturating_sub(1));
-    (last_gone >= first).then(|| {
-        Insight::warning(format!(
-            "lines {}–{} are gone.",
-            grouped(first),
-            grouped(last_gone)
-        ))
+/// Refuses arguments of which one would make another mean nothing. A value that asks for
+/// nothing, such as `listen: 0` beside a range, is no contradiction.
+fn refuse_contradictions(arguments: &PollArguments) -> Result<(), String> {
+    let reads = [
+        ("grep", arguments.grep.is_some()),
+        ("from_line", arguments.from_line.is_some()),
+        ("to_line", arguments.to_line.is_some()),
+    ];
+    let waits = [
+        (
+            "listen",
+            arguments.listen.is_some_and(|seconds| seconds > 0.0),
+        ),
+        ("wait_for", arguments.wait_for.is_some()),
+        ("until", arguments.until.is_some()),
+        ("full_output", arguments.full_output == Some(true)),
+    ];
+    let ignored: Vec<&str> = given(&waits).collect();
+    if let Some(reader) = given(&reads).next()
+        && !ignored.is_empty()
+    {
+        return Err(format!(
+            "{} cannot go with {reader}, which reads a part of the output and does not wait: \
+             leave one out, or make two calls",
+            ignored.join(", ")
+        ));
+    }
+    if arguments.context.is_some_and(|lines| lines > 0) && arguments.grep.is_none() {
+        return Err("context is about the matches of grep: pass grep with it".into());
+    }
+    let first = arguments.from_line.unwrap_or(1);
+    match arguments.to_line {
+        Some(last) if last < first => Err(format!(
+            "to_line must be at least from_line ({first}), not {last}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn given<'a>(arguments: &'a [(&'static str, bool)]) -> impl Iterator<Item = &'static str> + 'a {
+    arguments
+        .iter()
+        .filter(|(_, is_given)| *is_given)
+        .map(|(name, _)| *name)
+}
+
+/// Says how many lines there are to somebody who asks for others.
+fn past_the_end(first: u64, end: Place) -> Option<Insight> {
+    let lines = end.next_line() - 1;
+    (first > lines).then(|| {
+        let noun = if lines == 1 { "line" } else { "lines" };
+        Insight::info(format!("the output has {} {noun}.", grouped(lines)))
     })
+}
+
+/// Says that a range begins with lines that are no longer there.
+fn beginning_gone(stretches: &[Stretch]) -> Option<Insight> {
+    match stretches.first()? {
+        Stretch::Missing {
+            lines,
+            readable: false,
+        } if !lines.is_empty() => Some(Insight::warning(format!(
+            "lines {}–{} are gone.",
+            grouped(lines.start),
+            grouped(lines.end - 1)
+        ))),
+        _ => None,
+    }
 }

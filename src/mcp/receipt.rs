@@ -6,6 +6,7 @@ use super::insight::size;
 use super::render::{Palette, View, echo, leftovers_meta, millis, status_line, status_word};
 use crate::task::kill_run::{Receipt, SurvivalReason};
 use crate::task::live::Facts;
+use crate::task::sending::NoReceipt;
 use crate::task::state::KillOrder;
 
 /// The receipt of a kill, as text.
@@ -13,19 +14,25 @@ pub fn text(
     facts: &Facts,
     view: &View,
     order: KillOrder,
-    receipt: Option<&Receipt>,
+    receipt: &Result<Receipt, NoReceipt>,
     palette: Palette,
 ) -> String {
     let mut lines = vec![echo(&facts.command)];
     match (receipt, order) {
-        (None, _) => lines.push("receipt: it had ended before, nothing of it lives".to_owned()),
+        (Err(NoReceipt::Ended), _) => {
+            lines.push("receipt: it had ended before, nothing of it lives".to_owned());
+        }
+        (Err(NoReceipt::Busy | NoReceipt::Late), _) => lines.push(format!(
+            "receipt: none yet; the kill goes on, see zsh_poll task_id={}",
+            facts.id
+        )),
         // Nobody is meant to go: who lives is no survivor.
-        (Some(receipt), KillOrder::Only(signal)) if !order.ends() => lines.push(format!(
+        (Ok(receipt), KillOrder::Only(signal)) if !order.ends() => lines.push(format!(
             "receipt: {} sent to {}",
             signal.name(),
             processes(receipt.signalled)
         )),
-        (Some(receipt), _) => {
+        (Ok(receipt), _) => {
             let survivors = match receipt.survivors.len() {
                 0 if receipt.unseen => "survivors not known (/proc cannot be read)".to_owned(),
                 0 => "no survivors".to_owned(),

@@ -9,16 +9,19 @@ use serde_json::{Value, json};
 
 use super::insight::{Insight, Level, size};
 use crate::progress::advice::{Advice, Situation, advise};
+use crate::progress::waiting::{Waiting, Wanted};
 use crate::task::live::{End, Facts, Input, Leftover, LiveTask};
 use crate::task::reading::Match;
 use crate::task::state::Outcome;
 use crate::text::ansi::{self, Colours};
-use crate::text::lines::Shown;
+use crate::text::lines::{self, Shown};
 
 /// The echoed command line is cut after so many characters.
 const ECHO_CHARS: usize = 120;
 /// The `◷` line is no longer than this.
 const METER_CHARS: usize = 160;
+/// How much of a prompt is repeated.
+const PROMPT_CHARS: usize = 120;
 const RULE: &str = "───";
 /// Leftovers that are named; the others are counted.
 const LEFTOVERS_NAMED: usize = 8;
@@ -67,6 +70,7 @@ pub struct View {
     total_lines: u64,
     total_bytes: u64,
     unshown: u64,
+    waiting: Option<Waiting>,
 }
 
 impl View {
@@ -85,6 +89,7 @@ impl View {
             total_lines: state.output_end.line.saturating_sub(1) + unfinished,
             total_bytes: state.output_end.offset,
             unshown: state.unshown(),
+            waiting: state.waiting.clone(),
         }
     }
 
@@ -116,6 +121,7 @@ impl View {
             idle_polls: self.idle_polls,
             silent_for: self.silent_for,
             elapsed: self.elapsed,
+            waiting_for_input: self.waiting.is_some(),
             ..Situation::default()
         })
     }
@@ -159,6 +165,7 @@ impl TaskResult<'_> {
         lines.extend(self.leftover_line());
         lines.extend(self.position_line());
         lines.extend(self.meter_line());
+        lines.extend(self.waiting_line());
         if let Some(advice) = self.view.advice(self.new_bytes > 0) {
             lines.push(suggestion(&advice, &self.facts.id));
         }
@@ -227,6 +234,28 @@ impl TaskResult<'_> {
         })
     }
 
+    /// `⌨ WAITING FOR INPUT "Password:" (reads tty: 4711 passwd)`
+    fn waiting_line(&self) -> Option<String> {
+        let waiting = self.view.waiting.as_ref()?;
+        let what = match waiting.wanted {
+            Wanted::Input => "INPUT",
+            Wanted::Password => "A PASSWORD",
+        };
+        let prompt = waiting.prompt.trim();
+        let prompt = match prompt {
+            "" => String::new(),
+            prompt => format!(" \"{}\"", lines::clip(prompt, PROMPT_CHARS)),
+        };
+        let device = match self.facts.input {
+            Input::Terminal => "tty",
+            Input::Pipe | Input::None => "stdin",
+        };
+        Some(format!(
+            "⌨ WAITING FOR {what}{prompt} (reads {device}: {} {})",
+            waiting.reader.pid, waiting.reader.name
+        ))
+    }
+
     /// The twin for programs, `_meta["zsh-tool/result"]`.
     pub fn meta(&self) -> Value {
         let end = self.view.ended.as_ref();
@@ -243,7 +272,8 @@ impl TaskResult<'_> {
             "total_lines": self.view.total_lines,
             "omitted_lines": self.shown.omitted_lines,
             "matched_line": self.matched.as_ref().map(|found| found.line),
-            "waiting_for": Value::Null,
+            "waiting_for": self.view.waiting.as_ref().map(|waiting| wanted_word(waiting.wanted)),
+            "prompt": self.view.waiting.as_ref().map(|waiting| waiting.prompt.trim()),
             "leftovers": leftovers_meta(&self.view.leftovers),
             "insights": insights_meta(&self.insights),
             "poll_meta": self.poll_meta(),
@@ -279,7 +309,9 @@ fn suggestion(advice: &Advice, id: &str) -> String {
 /// `$ command`: its first line, cut.
 pub fn echo(command: &str) -> String {
     let mut lines = command.lines().skip_while(|line| line.trim().is_empty());
-    let first = ansi::readable(lines.next().unwrap_or_default().as_bytes(), Colours::Drop);
+    // A carriage return would hide what stands before it.
+    let first = lines.next().unwrap_or_default().replace('\r', "^M");
+    let first = ansi::readable(first.as_bytes(), Colours::Drop);
     let more = lines.count();
     let mut echoed: String = first.chars().take(ECHO_CHARS).collect();
     if first.chars().count() > ECHO_CHARS {
@@ -359,6 +391,14 @@ pub fn status_word(view: &View) -> &'static str {
         Some(Outcome::Timeout) => "timeout",
         Some(Outcome::Killed) => "killed",
         Some(Outcome::Interrupted) => "interrupted",
+    }
+}
+
+/// What a task waits for, in one word.
+pub fn wanted_word(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::Input => "input",
+        Wanted::Password => "password",
     }
 }
 

@@ -6,17 +6,18 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, Call, Numbering, Outcome, Showing, Tools, clamped_note, compile, matched, read,
+    Answer, Call, NoAnswer, Numbering, Showing, Tools, clamped_note, compile, matched, read,
     seconds_of,
 };
 use super::insight::Insight;
 use super::tools::{RunArguments, Tool};
 use crate::process::pty::TerminalSize;
 use crate::task::deadline::{self, Kind, TimeoutBounds};
+use crate::task::live::Attendance;
 use crate::task::reading;
 use crate::task::request::{Request, Stdin};
 use crate::task::state::KillOrder;
-use crate::task::watch::{Goal, Stopped};
+use crate::task::watch::Goal;
 
 /// A background command's first answer.
 const BACKGROUND_YIELD: Duration = Duration::from_millis(300);
@@ -39,14 +40,16 @@ impl Tools {
             .supervisor
             .start(request)
             .map_err(|error| error.to_string())?;
+        let _attending = Attendance::of_start(&task.live);
         let stopped = self.watch(&task, Goal::End, pattern.as_ref(), yield_after, call)?;
-        if stopped == Stopped::Cancelled {
-            // Whoever cancels a command's first call wants the command gone.
-            self.supervisor.kill(&task, KillOrder::InOrder);
-            return Ok(Outcome::text(String::new()));
+        if !call.cancel.begin_answer() {
+            // Whoever cancels a command's first call wants the command gone; there is
+            // nobody to read the receipt.
+            let _ = self.supervisor.kill(&task, KillOrder::InOrder);
+            return Err(NoAnswer::Cancelled);
         }
         let delta = task.live.take_delta();
-        let pieces = reading::new_output(&task.spool, &delta, max_output);
+        let stretches = reading::new_output(&task.spool, &delta, max_output);
         let moved_to = task
             .live
             .state()
@@ -57,7 +60,7 @@ impl Tools {
             self.supervisor.keep_directory(&directory);
         }
         let showing = Showing {
-            pieces,
+            stretches,
             new_bytes: delta.new_bytes(),
             matched: matched(stopped),
             notes,

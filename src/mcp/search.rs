@@ -9,7 +9,7 @@ use regex::Regex;
 use crate::task::reading;
 use crate::task::spool::Spool;
 use crate::text::ansi::{self, Colours};
-use crate::text::lines::{self, LINE_CHARS, Position, Shown, grouped};
+use crate::text::lines::{self, LINE_CHARS, Place, Shown, grouped};
 
 /// The lines that are searched, both ends included.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ struct Search<'a> {
 /// When a spool file cannot be read.
 pub fn grep(
     spool: &Spool,
-    end: Position,
+    end: Place,
     pattern: &Regex,
     range: Range,
     context: usize,
@@ -67,7 +67,7 @@ pub fn grep(
     let Some(from) = spool.find_line(range.first, end)? else {
         return Ok(search.found);
     };
-    reading::for_each_line(spool, from, end.offset, |position, bytes| {
+    reading::for_each_line(spool, from, end.at.offset, |position, bytes| {
         if position.line > range.last {
             return ControlFlow::Break(());
         }

@@ -32,10 +32,19 @@ const CALL_STACK: usize = 512 * 1024;
 /// The client that renders colours in results (measured).
 const COLOURING_CLIENT: &str = "claude-code";
 
+/// The tool calls under way.
+#[derive(Default)]
+struct Calls {
+    /// Those whose answer has not been given: their ids are taken.
+    open: HashMap<RequestId, Arc<Cancel>>,
+    /// Those whose answer has not been handed to the transport.
+    under_way: usize,
+}
+
 /// The server's side of a connection.
 pub struct Server {
     tools: Tools,
-    calls: Mutex<HashMap<RequestId, Arc<Cancel>>>,
+    calls: Mutex<Calls>,
     calls_changed: Condvar,
     client_shows_colours: AtomicBool,
 }
@@ -116,7 +125,7 @@ impl Server {
                 .and_then(|params| params.get("requestId"))
                 .and_then(RequestId::from_value)
         {
-            let call = self.calls.lock().get(&id).cloned();
+            let call = self.calls.lock().open.get(&id).cloned();
             if let Some(cancel) = call {
                 cancel.cancel();
             }
@@ -160,7 +169,7 @@ impl Server {
         let cancel = Arc::new(Cancel::default());
         {
             let mut calls = self.calls.lock();
-            if calls.len() >= MAX_CALLS {
+            if calls.under_way >= MAX_CALLS {
                 let text = format!(
                     "{MAX_CALLS} calls are under way, the limit: wait for one to end and try again"
                 );
@@ -169,7 +178,7 @@ impl Server {
                     &Outcome::error(text).into_result(),
                 ));
             }
-            if calls.contains_key(id) {
+            if calls.open.contains_key(id) {
                 let text = "a request of this id is still under way";
                 return Started::Answered(message::error(
                     Some(id),
@@ -178,7 +187,8 @@ impl Server {
                     None,
                 ));
             }
-            calls.insert(id.clone(), Arc::clone(&cancel));
+            calls.open.insert(id.clone(), Arc::clone(&cancel));
+            calls.under_way += 1;
         }
         let call = RunningCall {
             server: Arc::clone(self),
@@ -196,7 +206,8 @@ impl Server {
         match started {
             Ok(_counted_in_calls) => Started::Running,
             Err(error) => {
-                self.end_call(id);
+                self.free_id(id);
+                self.end_call();
                 let text = format!(
                     "cannot start a thread for the call: {error}; end some tasks and try again"
                 );
@@ -205,8 +216,14 @@ impl Server {
         }
     }
 
-    fn end_call(&self, id: &RequestId) {
-        self.calls.lock().remove(id);
+    /// The id is free again: before the client can see the answer.
+    fn free_id(&self, id: &RequestId) {
+        self.calls.lock().open.remove(id);
+    }
+
+    /// The answer, if there is one, is with the transport.
+    fn end_call(&self) {
+        self.calls.lock().under_way -= 1;
         self.calls_changed.notify_all();
     }
 
@@ -214,13 +231,13 @@ impl Server {
     pub fn await_calls(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut calls = self.calls.lock();
-        while !calls.is_empty() {
+        while calls.under_way > 0 {
             if self
                 .calls_changed
                 .wait_until(&mut calls, deadline)
                 .timed_out()
             {
-                return calls.is_empty();
+                return calls.under_way == 0;
             }
         }
         true
@@ -270,14 +287,11 @@ impl RunningCall {
                 Some(message::error(Some(&self.id), INTERNAL_ERROR, text, None))
             }
         };
-        // The id is free again before the client can see the answer.
-        self.server.calls.lock().remove(&self.id);
-        if let Some(reply) = reply
-            && !self.cancel.is_cancelled()
-        {
+        self.server.free_id(&self.id);
+        if let Some(reply) = reply {
             send(&self.outbound, reply);
         }
-        self.server.calls_changed.notify_all();
+        self.server.end_call();
     }
 
     fn answer(&self) -> Option<Outcome> {

@@ -22,7 +22,8 @@ exit=N is the shell's own exit code; pipestatus=[…] shows which part of a pipe
 A command that leaves processes behind (server &) ends all the same and names them; poll it with until=\"ready\", end \
 them with zsh_kill. For commands that take long or never end pass background: true. \
 Commands have no terminal and stdin is empty: for programs that ask on a terminal (passwords, REPLs, editors) pass \
-pty: true and answer with zsh_send; for a pipe that stays open pass stdin_open: true. \
+pty: true; for a pipe that stays open pass stdin_open: true. A task found waiting for input returns at once and says so \
+(⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send. \
 Every command starts in the project directory: pass cwd to run elsewhere. \
 Text ahead of a result that begins with `┌ notify` tells of tasks that ended meanwhile.";
 

@@ -124,6 +124,18 @@ pub fn read(fd: &OwnedFd, buffer: &mut [u8]) -> Transfer {
     }
 }
 
+/// Reads what is there, up to about `most` bytes.
+pub fn read_waiting(fd: &OwnedFd, most: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    while bytes.len() < most
+        && let Transfer::Bytes(count) = read(fd, &mut buffer)
+    {
+        bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
+    }
+    bytes
+}
+
 /// Writes once.
 pub fn write(fd: &OwnedFd, bytes: &[u8]) -> Transfer {
     loop {

@@ -3,14 +3,14 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::process::Command;
 
 use pty_process::blocking;
 use rustix::pty::OpenptFlags;
-use rustix::termios::{OptionalActions, Termios};
+use rustix::termios::{LocalModes, OptionalActions, Termios};
 
 /// A terminal's size in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,13 +95,19 @@ pub fn resize(master: impl AsFd, size: TerminalSize) -> io::Result<()> {
     Ok(rustix::termios::tcsetwinsize(master, size)?)
 }
 
-/// Whether the terminal is in canonical mode, in which a character means end of file.
-pub fn is_canonical(master: impl AsFd) -> bool {
-    rustix::termios::tcgetattr(master).is_ok_and(|modes| {
-        modes
-            .local_modes
-            .contains(rustix::termios::LocalModes::ICANON)
-    })
+/// The process group in the foreground of a terminal.
+pub fn foreground_group(master: BorrowedFd) -> Option<i32> {
+    let group = rustix::termios::tcgetpgrp(master).ok()?;
+    Some(group.as_raw_nonzero().get())
+}
+
+/// Whether a terminal shows what is typed, and whether it takes it by lines.
+pub fn input_modes(master: BorrowedFd) -> Option<(bool, bool)> {
+    let modes = rustix::termios::tcgetattr(master).ok()?.local_modes;
+    Some((
+        modes.contains(LocalModes::ECHO),
+        modes.contains(LocalModes::ICANON),
+    ))
 }
 
 /// The size of a terminal; `None` for what is none, or has none.

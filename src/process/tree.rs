@@ -10,7 +10,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
 
@@ -209,6 +211,28 @@ impl Snapshot {
 /// has ended or is hidden; others (no descriptor, no memory) would hit the next as well.
 fn is_about_one(error: &ProcError) -> bool {
     !matches!(error, ProcError::Io(..))
+}
+
+/// Scans that several tasks may use: each is as old as the asker allows.
+#[derive(Debug, Default)]
+pub struct Snapshots {
+    newest: Mutex<Option<(Instant, Arc<Snapshot>)>>,
+}
+
+impl Snapshots {
+    /// The newest scan if it is young enough, else a new one.
+    pub fn recent(&self, oldest: Duration) -> Arc<Snapshot> {
+        let newest = self.newest.lock().clone();
+        if let Some((taken, snapshot)) = newest
+            && taken.elapsed() <= oldest
+        {
+            return snapshot;
+        }
+        // Two that ask at once both scan: no lock is held over it.
+        let snapshot = Arc::new(Snapshot::take());
+        *self.newest.lock() = Some((Instant::now(), Arc::clone(&snapshot)));
+        snapshot
+    }
 }
 
 /// How a task's processes are recognised.

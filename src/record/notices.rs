@@ -26,7 +26,7 @@ pub fn take(tasks: &[Arc<TaskHandle>], about: Option<&str>) -> Vec<Notice> {
         .filter_map(|task| {
             let mut state = task.live.state();
             let end = state.ended.clone()?;
-            if state.end_told || state.end_noticed {
+            if state.end_told || state.end_noticed || state.attended_by > 0 {
                 return None;
             }
             state.end_noticed = true;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
+use super::budget::Store;
 use super::journal;
 use super::registry::TaskHandle;
 use super::supervisor::Supervisor;
@@ -27,24 +28,25 @@ impl Supervisor {
         let supervisor = Arc::downgrade(self);
         Arc::new(move || {
             if let Some(supervisor) = supervisor.upgrade() {
-                supervisor.relieve_disk();
+                supervisor.relieve(Store::Disk);
+                supervisor.relieve(Store::Memory);
             }
         })
     }
 
-    /// Frees disk space: finished tasks go first, then the largest gives up its oldest
-    /// output.
-    fn relieve_disk(&self) {
-        while self.budget.excess() > 0 {
-            let evicted = self.registry.lock().evict_oldest_on_disk();
+    /// Frees room for output: finished tasks go first, then the largest gives up its
+    /// oldest output.
+    fn relieve(&self, store: Store) {
+        while self.budget.excess(store) > 0 {
+            let evicted = self.registry.lock().evict_oldest_in(store);
             if let Some(task) = evicted {
                 self.forget(&task);
                 continue;
             }
-            let largest = self.registry.lock().largest_on_disk();
+            let largest = self.registry.lock().largest_in(store);
             let freed = largest.map_or(0, |task| {
                 let line = task.live.state().output_end.line;
-                task.spool.give_up_oldest(line)
+                task.spool.give_up_oldest(store, line)
             });
             if freed == 0 {
                 return;

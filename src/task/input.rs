@@ -4,7 +4,11 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
+use super::live::Input;
 use crate::process::descriptors::{self, Transfer};
+
+/// Ctrl-D, a terminal's end of file.
+const END_OF_TRANSMISSION: u8 = 4;
 
 /// Bytes waiting to be written, and whether the end comes after them.
 #[derive(Debug, Default)]
@@ -35,9 +39,13 @@ impl InputQueue {
         }
     }
 
-    /// The end of the input comes after what is queued.
-    pub fn push_end(&mut self) {
-        self.end_after = true;
+    /// The end of the input comes after what is queued: a pipe is closed, a terminal is
+    /// told by its end-of-file character.
+    pub fn push_end(&mut self, input: Input) {
+        match input {
+            Input::Terminal => self.push(vec![END_OF_TRANSMISSION]),
+            Input::Pipe | Input::None => self.end_after = true,
+        }
     }
 
     /// Whether there is anything to write or to close.

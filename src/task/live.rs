@@ -5,15 +5,15 @@
 //! orders. Nothing is read from disk and nothing is matched while the lock is held.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::state::Outcome;
 use crate::base::clock::Now;
-use crate::base::sync::{AtomicBool, Guard, Monitor};
+use crate::base::sync::{Guard, Monitor};
 use crate::process::signals::Exit;
-use crate::text::lines::Position;
+use crate::progress::waiting::Waiting;
+use crate::text::lines::{Place, Position};
 
 /// What input a task takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub struct State {
     pub output_end: Position,
     /// The start of the line at the output's end.
     pub line_start: Position,
+    /// Bytes at the output's end that are the beginning of a character.
+    pub unfinished: u64,
     /// When output last came.
     pub last_output: Option<Instant>,
     /// Processes that outlive the shell.
@@ -95,12 +97,17 @@ pub struct State {
     /// How far a reader is that must not miss a byte: the worker reads on only as far as
     /// nothing is dropped before it is taken. `None`: there is no such reader.
     pub taken: Option<u64>,
+    /// Who waits for input, and for what, as far as is known.
+    pub waiting: Option<Waiting>,
     /// How many polls there were.
     pub polls: u64,
     /// How many polls in a row brought nothing.
     pub idle_polls: u32,
     /// Whether a result has told of the end.
     pub end_told: bool,
+    /// Calls that are about the task at the moment; the one that starts it counts from
+    /// the beginning.
+    pub attended_by: usize,
     /// Whether a notice ahead of another task's result has told of the end.
     pub end_noticed: bool,
     cursor: Cursor,
@@ -122,13 +129,13 @@ pub struct Delta {
     /// Where the new bytes begin.
     pub new_from: u64,
     /// Where they end.
-    pub to: Position,
+    pub to: Place,
 }
 
 impl Delta {
     /// How many bytes are new.
     pub fn new_bytes(&self) -> u64 {
-        self.to.offset - self.new_from
+        self.to.at.offset.saturating_sub(self.new_from)
     }
 }
 
@@ -138,6 +145,7 @@ impl State {
         State {
             output_end: start,
             line_start: start,
+            attended_by: 1,
             cursor: Cursor {
                 shown: 0,
                 line_start: start,
@@ -161,39 +169,108 @@ impl State {
         self.cursor.shown
     }
 
+    /// The end of what can be shown: the beginning of a character waits for its rest,
+    /// as long as that may come.
+    pub fn showable_end(&self) -> Place {
+        let held_back = if self.closed { 0 } else { self.unfinished };
+        let offset = self.output_end.offset.saturating_sub(held_back);
+        Place {
+            at: Position {
+                offset,
+                line: self.output_end.line,
+            },
+            inside_line: offset > self.line_start.offset,
+        }
+    }
+
     fn delta(&self) -> Delta {
         Delta {
             from: self.cursor.line_start,
             new_from: self.cursor.shown,
-            to: self.output_end,
+            to: self.showable_end(),
         }
     }
 }
 
-/// Whether a call was cancelled, and whom to wake when it is.
+/// How far a call is, as far as cancelling it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// It can be cancelled.
+    #[default]
+    Open,
+    /// It was: there is no answer.
+    Cancelled,
+    /// Its answer has begun and will be sent: what it takes is not lost.
+    Answering,
+}
+
+/// A call that may be cancelled until its answer begins, and whom to wake then.
 #[derive(Debug, Default)]
 pub struct Cancel {
-    cancelled: AtomicBool,
-    waiting_on: Monitor<Option<Weak<LiveTask>>>,
+    call: Monitor<(Stage, Option<Weak<LiveTask>>)>,
 }
 
 impl Cancel {
-    /// Cancels the call: its waiting ends.
+    /// Cancels the call, unless its answer has begun: its waiting ends.
     pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::SeqCst);
-        let waiting_on = self.waiting_on.lock().as_ref().and_then(Weak::upgrade);
-        if let Some(task) = waiting_on {
+        let waiting_on = {
+            let mut call = self.call.lock();
+            if call.0 != Stage::Open {
+                return;
+            }
+            call.0 = Stage::Cancelled;
+            call.1.take()
+        };
+        if let Some(task) = waiting_on.as_ref().and_then(Weak::upgrade) {
             task.wake_watchers();
         }
     }
 
-    /// Whether it was.
+    /// Whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::SeqCst)
+        self.call.lock().0 == Stage::Cancelled
+    }
+
+    /// Begins the answer: from now on the call cannot be cancelled. False: it was.
+    pub fn begin_answer(&self) -> bool {
+        let mut call = self.call.lock();
+        if call.0 == Stage::Open {
+            call.0 = Stage::Answering;
+        }
+        call.0 == Stage::Answering
     }
 
     fn watch(&self, task: &Arc<LiveTask>) {
-        *self.waiting_on.lock() = Some(Arc::downgrade(task));
+        self.call.lock().1 = Some(Arc::downgrade(task));
+    }
+}
+
+/// A call that is about a task: while there is one, the task's end is told by it and by
+/// no notice.
+#[derive(Debug)]
+pub struct Attendance {
+    task: Arc<LiveTask>,
+}
+
+impl Attendance {
+    /// A call begins to be about a task.
+    pub fn begin(task: &Arc<LiveTask>) -> Attendance {
+        task.state().attended_by += 1;
+        Attendance::of_start(task)
+    }
+
+    /// The call that started the task: it has been counted since.
+    pub fn of_start(task: &Arc<LiveTask>) -> Attendance {
+        Attendance {
+            task: Arc::clone(task),
+        }
+    }
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        let mut state = self.task.state();
+        state.attended_by = state.attended_by.saturating_sub(1);
     }
 }
 
@@ -224,6 +301,21 @@ impl LiveTask {
         let result = change(&mut self.monitor.lock());
         self.monitor.notify_all();
         result
+    }
+
+    /// Reports who waits for input. While input is on its way to the task, what was seen
+    /// before counts no longer.
+    pub fn report_waiting(&self, waiting: Option<Waiting>) {
+        let changed = {
+            let mut state = self.monitor.lock();
+            let waiting = waiting.filter(|_| state.queued_input == 0);
+            let changed = state.waiting != waiting;
+            state.waiting = waiting;
+            changed
+        };
+        if changed {
+            self.monitor.notify_all();
+        }
     }
 
     fn wake_watchers(&self) {
@@ -264,13 +356,13 @@ impl LiveTask {
         self.state().delta()
     }
 
-    /// Takes what no result has shown: the next delta begins after it. Also says
-    /// whether the end was told by this.
+    /// Takes what no result has shown: the next delta begins after it. An end counts as
+    /// told by this.
     pub fn take_delta(&self) -> Delta {
         let mut state = self.state();
         let delta = state.delta();
         state.cursor = Cursor {
-            shown: state.output_end.offset,
+            shown: delta.to.at.offset,
             line_start: state.line_start,
         };
         if delta.new_bytes() > 0 {
@@ -307,4 +399,23 @@ pub enum Look<R> {
     Found(R),
     /// Not yet: look again at the next change, or at this time.
     WaitUntil(Option<Instant>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_cancelled_until_its_answer_begins() {
+        let cancel = Cancel::default();
+        assert!(cancel.begin_answer());
+        cancel.cancel();
+        assert!(!cancel.is_cancelled(), "the answer is sent");
+        assert!(cancel.begin_answer());
+
+        let cancel = Cancel::default();
+        cancel.cancel();
+        assert!(cancel.is_cancelled());
+        assert!(!cancel.begin_answer(), "nothing is taken for nobody");
+    }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, TrySendError};
 
+use super::budget::Store;
 use super::live::LiveTask;
 use super::order::Order;
 use super::spool::Spool;
@@ -206,22 +207,22 @@ impl Registry {
         self.open.retain(|open| !Arc::ptr_eq(open, task));
     }
 
-    /// Takes out the oldest finished task that holds bytes on disk.
-    pub fn evict_oldest_on_disk(&mut self) -> Option<Arc<TaskHandle>> {
+    /// Takes out the oldest finished task that holds bytes there.
+    pub fn evict_oldest_in(&mut self, store: Store) -> Option<Arc<TaskHandle>> {
         let place = self
             .order
             .iter()
-            .position(|task| task.is_over() && task.spool.disk_bytes() > 0)?;
+            .position(|task| task.is_over() && task.spool.held(store) > 0)?;
         let task = self.order.remove(place);
         self.forget(&task);
         Some(task)
     }
 
-    /// The living task that holds most bytes on disk.
-    pub fn largest_on_disk(&self) -> Option<Arc<TaskHandle>> {
+    /// The living task that holds most bytes there.
+    pub fn largest_in(&self, store: Store) -> Option<Arc<TaskHandle>> {
         self.order
             .iter()
-            .max_by_key(|task| task.spool.disk_bytes())
+            .max_by_key(|task| task.spool.held(store))
             .cloned()
     }
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::budget::Store;
 use crate::process::files;
-use crate::text::lines::Position;
+use crate::text::lines::{Piece, Place};
 
 /// What holds a segment's bytes.
 #[derive(Debug, Clone)]
@@ -26,26 +27,45 @@ pub(super) struct Segment {
     /// Counted from 0; a file's extension.
     pub number: u64,
     /// Where it begins in the output.
-    pub start: Position,
-    /// Bytes in it.
-    pub length: u64,
+    pub start: Place,
+    /// Where it ends.
+    pub end: Place,
     /// What holds them.
     pub medium: Medium,
 }
 
 impl Segment {
-    /// Where it ends in the output.
-    pub fn end(&self) -> u64 {
-        self.start.offset + self.length
+    /// Bytes in it.
+    pub fn length(&self) -> u64 {
+        self.end.at.offset - self.start.at.offset
     }
 
-    /// Reads bytes `from` to `to` of the output, which must lie in it.
+    /// Where its bytes are.
+    pub fn store(&self) -> Store {
+        match self.medium {
+            Medium::File(_) => Store::Disk,
+            Medium::Memory(_) => Store::Memory,
+        }
+    }
+
+    /// What it holds of the output between `from` and `to`, which must lie in part in it;
+    /// what begins with the segment begins where the segment knows that it does.
     ///
     /// # Errors
     /// When the file is gone or cannot be read.
-    pub fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
-        let start = from - self.start.offset;
-        let length = usize::try_from(to - from).unwrap_or(usize::MAX);
+    pub fn piece(&self, from: Place, to: u64) -> io::Result<Piece> {
+        let start = if from.at.offset <= self.start.at.offset {
+            self.start
+        } else {
+            from
+        };
+        let bytes = self.read(start.at.offset, to.min(self.end.at.offset))?;
+        Ok(Piece { start, bytes })
+    }
+
+    fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        let start = from.saturating_sub(self.start.at.offset);
+        let length = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
         match &self.medium {
             Medium::File(path) => {
                 let file = files::open_private(path).map_err(|error| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{RecvTimeoutError, bounded};
 
 use super::kill_run::Receipt;
 use super::live::Input;
@@ -18,21 +18,44 @@ pub const MAX_QUEUED_INPUT: usize = 1024 * 1024;
 /// Beyond the longest kill, for a machine that is busy.
 const KILL_SLACK: Duration = Duration::from_secs(2);
 
+/// Why a kill has no receipt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoReceipt {
+    /// Nothing of the task lives.
+    Ended,
+    /// Too many orders wait for its worker.
+    Busy,
+    /// Its worker has not answered in time.
+    Late,
+}
+
 impl Supervisor {
-    /// Signals a task's processes and waits for the receipt. `None`: nothing of it lives.
-    pub fn kill(&self, task: &TaskHandle, order: KillOrder) -> Option<Receipt> {
+    /// Signals a task's processes and waits for the receipt.
+    ///
+    /// # Errors
+    /// When there is none; the kill may still go on.
+    pub fn kill(&self, task: &TaskHandle, order: KillOrder) -> Result<Receipt, NoReceipt> {
         let closed = || task.live.state().closed;
         if closed() {
-            return None;
+            return Err(NoReceipt::Ended);
         }
         let (receipt, received) = bounded(1);
-        task.order(Order::Kill { order, receipt }).ok()?;
+        task.order(Order::Kill { order, receipt })
+            .map_err(|error| match error {
+                NotOrdered::Ended => NoReceipt::Ended,
+                NotOrdered::Busy => NoReceipt::Busy,
+            })?;
         if closed() {
             // The worker may have taken the order on its last turn, or never.
-            return received.try_recv().ok();
+            return received.try_recv().map_err(|_| NoReceipt::Ended);
         }
         let patience = KILL_GRACE + KILL_PATIENCE + KILL_SLACK;
-        received.recv_timeout(patience).ok()
+        received
+            .recv_timeout(patience)
+            .map_err(|error| match error {
+                RecvTimeoutError::Timeout => NoReceipt::Late,
+                RecvTimeoutError::Disconnected => NoReceipt::Ended,
+            })
     }
 
     /// Writes to a task.
@@ -55,6 +78,8 @@ impl Supervisor {
             let waiting = state.queued_input;
             if waiting + bytes.len() <= MAX_QUEUED_INPUT {
                 state.queued_input += bytes.len();
+                // What it waited for is on its way.
+                state.waiting = None;
                 None
             } else {
                 Some(waiting)

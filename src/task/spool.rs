@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::budget::Budget;
+use super::budget::{Budget, Store};
 use super::segment::{Medium, Segment, segment_path, write_as_much_as_possible};
 use crate::process::files;
-use crate::text::lines::{Piece, Position};
+use crate::text::lines::{self, Place, Position};
 
 /// The index holds one entry for so many bytes of output.
 const CHECKPOINT_BYTES: u64 = 64 * 1024;
@@ -36,7 +36,7 @@ pub struct Losses {
 
 #[derive(Debug, Default)]
 struct Index {
-    checkpoints: Vec<Position>,
+    checkpoints: Vec<Place>,
     /// In the order of their start; contiguous but for what was dropped.
     segments: Vec<Segment>,
     losses: Losses,
@@ -59,8 +59,10 @@ pub struct SpoolWriter {
     current: Option<(u64, Option<File>)>,
     next_number: u64,
     /// The end of what was written.
-    end: Position,
+    end: Place,
     line_start: Position,
+    /// The last few bytes: as many as an unfinished character may have.
+    last_bytes: Vec<u8>,
     last_checkpoint: u64,
 }
 
@@ -82,8 +84,9 @@ impl SpoolWriter {
             quota,
             current: None,
             next_number: 0,
-            end: Position { offset: 0, line: 1 },
-            line_start: Position { offset: 0, line: 1 },
+            end: Place::FIRST,
+            line_start: Place::FIRST.at,
+            last_bytes: Vec::new(),
             last_checkpoint: 0,
         }
     }
@@ -95,7 +98,7 @@ impl SpoolWriter {
 
     /// The end of what has been written.
     pub fn end(&self) -> Position {
-        self.end
+        self.end.at
     }
 
     /// How far behind a reader may be without missing anything, even if the disk fails:
@@ -120,14 +123,27 @@ impl SpoolWriter {
         self.line_start
     }
 
+    /// Bytes at the end that are the beginning of a character.
+    pub fn unfinished(&self) -> u64 {
+        lines::unfinished_character(&self.last_bytes) as u64
+    }
+
     /// Adds bytes. Never fails: without a disk the newest bytes are kept in memory.
     pub fn append(&mut self, bytes: &[u8]) {
-        let start = self.end.offset;
+        let start = self.end.at.offset;
         self.append_across_segments(bytes);
+        let newest = bytes.len().saturating_sub(lines::UNFINISHED_BYTES);
+        self.last_bytes
+            .extend_from_slice(bytes.get(newest..).unwrap_or_default());
+        let surplus = self
+            .last_bytes
+            .len()
+            .saturating_sub(lines::UNFINISHED_BYTES);
+        self.last_bytes.drain(..surplus);
         if let Some(newline) = memchr::memrchr(b'\n', bytes) {
             self.line_start = Position {
                 offset: start + newline as u64 + 1,
-                line: self.end.line,
+                line: self.end.at.line,
             };
         }
     }
@@ -151,7 +167,7 @@ impl SpoolWriter {
                 .segments
                 .iter()
                 .find(|segment| segment.number == *number)
-                .map(|segment| segment.length);
+                .map(Segment::length);
             if let Some(length) = length
                 && length < size
             {
@@ -197,13 +213,13 @@ impl SpoolWriter {
         index.segments.push(Segment {
             number,
             start: self.end,
-            length: 0,
+            end: self.end,
             medium,
         });
         index.checkpoints.push(self.end);
-        self.last_checkpoint = self.end.offset;
+        self.last_checkpoint = self.end.at.offset;
         // The head, the segment that was filled last and the new one are kept.
-        let dropped = (index.segments.len() > 3).then(|| index.drop_segment(1, self.end.line));
+        let dropped = (index.segments.len() > 3).then(|| index.drop_segment(1, self.end.at.line));
         drop(index);
         self.spool.discard(dropped.flatten());
     }
@@ -261,33 +277,26 @@ impl SpoolWriter {
         else {
             return false;
         };
-        segment.length += bytes.len() as u64;
-        let on_disk = matches!(segment.medium, Medium::File(_));
-        let mut from = 0;
-        while self.end.offset + (bytes.len() - from) as u64
-            >= self.last_checkpoint + CHECKPOINT_BYTES
-        {
-            let ahead = (self.last_checkpoint + CHECKPOINT_BYTES - self.end.offset) as usize;
-            let stretch = &bytes[from..(from + ahead).min(bytes.len())];
-            self.end = advance(self.end, stretch);
-            from += stretch.len();
-            index.checkpoints.push(self.end);
-            self.last_checkpoint = self.end.offset;
+        // Whoever drops the segment gives back what was counted: it is counted before
+        // anybody can.
+        self.spool.budget.take(segment.store(), bytes.len() as u64);
+        let mut rest = bytes;
+        let mut passed = Vec::new();
+        loop {
+            let due = self.last_checkpoint + CHECKPOINT_BYTES;
+            let ahead = usize::try_from(due - self.end.at.offset).unwrap_or(usize::MAX);
+            let Some((stretch, later)) = rest.split_at_checked(ahead) else {
+                break;
+            };
+            self.end = self.end.after(stretch);
+            self.last_checkpoint = due;
+            passed.push(self.end);
+            rest = later;
         }
-        self.end = advance(self.end, &bytes[from..]);
-        drop(index);
-        if on_disk {
-            self.spool.budget.take(bytes.len() as u64);
-        }
+        self.end = self.end.after(rest);
+        segment.end = self.end;
+        index.checkpoints.append(&mut passed);
         true
-    }
-}
-
-/// The position after these bytes.
-pub(super) fn advance(position: Position, bytes: &[u8]) -> Position {
-    Position {
-        offset: position.offset + bytes.len() as u64,
-        line: position.line + memchr::memchr_iter(b'\n', bytes).count() as u64,
     }
 }
 
@@ -302,12 +311,12 @@ impl Index {
         let after = self
             .segments
             .get(place)
-            .map_or(end_line, |next| next.start.line);
-        self.losses.bytes += segment.length;
-        self.losses.lines += after.saturating_sub(segment.start.line).max(1);
-        let gone = segment.start.offset..segment.end();
+            .map_or(end_line, |next| next.start.at.line);
+        self.losses.bytes += segment.length();
+        self.losses.lines += after.saturating_sub(segment.start.at.line).max(1);
+        let gone = segment.start.at.offset..segment.end.at.offset;
         self.checkpoints
-            .retain(|checkpoint| !gone.contains(&checkpoint.offset));
+            .retain(|checkpoint| !gone.contains(&checkpoint.at.offset));
         Some(segment)
     }
 }
@@ -318,14 +327,14 @@ impl Spool {
         self.index.lock().losses.clone()
     }
 
-    /// Bytes on disk.
-    pub fn disk_bytes(&self) -> u64 {
+    /// Bytes that it holds there.
+    pub fn held(&self, store: Store) -> u64 {
         let index = self.index.lock();
         index
             .segments
             .iter()
-            .filter(|segment| matches!(segment.medium, Medium::File(_)))
-            .map(|segment| segment.length)
+            .filter(|segment| segment.store() == store)
+            .map(Segment::length)
             .sum()
     }
 
@@ -342,23 +351,29 @@ impl Spool {
             .collect()
     }
 
-    /// Gives up the oldest segment on disk, for the directory's quota; the bytes that
-    /// became free.
-    pub fn give_up_oldest(&self, end_line: u64) -> u64 {
+    /// Gives up the oldest segment there, for the budget; the bytes that became free.
+    /// The newest output stays where it is in memory: it is nowhere else.
+    pub fn give_up_oldest(&self, store: Store, end_line: u64) -> u64 {
         let dropped = {
             let mut index = self.index.lock();
+            let spared = match store {
+                Store::Disk => 0,
+                Store::Memory => 1,
+            };
+            let may_go = index.segments.len().saturating_sub(spared);
             let place = index
                 .segments
                 .iter()
-                .position(|segment| matches!(segment.medium, Medium::File(_)));
+                .take(may_go)
+                .position(|segment| segment.store() == store);
             place.and_then(|place| index.drop_segment(place, end_line))
         };
-        let length = dropped.as_ref().map_or(0, |segment| segment.length);
+        let length = dropped.as_ref().map_or(0, Segment::length);
         self.discard(dropped);
         length
     }
 
-    /// Removes all that is on disk.
+    /// Removes all of it.
     pub fn remove(&self) {
         let segments = std::mem::take(&mut self.index.lock().segments);
         for segment in segments {
@@ -367,16 +382,14 @@ impl Spool {
     }
 
     fn discard(&self, segment: Option<Segment>) {
-        if let Some(Segment {
-            medium: Medium::File(path),
-            length,
-            ..
-        }) = segment
-        {
+        let Some(segment) = segment else {
+            return;
+        };
+        if let Medium::File(path) = &segment.medium {
             // What cannot be removed now is removed with its directory at the next start.
             let _ = std::fs::remove_file(path);
-            self.budget.give_back(length);
         }
+        self.budget.give_back(segment.store(), segment.length());
     }
 
     fn append_in_memory(&self, number: u64, bytes: &[u8]) {
@@ -395,72 +408,88 @@ impl Spool {
         }
     }
 
-    /// Reads what is retained of `[from, to)`, as one piece for each stretch without a
-    /// gap.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
-    pub fn read(&self, from: Position, inside_line: bool, to: u64) -> io::Result<Vec<Piece>> {
-        let segments: Vec<Segment> = self.index.lock().segments.clone();
-        let mut pieces: Vec<Piece> = Vec::new();
-        for segment in segments {
-            let start = segment.start.offset.max(from.offset);
-            let end = segment.end().min(to);
-            if start >= end {
-                continue;
-            }
-            let bytes = segment.read(start, end)?;
-            match pieces.last_mut() {
-                Some(last) if last.start.offset + last.bytes.len() as u64 == start => {
-                    last.bytes.extend_from_slice(&bytes);
-                }
-                _ if start == from.offset => pieces.push(Piece {
-                    start: from,
-                    inside_line,
-                    omitted_before: false,
-                    bytes,
-                }),
-                // After a gap: the segment's own start is known.
-                _ => pieces.push(Piece {
-                    start: segment.start,
-                    inside_line: !self.starts_line(segment.start),
-                    omitted_before: false,
-                    bytes,
-                }),
-            }
-        }
-        Ok(pieces)
+    /// The segments at this moment.
+    pub(super) fn segments(&self) -> Vec<Segment> {
+        self.index.lock().segments.clone()
     }
 
-    /// Whether a line begins at this place, as far as retained output tells.
-    fn starts_line(&self, position: Position) -> bool {
-        let Some(before) = position.offset.checked_sub(1) else {
-            return true;
-        };
-        let segment = {
-            let index = self.index.lock();
-            index
-                .segments
-                .iter()
-                .find(|segment| (segment.start.offset..segment.end()).contains(&before))
-                .cloned()
-        };
-        segment
-            .and_then(|segment| segment.read(before, position.offset).ok())
-            .is_some_and(|bytes| bytes == b"\n")
+    /// Whether a segment has been given up.
+    pub(super) fn is_dropped(&self, number: u64) -> bool {
+        let index = self.index.lock();
+        !index
+            .segments
+            .iter()
+            .any(|segment| segment.number == number)
     }
 
     /// The last checkpoint for which `holds` is true; it is true for a first part of
     /// them.
-    pub(super) fn checkpoint(&self, holds: impl Fn(&Position) -> bool) -> Position {
+    pub(super) fn checkpoint(&self, holds: impl Fn(&Position) -> bool) -> Place {
         let index = self.index.lock();
         let place = index
             .checkpoints
-            .partition_point(|checkpoint| holds(checkpoint));
+            .partition_point(|checkpoint| holds(&checkpoint.at));
         place
             .checked_sub(1)
             .and_then(|place| index.checkpoints.get(place))
             .copied()
-            .unwrap_or(Position { offset: 0, line: 1 })
+            .unwrap_or(Place::FIRST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_counted_where_it_is_and_given_back_when_it_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (base, store, other) in [
+            (None, Store::Memory, Store::Disk),
+            (Some(folder.path().join("task")), Store::Disk, Store::Memory),
+        ] {
+            let budget = Budget::new(1 << 20);
+            let mut writer = SpoolWriter::new(base, 800, Arc::clone(&budget));
+            for _ in 0..100 {
+                writer.append(b"0123456789abcdefghijklm\n");
+            }
+            let spool = writer.reader();
+            assert_eq!(budget.used(store), spool.held(store));
+            assert!(spool.held(store) <= 800, "{}", spool.held(store));
+            assert_eq!((budget.used(other), spool.held(other)), (0, 0));
+            spool.give_up_oldest(store, writer.end().line);
+            assert_eq!(budget.used(store), spool.held(store));
+            spool.remove();
+            assert_eq!(budget.used(store), 0);
+        }
+    }
+
+    #[test]
+    fn a_spool_in_memory_never_gives_up_its_newest_output() {
+        let mut writer = SpoolWriter::new(None, 800, Budget::new(1 << 20));
+        for number in 0..100 {
+            writer.append(format!("line {number:02}\n").as_bytes());
+        }
+        let (spool, end) = (writer.reader(), writer.end());
+        while spool.give_up_oldest(Store::Memory, end.line) > 0 {}
+        let pieces = spool.read(Place::FIRST, end.offset).expect("memory");
+        assert!(pieces[0].bytes.ends_with(b"line 99\n"));
+        assert_eq!(
+            spool.losses().bytes,
+            end.offset - pieces[0].bytes.len() as u64
+        );
+    }
+
+    #[test]
+    fn an_unfinished_character_is_seen_over_several_writes() {
+        let mut writer = SpoolWriter::new(None, 800, Budget::new(1 << 20));
+        let seen: Vec<u64> = [&b"x\xf0"[..], b"\x9f", b"\x98", b"\x80", b"\xe3", b"\n"]
+            .into_iter()
+            .map(|bytes| {
+                writer.append(bytes);
+                writer.unfinished()
+            })
+            .collect();
+        assert_eq!(seen, [1, 2, 3, 0, 1, 0]);
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 
-use super::budget::Budget;
+use super::budget::{Budget, Store};
 use super::environment;
 use super::journal::{Journal, ServerDir};
 use super::live::{Cancel, Facts, Input, LiveTask, Look, State};
@@ -26,6 +26,7 @@ use crate::process::descriptors::Waker;
 use crate::process::files::{self, Temporary};
 use crate::process::orphans;
 use crate::process::spawn::{Launch, Wiring};
+use crate::process::tree::Snapshots;
 use crate::text::redact::Redactor;
 
 /// All tasks together get so long to end with the server; what hangs in the kernel is
@@ -80,6 +81,7 @@ pub struct Supervisor {
     pub(super) instance: String,
     pub(super) registry: Arc<Mutex<Registry>>,
     pub(super) budget: Arc<Budget>,
+    snapshots: Arc<Snapshots>,
     directory: OnceLock<Result<ServerDir, String>>,
     kept_directory: Mutex<Option<PathBuf>>,
     preludes: Preludes,
@@ -91,6 +93,7 @@ impl Supervisor {
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
+            snapshots: Arc::default(),
             preludes: Preludes::new(settings.prelude.clone(), settings.environment_file.clone()),
             settings,
             clock,
@@ -114,7 +117,7 @@ impl Supervisor {
 
     /// Bytes of output on disk.
     pub fn disk_bytes(&self) -> u64 {
-        self.budget.used()
+        self.budget.used(Store::Disk)
     }
 
     /// This server's directory, made at the first call, or why there is none.
@@ -261,6 +264,7 @@ impl Supervisor {
         );
         let daemons = Arc::clone(&self.settings.daemons);
         let on_pressure = self.pressure_relief();
+        let snapshots = Arc::clone(&self.snapshots);
         let (report, started) = bounded(1);
         let on_thread = move || {
             // The thread that starts the child is the one that waits for it.
@@ -288,6 +292,7 @@ impl Supervisor {
                 daemons,
                 journal,
                 script,
+                snapshots,
                 on_pressure,
             };
             worker.run();

@@ -24,8 +24,11 @@ pub enum Goal {
     Output,
     /// The end, through all output.
     End,
-    /// Output after what has come so far, and then silence.
-    Reply,
+    /// Output after so many bytes, and then silence.
+    Reply {
+        /// The end of the output before the input was sent.
+        after: u64,
+    },
 }
 
 /// Why the waiting ended.
@@ -37,6 +40,8 @@ pub enum Stopped {
     Ended,
     /// A line matched.
     Matched(Match),
+    /// The task waits for input.
+    WaitsForInput,
     /// The time is over.
     Limit,
     /// The call was cancelled.
@@ -68,6 +73,7 @@ pub struct Watch<'a> {
 /// What one wait on the condvar brought.
 enum Woken {
     Ended,
+    WaitsForInput,
     Output,
     MoreToMatch,
 }
@@ -81,7 +87,7 @@ impl Watch<'_> {
         let (shown, told) = {
             let state = task.live.state();
             let shown = match self.goal {
-                Goal::Reply => state.output_end.offset,
+                Goal::Reply { after } => after,
                 Goal::Output | Goal::End => state.shown(),
             };
             (shown, state.end_told)
@@ -117,16 +123,20 @@ impl Watch<'_> {
                     if ended {
                         return Look::Found(Woken::Ended);
                     }
+                    if state.waiting.is_some() {
+                        return Look::Found(Woken::WaitsForInput);
+                    }
                     match goal {
                         Goal::End => Look::WaitUntil(None),
                         Goal::Output => heard(state, shown, &mut settled_at),
-                        Goal::Reply => replied(state, shown),
+                        Goal::Reply { after } => replied(state, after),
                     }
                 },
                 Instant::now,
             );
             match woken {
                 Some(Woken::Ended) => return Ok(Stopped::Ended),
+                Some(Woken::WaitsForInput) => return Ok(Stopped::WaitsForInput),
                 Some(Woken::Output) => return Ok(Stopped::Output),
                 Some(Woken::MoreToMatch) if Instant::now() < self.limit => {}
                 Some(Woken::MoreToMatch) | None => {
@@ -135,7 +145,7 @@ impl Watch<'_> {
                     }
                     if Instant::now() >= self.limit {
                         let brought =
-                            goal != Goal::End && task.live.state().output_end.offset > shown;
+                            goal != Goal::End && task.live.state().showable_end().at.offset > shown;
                         return Ok(if brought {
                             Stopped::Output
                         } else {
@@ -159,11 +169,11 @@ impl Watch<'_> {
 
 /// The listen window: output that had not been shown when the wait began, settled.
 fn heard(state: &State, shown: u64, settled_at: &mut Option<Instant>) -> Look<Woken> {
-    if state.output_end.offset <= shown {
+    if state.showable_end().at.offset <= shown {
         return Look::WaitUntil(None);
     }
-    let first = state.last_output.unwrap_or_else(Instant::now);
-    let settled = *settled_at.get_or_insert(first + SETTLE);
+    let newest = state.last_output.unwrap_or_else(Instant::now);
+    let settled = *settled_at.get_or_insert(newest + SETTLE);
     if Instant::now() >= settled {
         Look::Found(Woken::Output)
     } else {
@@ -173,7 +183,7 @@ fn heard(state: &State, shown: u64, settled_at: &mut Option<Instant>) -> Look<Wo
 
 /// Output has come and fallen silent.
 fn replied(state: &State, before: u64) -> Look<Woken> {
-    if state.output_end.offset <= before {
+    if state.showable_end().at.offset <= before {
         return Look::WaitUntil(None);
     }
     let silent_at = state.last_output.unwrap_or_else(Instant::now) + REPLY_SILENCE;

@@ -6,7 +6,6 @@
 //! outlived the shell. It decides nothing about the task's life: `state` does.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,17 +15,19 @@ use super::input::{Flushed, InputQueue};
 use super::journal::Journal;
 use super::kill_run::Kills;
 use super::leftovers::Leftovers;
-use super::live::{End, Input, LiveTask};
+use super::live::{End, LiveTask};
 use super::order::Order;
+use super::sampling::Sampling;
 use super::shell;
 use super::spool::SpoolWriter;
 use super::state::{Effect, Event, Machine, Outcome};
+use super::wiring::{input_descriptor, input_source, output_name};
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::files::Temporary;
 use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Family, Identity, Signs};
+use crate::process::tree::{self, Family, Identity, Signs, Snapshots};
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -62,6 +63,8 @@ pub struct Worker {
     /// The script of a long command, to be removed in any case: it holds the command's
     /// text.
     pub script: Option<Temporary>,
+    /// Scans of the machine that all tasks share.
+    pub snapshots: Arc<Snapshots>,
     /// Called when the spools of all tasks have passed the directory's quota.
     pub on_pressure: OnPressure,
 }
@@ -78,6 +81,7 @@ struct Work {
     input: InputQueue,
     kills: Kills,
     leftovers: Leftovers,
+    sampling: Sampling,
     read_since_exit: usize,
     /// The state says that no output and no change will come.
     closed: bool,
@@ -107,7 +111,7 @@ impl Worker {
         if let Some((bytes, end)) = self.first_input {
             input.push(bytes);
             if end {
-                input.push_end();
+                input.push_end(self.task.facts.input);
             }
         }
         let family = Family::new(Signs {
@@ -116,6 +120,8 @@ impl Worker {
             output: output_name(&self.task, &self.spawned),
             daemons: self.daemons,
         });
+        let source = input_source(&self.task, &self.spawned);
+        let sampling = Sampling::new(source, self.snapshots, Instant::now());
         let mut work = Work {
             task: self.task,
             spawned: self.spawned,
@@ -128,6 +134,7 @@ impl Worker {
             input,
             kills: Kills::default(),
             leftovers: Leftovers::default(),
+            sampling,
             read_since_exit: 0,
             closed: false,
             shutting_down: false,
@@ -167,6 +174,7 @@ impl Work {
         self.follow_kill(&ready.ended);
         self.follow_leftovers(&ready.ended);
         self.step(Event::Time);
+        self.look_for_waiting();
         if self.journal.due().is_some_and(|due| Instant::now() >= due) {
             self.journal.write(&self.task);
         }
@@ -179,7 +187,10 @@ impl Work {
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
-        let input = match (self.input.wants_to_write(), self.input_descriptor()) {
+        let input = match (
+            self.input.wants_to_write(),
+            input_descriptor(&self.task, &self.spawned),
+        ) {
             (true, Some(fd)) => Some(poller.watch(fd.as_fd(), Interest::Write)),
             _ => None,
         };
@@ -221,18 +232,12 @@ impl Work {
             self.kills.next_sweep(),
             self.leftovers.next_scan(),
             self.journal.due(),
+            self.sampling.next(),
         ]
         .into_iter()
         .flatten()
         .min()
         .map(|at| at.saturating_duration_since(Instant::now()))
-    }
-
-    fn input_descriptor(&self) -> Option<&OwnedFd> {
-        match self.task.facts.input {
-            Input::Terminal => Some(&self.spawned.output),
-            Input::Pipe | Input::None => self.spawned.input.as_ref(),
-        }
     }
 
     fn step(&mut self, event: Event) {
@@ -258,6 +263,16 @@ impl Work {
         }
     }
 
+    /// Looks whether the task waits for input, when that is due.
+    fn look_for_waiting(&mut self) {
+        if self.sampling.is_due(Instant::now()) {
+            let waiting =
+                self.sampling
+                    .look(&self.task, &self.spawned, &mut self.family, &self.spool);
+            self.task.report_waiting(waiting);
+        }
+    }
+
     // Orders.
 
     fn take_orders(&mut self) {
@@ -269,7 +284,7 @@ impl Work {
                     self.step(Event::Kill(order));
                 }
                 Order::Input(bytes) => self.input.push(bytes),
-                Order::EndInput => self.end_input(),
+                Order::EndInput => self.input.push_end(self.task.facts.input),
                 Order::Resize(size) => {
                     let _ = pty::resize(&self.spawned.output, size);
                 }
@@ -281,24 +296,14 @@ impl Work {
         }
         if self.input.wants_to_write() {
             self.feed_input();
-        }
-    }
-
-    /// A pipe is closed; a terminal is told by its end-of-file character.
-    fn end_input(&mut self) {
-        match self.task.facts.input {
-            Input::Terminal => self.input.push(vec![END_OF_TRANSMISSION]),
-            Input::Pipe | Input::None => self.input.push_end(),
+            self.sampling.restart(Instant::now());
         }
     }
 
     fn feed_input(&mut self) {
-        let flushed = match self.task.facts.input {
-            Input::Terminal => self.input.flush(&self.spawned.output),
-            Input::Pipe | Input::None => match &self.spawned.input {
-                Some(fd) => self.input.flush(fd),
-                None => Flushed::Closed,
-            },
+        let flushed = match input_descriptor(&self.task, &self.spawned) {
+            Some(fd) => self.input.flush(fd),
+            None => Flushed::Closed,
         };
         match flushed {
             Flushed::Written(count) => self.task.report(|state| {
@@ -343,12 +348,16 @@ impl Work {
         }
         let end = self.spool.end();
         let line_start = self.spool.line_start();
+        let unfinished = self.spool.unfinished();
         let now = Instant::now();
         self.task.report(|state| {
             state.output_end = end;
             state.line_start = line_start;
+            state.unfinished = unfinished;
             state.last_output = Some(now);
+            state.waiting = None;
         });
+        self.sampling.restart(now);
         self.step(Event::Output);
     }
 
@@ -362,6 +371,7 @@ impl Work {
         while self.read_since_exit < PIPE_BYTES && !self.read_output(1) {
             self.read_since_exit += READ_BYTES;
         }
+        self.sampling.stop();
         self.step(Event::Exited(exit));
     }
 
@@ -426,18 +436,9 @@ impl Work {
     }
 
     fn read_report(&mut self) -> shell::Report {
-        let mut bytes = Vec::new();
-        if let Some(sideband) = &self.spawned.sideband {
-            let mut buffer = [0; 4096];
-            while let Transfer::Bytes(count) = descriptors::read(sideband, &mut buffer) {
-                bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
-                if bytes.len() >= REPORT_BYTES {
-                    break;
-                }
-            }
-        }
-        self.spawned.sideband = None;
-        shell::read_report(&bytes)
+        let sideband = self.spawned.sideband.take();
+        let bytes = sideband.map(|sideband| descriptors::read_waiting(&sideband, REPORT_BYTES));
+        shell::read_report(&bytes.unwrap_or_default())
     }
 
     /// A cheap look that spares most commands a scan of the machine: whoever outlives
@@ -483,14 +484,3 @@ impl Work {
         while self.orders.0.try_recv().is_ok() {}
     }
 }
-
-/// What the output is called in `/proc/<pid>/fd` of those who write to it.
-fn output_name(task: &LiveTask, spawned: &Spawned) -> Option<PathBuf> {
-    match task.facts.input {
-        Input::Terminal => pty::terminal_name(&spawned.output),
-        Input::Pipe | Input::None => tree::name_of_descriptor(&spawned.output),
-    }
-}
-
-/// Ctrl-D.
-const END_OF_TRANSMISSION: u8 = 4;

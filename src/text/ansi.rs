@@ -2,7 +2,8 @@
 //!
 //! Escape sequences are parsed as a terminal parses them and left out, but for colours
 //! when they are wanted; other control characters are shown in caret notation (`^@`,
-//! `^H`); invalid UTF-8 becomes U+FFFD. Limits: no cursor movement is carried out.
+//! `^H`), those of C1 as the escape sequence that they stand for (`^[[`); invalid UTF-8
+//! becomes U+FFFD. Limits: no cursor movement is carried out.
 
 use vte::{Params, Parser, Perform};
 
@@ -17,15 +18,25 @@ pub enum Colours {
 
 /// The newest frame of a line whose carriage returns rewrite it, as progress bars do.
 pub fn newest_frame(line: &[u8]) -> &[u8] {
-    let end = line
-        .iter()
-        .rposition(|byte| *byte != b'\r')
-        .map_or(0, |last| last + 1);
-    let content = line.get(..end).unwrap_or_default();
+    let content = without_returns_at_end(line);
     match memchr::memrchr(b'\r', content) {
         Some(place) => content.get(place + 1..).unwrap_or_default(),
         None => content,
     }
+}
+
+/// Whether a carriage return within a line rewrites it, so that what stands before is
+/// not to be seen.
+pub fn is_rewritten(line: &[u8]) -> bool {
+    memchr::memchr(b'\r', without_returns_at_end(line)).is_some()
+}
+
+fn without_returns_at_end(line: &[u8]) -> &[u8] {
+    let end = line
+        .iter()
+        .rposition(|byte| *byte != b'\r')
+        .map_or(0, |last| last + 1);
+    line.get(..end).unwrap_or_default()
 }
 
 /// A line's bytes (without its newline) as readable text.
@@ -33,7 +44,7 @@ pub fn readable(line: &[u8], colours: Colours) -> String {
     let frame = newest_frame(line);
     if !frame
         .iter()
-        .any(|byte| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f)
+        .any(|byte| (*byte < 0x20 && *byte != b'\t') || matches!(*byte, 0x7f | C1_LEAD))
     {
         return String::from_utf8_lossy(frame).into_owned();
     }
@@ -48,6 +59,9 @@ pub fn readable(line: &[u8], colours: Colours) -> String {
     }
     view.text
 }
+
+/// The first byte of the control characters U+0080 to U+009F, and of a few others.
+const C1_LEAD: u8 = 0xc2;
 
 struct View {
     text: String,
@@ -73,6 +87,10 @@ impl Perform for View {
                 self.text.push(char::from(byte + b'@'));
             }
             0x7f => self.text.push_str("^?"),
+            0x80..0xa0 => {
+                self.text.push_str("^[");
+                self.text.push(char::from(byte - 0x80 + b'@'));
+            }
             _ => self.text.push(char::REPLACEMENT_CHARACTER),
         }
     }
@@ -122,6 +140,12 @@ mod tests {
             (b"\r\r\r", ""),
             ("日本語 \x1b[1m太字".as_bytes(), "日本語 太字"),
             (b"cut \x1b[3", "cut "),
+            ("8-bit \u{9b}31mred\u{85}".as_bytes(), "8-bit ^[[31mred^[E"),
+            ("\u{80}\u{9f}".as_bytes(), "^[@^[_"),
+            (
+                "caf\u{e9} 20\u{b0} \u{a0}·".as_bytes(),
+                "caf\u{e9} 20\u{b0} \u{a0}·",
+            ),
         ];
         for (bytes, wanted) in table {
             assert_eq!(readable(bytes, Colours::Drop), *wanted, "{bytes:?}");
@@ -140,12 +164,19 @@ mod tests {
         );
     }
 
+    fn has_control(text: &str) -> bool {
+        text.chars().any(|c| c.is_control() && c != '\t')
+    }
+
     proptest::proptest! {
         #[test]
         fn no_bytes_panic_and_no_control_is_left(bytes in proptest::collection::vec(0u8.., 0..300)) {
-            let text = readable(&bytes, Colours::Drop);
-            let bare = text.chars().any(|c| c.is_ascii_control() && c != '\t' && c != '\n');
-            proptest::prop_assert!(!bare);
+            proptest::prop_assert!(!has_control(&readable(&bytes, Colours::Drop)));
+        }
+
+        #[test]
+        fn no_text_leaves_a_control(text in r"[\x00-\x{9f}あ°é]{0,80}") {
+            proptest::prop_assert!(!has_control(&readable(text.as_bytes(), Colours::Drop)));
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::env::Env;
 use crate::support::inbox::Frame;
-use crate::support::processes::UniqueSleep;
+use crate::support::processes::{UniqueSleep, wait_until};
 
 #[test]
 fn cancelling_a_first_call_ends_its_tree_and_nothing_is_answered() {
@@ -100,4 +100,61 @@ fn without_a_token_there_is_no_progress() {
     client.call("zsh", json!({"command": command, "yield_after": 20}));
     let told = client.frames().iter().any(|frame| !frame.is_response());
     assert!(!told, "{}", client.describe());
+}
+
+#[test]
+fn commands_side_by_side_are_not_told_to_each_other() {
+    let env = Env::new();
+    let client = env.client();
+    let calls: Vec<_> = (0..40)
+        .map(|_| client.call_async("zsh", json!({"command": "true", "yield_after": 30})))
+        .collect();
+    for call in calls {
+        let answer = call.wait().to_string();
+        assert!(!answer.contains("┌ notify"), "{answer}");
+    }
+}
+
+#[test]
+fn a_task_that_ended_unseen_is_told_once_ahead_of_the_next_result() {
+    let env = Env::new();
+    let client = env.client();
+    let unseen = client
+        .call(
+            "zsh",
+            json!({"command": "mkfifo go; read < go; exit 7", "yield_after": 0}),
+        )
+        .task_id();
+    let opened = client.call(
+        "zsh",
+        json!({"command": "until [[ -p go ]] { }; echo > go", "yield_after": 30}),
+    );
+    assert_eq!(opened.status(), "completed", "{}", opened.text);
+    let told = format!("┌ notify: task '{unseen}' failed (exit=7, ");
+    if !opened.text.starts_with(&told) {
+        wait_until("its end is told", || {
+            let tasks = client.call("zsh_tasks", json!({"all": true}));
+            tasks.text.starts_with(&told).then_some(())
+        });
+    }
+    let next = client.call("zsh", json!({"command": "true"}));
+    assert!(!next.text.contains("┌ notify"), "{}", next.text);
+}
+
+#[test]
+fn each_reply_to_input_comes_without_waiting_for_the_whole_window() {
+    let env = Env::new();
+    let client = env.client();
+    let arguments = json!({"command": "cat", "stdin_open": true, "yield_after": 0});
+    let task = client.call("zsh", arguments).task_id();
+    let begun = std::time::Instant::now();
+    for number in 0..30 {
+        let text = format!("line {number}");
+        let arguments = json!({"task_id": task, "input": text, "listen": 20});
+        let reply = client.call("zsh_send", arguments);
+        assert!(reply.text.contains(&text), "{}", reply.text);
+    }
+    // One that waits for its whole window takes longer than all of them may.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(18));
+    client.kill_task(&task);
 }

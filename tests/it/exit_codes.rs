@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::Client;
 use crate::support::env::{Env, unique_word};
+use crate::support::processes::wait_until;
 use crate::support::result::ToolResult;
 
 /// No pipestatus is shown: a single command, or one that the exit code contradicts.
@@ -304,12 +305,15 @@ fn the_shell_holds_the_side_band_above_nine_and_hands_it_to_nobody() {
     let env = Env::new();
     let client = env.client();
     let arguments = json!({"command": "ls -l /proc/$$/fd; true", "yield_after": 20});
-    let result = client.call("zsh", arguments);
-    let more = descriptors_above_the_standard_ones(&result.output());
-    let [side_band] = more.as_slice() else {
-        panic!("expected the standard ones and one more: {}", result.text);
-    };
-    assert!(*side_band > 9, "zsh could redirect {side_band}");
+    // zsh itself holds a pipe until its child has begun, which ls may find still open.
+    let side_band = wait_until("the standard ones and one more", || {
+        let result = client.call("zsh", arguments.clone());
+        match descriptors_above_the_standard_ones(&result.output()).as_slice() {
+            [one] => Some(*one),
+            _ => None,
+        }
+    });
+    assert!(side_band > 9, "zsh could redirect {side_band}");
 
     let command = format!("grep flags /proc/$$/fdinfo/{side_band}");
     let result = client.call("zsh", json!({"command": command, "yield_after": 20}));

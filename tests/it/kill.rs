@@ -58,7 +58,8 @@ fn a_kill_ends_trees_of_every_kind_and_its_receipt_is_true() {
             .collect();
         for (kill, (shape, sleeps)) in kills.into_iter().zip(TREES) {
             let receipt = kill.tool_result();
-            assert_all_gone(&receipt, *sleeps);
+            // A terminal that goes with its shell may be quicker than the signals.
+            assert_all_gone(&receipt, if pty { 1 } else { *sleeps });
             assert_eq!(receipt.status(), "killed", "{shape}: {}", receipt.text);
         }
         for (sleep, task) in started {

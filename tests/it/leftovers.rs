@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::env::Env;
+use crate::support::env::{Env, unique_word};
 use crate::support::processes::{UniqueSleep, assert_none_left, processes_with, wait_until};
 
 /// Far below any of the sleeps, far above what a call takes.
@@ -169,6 +169,11 @@ fn the_deadline_applies_to_the_command_and_not_to_what_it_left() {
     sleep.assert_gone();
 }
 
+/// A program's name that no other has, short enough for the kernel to keep it whole.
+fn unique_name() -> String {
+    format!("d{:.11}", unique_word())
+}
+
 /// Shell text that goes on once so many programs of this name run: until its exec, a
 /// process has the name of the one that started it.
 fn until_running(name: &str, count: usize) -> String {
@@ -178,7 +183,7 @@ fn until_running(name: &str, count: usize) -> String {
 #[test]
 fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
     let env = Env::new();
-    let name = "zttestdaemon-a";
+    let name = &unique_name();
     env.configure(&format!("daemons: [{name}]\n"));
     // A program whose name is the daemon's: a copy of sleep.
     let program = env.work().join(name);
@@ -235,7 +240,7 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
 #[test]
 fn one_that_only_has_a_daemons_name_is_a_leftover_like_others() {
     let env = Env::new();
-    let name = "zttestdaemon-b";
+    let name = &unique_name();
     env.configure(&format!("daemons: [{name}]\n"));
     let program = env.work().join(name);
     fs::copy("/bin/sleep", &program).expect("a copy of sleep");

@@ -21,6 +21,7 @@ mod shutdown;
 mod terminal;
 mod terminal_mode;
 mod timing;
+mod waiting;
 
 /// What the tests are written with; no test of its own.
 mod support {

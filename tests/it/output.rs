@@ -306,7 +306,8 @@ fn a_state_directory_that_is_taken_away_loses_output_and_nothing_else() {
     let before = client.run("seq 1 100").task_id();
     let go_on = env.named_pipe("go_on");
     let task = client.start_until("seq 1 100; read -r _ <go_on; seq 101 200", "^100$");
-    fs::remove_dir_all(env.path("state")).expect("the state directory");
+    // Not file by file: the server writes there meanwhile.
+    fs::rename(env.path("state"), env.path("taken")).expect("the state directory");
     fs::write(go_on, "\n").expect("the command reads");
     let lost = client.poll(&before, json!({"full_output": true}));
     assert!(lost.is_error, "{}", lost.text);
@@ -330,6 +331,193 @@ fn a_link_in_place_of_a_spool_file_is_not_followed() {
     std::os::unix::fs::symlink(env.path("other"), &log).expect("a link");
     let read = client.poll(&result.task_id(), json!({"full_output": true}));
     assert!(!read.text.contains("theirs"), "{}", read.text);
+}
+
+#[test]
+fn lines_behind_a_gap_keep_their_numbers() {
+    const LAST: u64 = 3_000_000;
+    let env = Env::new();
+    env.configure("spool_task_quota: 8388608\n");
+    let client = env.client();
+    let task = client.run(&format!("seq 1 {LAST}")).task_id();
+    for line in [1, 2_500_000, LAST - 1] {
+        let found = client.poll(&task, json!({"grep": format!("^{line}$")}));
+        assert_eq!(found.output(), format!("{line}: {line}"));
+    }
+    // A range that begins or ends with lines that are gone, and a search in one.
+    let from = client.poll(&task, json!({"from_line": 500_000, "max_output": 1000}));
+    let begin = from.output();
+    assert!(begin.starts_with("… "), "{begin}");
+    assert!(begin.contains(" lines gone (500,000–"), "{begin}");
+    assert!(begin.ends_with("\n3000000: 3000000"), "{begin}");
+    let to = client.poll(
+        &task,
+        json!({"from_line": 2, "to_line": 500_000, "max_output": 1000}),
+    );
+    let end = to.output();
+    assert!(end.starts_with("2: 2\n3: 3\n"), "{end}");
+    assert!(end.contains(" lines gone ("), "{end}");
+    assert!(
+        end.ends_with("–500,000): past the spool's quota …"),
+        "{end}"
+    );
+    let found = client.poll(&task, json!({"grep": "^2999999$", "from_line": 500_000}));
+    assert_eq!(found.output(), "2999999: 2999999");
+    for (number, text) in from.numbered().into_iter().chain(to.numbered()) {
+        if !text.contains('…') {
+            assert_eq!(text, number.to_string());
+        }
+    }
+}
+
+#[test]
+fn new_output_whose_beginning_is_gone_says_so() {
+    let env = Env::new();
+    env.configure("spool_task_quota: 65536\n");
+    let client = env.client();
+    let go_on = env.named_pipe("go_on");
+    let command = "seq 1 5000; read -r _ <go_on; seq 5001 100000";
+    let task = client.start_until(command, "^5000$");
+    fs::write(go_on, "\n").expect("the command reads");
+    let result = client.poll_to_end(&task);
+    let output = result.output();
+    let first = output.lines().next().unwrap_or_default();
+    assert!(first.contains(" lines gone (5,001–"), "{first}");
+    assert!(output.ends_with("100000: 100000"), "{}", result.text);
+    assert_eq!(result.meta["from_line"], json!(5001));
+    let mut rows = output.lines();
+    while let Some(row) = rows.next() {
+        let next = rows.clone().next().unwrap_or_default();
+        assert!(!(row.starts_with('…') && next.starts_with('…')), "{output}");
+    }
+}
+
+#[test]
+fn of_a_progress_bar_longer_than_the_room_only_the_newest_frame_is_the_line() {
+    let env = Env::new();
+    let client = env.client();
+    let command = r"for n in {1..60000}; do printf '\r%06d of a bar' $n; done; echo; echo done";
+    let result = client.run(command);
+    assert_eq!(result.output(), "060000 of a bar\ndone");
+}
+
+#[test]
+fn a_line_that_has_only_ended_is_not_shown_again() {
+    let env = Env::new();
+    let client = env.client();
+    let (once, twice) = (env.named_pipe("once"), env.named_pipe("twice"));
+    let command = r"printf a; read -r _ <once; printf '\r'; read -r _ <twice; printf '\n'";
+    let task = client.start_until(command, "a");
+    fs::write(once, "\n").expect("the command reads");
+    let returned = client.poll(&task, json!({"listen": 25}));
+    assert_eq!(returned.meta["new_bytes"], json!(1), "{}", returned.text);
+    assert_eq!(returned.meta["to_line"], json!(0), "{}", returned.text);
+    fs::write(twice, "\n").expect("the command reads");
+    let ended = client.poll_to_end(&task);
+    assert_eq!(ended.meta["to_line"], json!(0), "{}", ended.text);
+}
+
+#[test]
+fn a_character_that_never_gets_all_its_bytes_is_shown_once() {
+    let env = Env::new();
+    let client = env.client();
+    for (rest, shown) in [(r"printf '\n'", "1: x\u{fffd}"), ("true", "1: x\u{fffd}")] {
+        let go_on = env.named_pipe("go_on");
+        let command = format!(r"printf 'x\xe3'; read -r _ <go_on; {rest}");
+        let task = client.start_task(&command);
+        let first = client.poll(&task, json!({"until": "x", "listen": 25}));
+        assert!(!first.output().contains('\u{fffd}'), "{}", first.text);
+        let silent = client.poll(&task, json!({"listen": 0}));
+        assert!(!silent.output().contains('\u{fffd}'), "{}", silent.text);
+        fs::write(&go_on, "\n").expect("the command reads");
+        let last = client.poll_to_end(&task);
+        assert_eq!(last.output(), shown, "{rest}");
+        let again = client.poll(&task, json!({"listen": 0}));
+        assert_eq!(again.meta["new_bytes"], json!(0), "{}", again.text);
+        fs::remove_file(go_on).expect("the pipe");
+    }
+}
+
+#[test]
+fn a_range_past_the_end_says_how_many_lines_there_are() {
+    let env = Env::new();
+    let client = env.client();
+    let task = client.run("seq 1 1234").task_id();
+    for arguments in [
+        json!({"from_line": 1235}),
+        json!({"from_line": 9000, "to_line": 9001}),
+        json!({"from_line": 1235, "grep": "."}),
+    ] {
+        let result = client.poll(&task, arguments);
+        let footer = result.footer();
+        assert!(!result.is_error, "{}", result.text);
+        assert!(footer.contains("the output has 1,234 lines"), "{footer}");
+    }
+    let last = client.poll(&task, json!({"from_line": 1234}));
+    assert_eq!(last.output(), "1234: 1234");
+    assert!(!last.footer().contains("has 1,234"), "{}", last.text);
+}
+
+#[test]
+fn arguments_that_mean_nothing_together_are_refused() {
+    let env = Env::new();
+    let client = env.client();
+    let task = client.run("seq 1 10").task_id();
+    for (arguments, named) in [
+        (json!({"grep": "1", "listen": 5}), &["grep", "listen"][..]),
+        (json!({"grep": "1", "until": "2"}), &["grep", "until"]),
+        (
+            json!({"from_line": 1, "wait_for": "end"}),
+            &["from_line", "wait_for"],
+        ),
+        (
+            json!({"to_line": 2, "full_output": true}),
+            &["to_line", "full_output"],
+        ),
+        (
+            json!({"from_line": 1, "listen": 5, "until": "x"}),
+            &["from_line", "listen", "until"],
+        ),
+        (json!({"context": 2}), &["context", "grep"]),
+        (json!({"from_line": 1, "context": 2}), &["context", "grep"]),
+        (
+            json!({"grep": "1", "from_line": 3, "to_line": 2}),
+            &["to_line", "from_line"],
+        ),
+    ] {
+        let refused = client.poll(&task, arguments.clone());
+        assert!(refused.is_error, "{arguments}: {}", refused.text);
+        for name in named {
+            assert!(refused.text.contains(name), "{name}: {}", refused.text);
+        }
+    }
+    // What asks for nothing contradicts nothing.
+    let found = client.poll(
+        &task,
+        json!({"grep": "^3$", "listen": 0, "full_output": false, "from_line": 2, "to_line": 4}),
+    );
+    assert_eq!(found.output(), "3: 3");
+}
+
+#[test]
+fn spools_in_memory_share_a_limit_and_the_oldest_finished_go_first() {
+    /// One task holds at most 4 MiB in memory, all together 64 MiB.
+    const TASKS: usize = 20;
+    let env = Env::new();
+    fs::write(env.path("a_file"), "").expect("a file");
+    let mut command = env.serve();
+    command.env("ZSH_TOOL_STATE_DIR", env.path("a_file"));
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    let tasks: Vec<String> = (0..TASKS)
+        .map(|_| client.run("seq 1 1000000").task_id())
+        .collect();
+    let oldest = client.poll(&tasks[0], json!({"from_line": 1_000_000}));
+    assert!(oldest.is_error, "{}", oldest.text);
+    for task in &tasks[TASKS - 12..] {
+        let newest = client.poll(task, json!({"from_line": 1_000_000}));
+        assert_eq!(newest.output(), "1000000: 1000000");
+    }
 }
 
 fn assert_disk_warning(footer: &str) {

@@ -13,10 +13,7 @@ use crate::task::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::spool::Losses;
 use crate::text::ansi::Colours;
-use crate::text::lines::{self, Layout, Position};
-
-/// The beginning of the output.
-const FIRST: Position = Position { offset: 0, line: 1 };
+use crate::text::lines::{self, Layout, Place};
 
 /// Writes `✔ exit=0  0.4s` and what else is worth saying to stderr.
 pub fn status(task: &TaskHandle, leftovers: &[Leftover], config: &Config) {
@@ -52,13 +49,13 @@ pub fn json(task: &TaskHandle, leftovers: &[Leftover], config: &Config) -> Resul
     let live = &task.live;
     let (end, output_end) = {
         let state = live.state();
-        (state.ended.clone(), state.output_end)
+        (state.ended.clone(), state.showable_end())
     };
     let view = View::of(live);
-    let pieces = reading::excerpt(&task.spool, FIRST, output_end, config.max_output)
+    let stretches = reading::excerpt(&task.spool, Place::FIRST.at, output_end, config.max_output)
         .map_err(OutputError::Unreadable)?;
     let shown = lines::lay_out(
-        &pieces,
+        &stretches,
         &Layout {
             max_chars: config.max_output,
             numbered: false,
@@ -80,7 +77,7 @@ pub fn json(task: &TaskHandle, leftovers: &[Leftover], config: &Config) -> Resul
         "cwd": directory.unwrap_or(&live.facts.directory).to_string_lossy(),
         "output": shown.text,
         "total_lines": shown.to_line,
-        "total_bytes": output_end.offset,
+        "total_bytes": output_end.at.offset,
         "omitted_lines": shown.omitted_lines,
         "leftovers": left,
         "warnings": warnings(live, &task.spool.losses()),

@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::commands::output::{Output, OutputError, complain};
 use crate::task::live::{Cancel, Look};
 use crate::task::registry::TaskHandle;
-use crate::text::lines::Position;
+use crate::text::lines::{Place, Position};
 
 /// Copied at once.
 const CHUNK: u64 = 256 * 1024;
@@ -126,15 +126,18 @@ impl Copy<'_> {
         while self.next < end {
             let to = end.min(self.next + CHUNK);
             // Lines are nobody's business here: bytes are asked for by their offset.
-            let from = Position {
-                offset: self.next,
-                line: 1,
+            let from = Place {
+                at: Position {
+                    offset: self.next,
+                    line: 1,
+                },
+                inside_line: true,
             };
-            let pieces = self.task.spool.read(from, true, to);
+            let pieces = self.task.spool.read(from, to);
             for piece in pieces.map_err(OutputError::Unreadable)? {
-                report_gap(self.next, piece.start.offset);
+                report_gap(self.next, piece.start.at.offset);
                 output.write(&piece.bytes)?;
-                self.next = piece.start.offset + piece.bytes.len() as u64;
+                self.next = piece.end_offset();
             }
             report_gap(self.next, to);
             self.next = to;

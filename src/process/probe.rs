@@ -1,0 +1,274 @@
+//! Whether a process is blocked on its terminal or its stdin, as the kernel tells it.
+//!
+//! `/proc/<pid>/task/<tid>/syscall` names the system call that a thread is blocked in and
+//! its arguments; the descriptor among them is looked up in `/proc/<pid>/fd`. The sets of
+//! `poll` and `select` are read from the process's memory, those of `epoll` from
+//! `/proc/<pid>/fdinfo`. Limits: Linux; processes of this user (or any, for root).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::tree::ProcessInfo;
+
+/// A set of more descriptors than this is not looked at: it is a server's.
+const MOST_DESCRIPTORS: usize = 64;
+
+/// The input that a task may be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The task's terminal: `/dev/pts/N`.
+    Terminal(PathBuf),
+    /// The pipe at its stdin: `pipe:[N]`.
+    Pipe(PathBuf),
+}
+
+/// How a thread is blocked on the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocked {
+    /// In a read of it.
+    Reading,
+    /// In a wait on a set that holds it, with a time limit or without one.
+    Waiting {
+        /// Whether there is a time limit.
+        timed: bool,
+    },
+}
+
+/// What a look at one process brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// It is blocked on the input.
+    Blocked(Blocked),
+    /// It is not.
+    Otherwise,
+    /// It cannot be read: another user's, or no `/proc`.
+    Unreadable,
+}
+
+/// Looks at all threads of a process.
+pub fn look(process: &ProcessInfo, source: &Source) -> Look {
+    let pid = process.id.pid;
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Look::Otherwise;
+    };
+    let mut readable = false;
+    for thread in threads.flatten() {
+        let Ok(text) = std::fs::read_to_string(thread.path().join("syscall")) else {
+            continue;
+        };
+        readable = true;
+        if let Some(call) = Call::parse(&text)
+            && let Some(blocked) = call.blocked_on(pid, source)
+        {
+            return Look::Blocked(blocked);
+        }
+    }
+    if readable {
+        Look::Otherwise
+    } else {
+        Look::Unreadable
+    }
+}
+
+/// The CPU time that a process has used, in clock ticks; anybody may read it.
+pub fn cpu_ticks(pid: i32) -> Option<u64> {
+    let stat = procfs::process::Process::new(pid).ok()?.stat().ok()?;
+    Some(stat.utime + stat.stime)
+}
+
+/// A system call that a thread is blocked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Call {
+    number: i64,
+    arguments: [u64; 6],
+}
+
+impl Call {
+    /// `0 0x3 0x7f39… 0x20000 …`; a thread that runs says `running`.
+    fn parse(text: &str) -> Option<Call> {
+        let mut words = text.split_ascii_whitespace();
+        let number = words.next()?.parse().ok().filter(|number| *number >= 0)?;
+        let mut arguments = [0; 6];
+        for argument in &mut arguments {
+            let digits = words.next()?.strip_prefix("0x")?;
+            *argument = u64::from_str_radix(digits, 16).ok()?;
+        }
+        Some(Call { number, arguments })
+    }
+
+    fn blocked_on(&self, pid: i32, source: &Source) -> Option<Blocked> {
+        let [first, second, third, fourth, fifth, _] = self.arguments;
+        if self.is(&[libc::SYS_read, libc::SYS_readv]) {
+            let descriptor = i32::try_from(first).ok()?;
+            return source.is_at(pid, descriptor).then_some(Blocked::Reading);
+        }
+        let (descriptors, timed) = if self.is(POLL) {
+            let timed = match self.number {
+                libc::SYS_ppoll => third != 0,
+                // An int: -1 and all below mean no limit.
+                _ => (third as i32) >= 0,
+            };
+            (polled(pid, first, second)?, timed)
+        } else if self.is(SELECT) {
+            (selected(pid, first, second)?, fifth != 0)
+        } else if self.is(EPOLL) {
+            let timed = match self.number {
+                EPOLL_PWAIT2 => fourth != 0,
+                _ => (fourth as i32) >= 0,
+            };
+            (watched_by_epoll(pid, i32::try_from(first).ok()?)?, timed)
+        } else {
+            return None;
+        };
+        source
+            .is_waited_for(pid, &descriptors)
+            .then_some(Blocked::Waiting { timed })
+    }
+
+    fn is(&self, numbers: &[libc::c_long]) -> bool {
+        numbers.contains(&self.number)
+    }
+}
+
+/// `epoll_pwait2(2)` has this number on every architecture; libc does not name it on all.
+const EPOLL_PWAIT2: i64 = 441;
+
+#[cfg(target_arch = "x86_64")]
+const POLL: &[i64] = &[libc::SYS_poll, libc::SYS_ppoll];
+#[cfg(target_arch = "x86_64")]
+const SELECT: &[i64] = &[libc::SYS_select, libc::SYS_pselect6];
+#[cfg(target_arch = "x86_64")]
+const EPOLL: &[i64] = &[libc::SYS_epoll_wait, libc::SYS_epoll_pwait, EPOLL_PWAIT2];
+// Newer architectures have only the newer calls.
+#[cfg(not(target_arch = "x86_64"))]
+const POLL: &[i64] = &[libc::SYS_ppoll];
+#[cfg(not(target_arch = "x86_64"))]
+const SELECT: &[i64] = &[libc::SYS_pselect6];
+#[cfg(not(target_arch = "x86_64"))]
+const EPOLL: &[i64] = &[libc::SYS_epoll_pwait, EPOLL_PWAIT2];
+
+impl Source {
+    /// Whether a descriptor of a process is this input.
+    fn is_at(&self, pid: i32, descriptor: i32) -> bool {
+        descriptor_name(pid, descriptor).is_some_and(|name| self.is_named(&name))
+    }
+
+    fn is_named(&self, name: &Path) -> bool {
+        match self {
+            // Opened by name or as the controlling terminal, it is the same.
+            Source::Terminal(terminal) => name == terminal || name == Path::new("/dev/tty"),
+            Source::Pipe(pipe) => name == pipe,
+        }
+    }
+
+    /// Whether a set holds this input and nothing that a server or another terminal's
+    /// program would wait for: no socket and no terminal master.
+    fn is_waited_for(&self, pid: i32, descriptors: &[i32]) -> bool {
+        let names: Vec<PathBuf> = descriptors
+            .iter()
+            .filter_map(|descriptor| descriptor_name(pid, *descriptor))
+            .collect();
+        let elsewhere = |name: &PathBuf| {
+            name.to_string_lossy().starts_with("socket:")
+                || name == Path::new("/dev/ptmx")
+                || name == Path::new("/dev/pts/ptmx")
+        };
+        names.iter().any(|name| self.is_named(name)) && !names.iter().any(elsewhere)
+    }
+}
+
+fn descriptor_name(pid: i32, descriptor: i32) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()
+}
+
+/// The descriptors of a `struct pollfd` array that are asked for input.
+fn polled(pid: i32, address: u64, count: u64) -> Option<Vec<i32>> {
+    const ENTRY: usize = 8;
+    let count = usize::try_from(count)
+        .ok()
+        .filter(|count| *count <= MOST_DESCRIPTORS)?;
+    let bytes = memory(pid, address, count * ENTRY)?;
+    let entries = bytes.chunks_exact(ENTRY).filter_map(|entry| {
+        let descriptor = i32::from_ne_bytes(entry.get(..4)?.try_into().ok()?);
+        let events = i16::from_ne_bytes(entry.get(4..6)?.try_into().ok()?);
+        (events & libc::POLLIN != 0).then_some(descriptor)
+    });
+    Some(entries.filter(|descriptor| *descriptor >= 0).collect())
+}
+
+/// The descriptors below `count` in the read set of a `select`.
+fn selected(pid: i32, count: u64, address: u64) -> Option<Vec<i32>> {
+    if address == 0 {
+        return None;
+    }
+    let count = usize::try_from(count).ok().filter(|count| *count <= 1024)?;
+    let bytes = memory(pid, address, count.div_ceil(64) * 8)?;
+    let is_set = |descriptor: &usize| {
+        let byte = bytes.get(descriptor / 8).copied().unwrap_or_default();
+        byte & (1 << (descriptor % 8)) != 0
+    };
+    let descriptors: Vec<i32> = (0..count)
+        .filter(is_set)
+        .filter_map(|descriptor| i32::try_from(descriptor).ok())
+        .collect();
+    (descriptors.len() <= MOST_DESCRIPTORS).then_some(descriptors)
+}
+
+/// The descriptors that an epoll instance watches for input.
+fn watched_by_epoll(pid: i32, epoll: i32) -> Option<Vec<i32>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{epoll}")).ok()?;
+    Some(parse_epoll(&text))
+}
+
+/// Lines such as `tfd:        0 events:       19 data: …`, the events in hexadecimal.
+fn parse_epoll(text: &str) -> Vec<i32> {
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.strip_prefix("tfd:")?.split_ascii_whitespace();
+            let descriptor = words.next()?.parse().ok()?;
+            let events = words
+                .nth(1)
+                .and_then(|events| u32::from_str_radix(events, 16).ok())?;
+            (events & libc::EPOLLIN as u32 != 0).then_some(descriptor)
+        })
+        .collect()
+}
+
+fn memory(pid: i32, address: u64, length: usize) -> Option<Vec<u8>> {
+    let file = File::open(format!("/proc/{pid}/mem")).ok()?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, address).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_read_as_the_kernel_writes_them() {
+        let text = "0 0x3 0x7f397e173000 0x20000 0x7f397e206b60 0xffffffff 0x0 0x7ffdd62430b8 0x7f397e2ef2ad\n";
+        let call = Call::parse(text);
+        assert_eq!(call.map(|call| call.number), Some(0));
+        assert_eq!(call.map(|call| call.arguments[2]), Some(0x20000));
+        for text in ["running", "-1 0x7ffd 0x7f39", "", "x 0x1"] {
+            assert_eq!(Call::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn epoll_entries_are_those_that_wait_for_input() {
+        let text = "pos:\t0\nflags:\t02000002\ntfd:        0 events:       19 data: 0\n\
+                    tfd:        5 events:        4 data: 5\ntfd:  x events: 1\n";
+        assert_eq!(parse_epoll(text), [0]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,200}") {
+            let _ = Call::parse(&text);
+            let _ = parse_epoll(&text);
+        }
+    }
+}

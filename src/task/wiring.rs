@@ -1,0 +1,39 @@
+//! A task's descriptors: where input is written, and what the kernel calls the ends that
+//! the task's processes hold, in `/proc/<pid>/fd`.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use super::live::{Input, LiveTask};
+use crate::process::probe::Source;
+use crate::process::pty;
+use crate::process::spawn::Spawned;
+use crate::process::tree;
+
+/// The task's output.
+pub(super) fn output_name(task: &LiveTask, spawned: &Spawned) -> Option<PathBuf> {
+    match task.facts.input {
+        Input::Terminal => pty::terminal_name(&spawned.output),
+        Input::Pipe | Input::None => tree::name_of_descriptor(&spawned.output),
+    }
+}
+
+/// Where the task's input is written.
+pub(super) fn input_descriptor<'a>(task: &LiveTask, spawned: &'a Spawned) -> Option<&'a OwnedFd> {
+    match task.facts.input {
+        Input::Terminal => Some(&spawned.output),
+        Input::Pipe | Input::None => spawned.input.as_ref(),
+    }
+}
+
+/// The task's input, if anybody can answer it.
+pub(super) fn input_source(task: &LiveTask, spawned: &Spawned) -> Option<Source> {
+    match task.facts.input {
+        Input::Terminal => pty::terminal_name(&spawned.output).map(Source::Terminal),
+        Input::Pipe => {
+            let name = spawned.input.as_ref().and_then(tree::name_of_descriptor);
+            name.map(Source::Pipe)
+        }
+        Input::None => None,
+    }
+}
