@@ -47,7 +47,8 @@
 //! - A task ends with its shell and a short drain, never with the end of a pipe that
 //!   some other process may hold.
 //! - A process is signalled only when its pid *and* its start time are the ones meant
-//!   ([`process::kill`]).
+//!   ([`process::kill`]). A shell stays a zombie until its task is closed, so that the
+//!   number of its process group is its own as well.
 //! - The newest output is never lost, whatever disk and quotas do ([`task::spool`]).
 //! - One result shows what no earlier one has shown: the cursor moves when a delta is
 //!   taken, under the task's lock.

@@ -172,11 +172,15 @@ fn watch_signals(wake: Sender<()>, stop: Sender<()>) -> std::io::Result<()> {
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
+            let mut stopping = false;
             for signal in signals.forever() {
-                if signal == SIGCHLD {
-                    wake_housekeeping(&wake);
-                } else if stop.try_send(()).is_err() {
-                    std::process::exit(128 + signal);
+                match signal {
+                    SIGCHLD => wake_housekeeping(&wake),
+                    number if stopping => std::process::exit(128 + number),
+                    _ => {
+                        stopping = true;
+                        let _ = stop.try_send(());
+                    }
                 }
             }
         })?;

@@ -9,7 +9,6 @@ use super::insight::size;
 use super::render::{self, View, millis, seconds, status_word, wanted_word};
 use crate::config::{Config, Warning};
 use crate::task::registry::TaskHandle;
-use crate::task::shell;
 use crate::task::supervisor::Supervisor;
 
 /// How many tasks are listed when the caller does not say.
@@ -175,9 +174,7 @@ pub fn health(supervisor: &Supervisor, config: &Config, warnings: &[Warning]) ->
         .iter()
         .filter(|task| task.live.state().lingers())
         .count();
-    let settings = supervisor.settings();
-    let search_path = std::env::var("PATH").unwrap_or_default();
-    let shell = shell::find(&settings.shell, &search_path);
+    let shell = supervisor.find_shell();
     let shell_text = match &shell {
         Ok(shell) => match &shell.note {
             None => shell.path.display().to_string(),

@@ -214,6 +214,8 @@ pub enum Interest {
     Read,
     /// Writable, or hung up.
     Write,
+    /// Nothing but the end of the other side.
+    Hangup,
 }
 
 /// A set of descriptors for one `poll(2)`; built anew for each wait.
@@ -228,6 +230,8 @@ impl<'a> Poller<'a> {
         let flags = match interest {
             Interest::Read => PollFlags::IN,
             Interest::Write => PollFlags::OUT,
+            // Reported in any case, as an error on a pipe that nobody reads.
+            Interest::Hangup => PollFlags::empty(),
         };
         self.fds.push(PollFd::from_borrowed_fd(fd, flags));
         self.fds.len() - 1

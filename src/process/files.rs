@@ -151,6 +151,13 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// Whether a path names a directory that this process may work in.
+pub fn is_enterable(path: &Path) -> bool {
+    let access = rustix::fs::Access::EXEC_OK;
+    let flags = rustix::fs::AtFlags::EACCESS;
+    path.is_dir() && rustix::fs::accessat(rustix::fs::CWD, path, access, flags).is_ok()
+}
+
 /// Whether another process holds the lock of a file; it is neither made nor changed.
 pub fn is_locked(path: &Path) -> bool {
     let Ok(file) = open_private(path) else {

@@ -113,7 +113,9 @@ fn end_descendants(signals: &SignalSet, mut hurry: bool, spared: impl FnOnce() -
             .map(|process| process.id)
             .collect();
         let waited = start.elapsed();
-        if left.is_empty() || waited > GRACE + PATIENCE {
+        // Who cannot be seen may live: whether there are children is known in any case.
+        let nobody = left.is_empty() && (snapshot.is_whole() || !reap_all());
+        if nobody || waited > GRACE + PATIENCE {
             reap_all();
             return;
         }
@@ -154,23 +156,28 @@ fn reap_all() -> bool {
 }
 
 /// The signals that the guard takes one by one instead of by handlers.
+///
+/// When it is dropped the mask is as it was: a server that serves without a guard takes
+/// its signals by handlers.
 struct SignalSet {
     set: libc::sigset_t,
+    before: libc::sigset_t,
 }
 
 impl SignalSet {
     /// Blocks TERM, INT, HUP and CHLD, so that they are taken by [`SignalSet::wait`].
     fn block() -> SignalSet {
-        // SAFETY: the set is initialised by sigemptyset before use, and the mask of the
-        // only thread is changed.
+        // SAFETY: the set is initialised by sigemptyset before use, the former mask by
+        // sigprocmask, and the mask of the only thread is changed.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
             for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD] {
                 libc::sigaddset(&mut set, signal);
             }
-            libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-            SignalSet { set }
+            libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);
+            SignalSet { set, before }
         }
     }
 
@@ -196,5 +203,12 @@ impl SignalSet {
             libc::SIGHUP => Some(Signal::Hup),
             _ => None,
         }
+    }
+}
+
+impl Drop for SignalSet {
+    fn drop(&mut self) {
+        // SAFETY: the former mask is initialised; it is given back to the same thread.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
 }

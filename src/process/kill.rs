@@ -1,7 +1,9 @@
 //! Signals to processes that are surely the ones meant.
 //!
 //! On Linux a pidfd is opened first and the start time compared after that: from then
-//! on no other process can take the place of the one meant.
+//! on no other process can take the place of the one meant. A process group is signalled
+//! right after one of its members was seen in it: as long as it has any, its number is
+//! given to no other.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags};
 
 use super::descriptors;
 use super::signals::Signal;
-use super::tree::{self, Identity};
+use super::tree::{self, Identity, ProcessInfo};
 
 /// Why a signal did not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +72,29 @@ impl Handle {
                 None => return Err(Undelivered::Gone),
             },
         };
-        sent.map_err(|error| match error {
+        sent.map_err(Undelivered::from)
+    }
+}
+
+/// Sends a signal to the whole process group of a process, if it still is in it.
+///
+/// # Errors
+/// When it is not, or all of the group are another user's.
+pub fn signal_group(member: &ProcessInfo, signal: Signal) -> Result<(), Undelivered> {
+    let group = Pid::from_raw(member.group).ok_or(Undelivered::Gone)?;
+    match tree::look_up(member.id.pid) {
+        Some(found) if found.id == member.id && found.group == member.group => {
+            Ok(rustix::process::kill_process_group(group, signal.raw())?)
+        }
+        _ => Err(Undelivered::Gone),
+    }
+}
+
+impl From<rustix::io::Errno> for Undelivered {
+    fn from(error: rustix::io::Errno) -> Self {
+        match error {
             rustix::io::Errno::PERM => Undelivered::NotPermitted,
             _ => Undelivered::Gone,
-        })
+        }
     }
 }

@@ -9,7 +9,7 @@ use rustix::process::{Pid, WaitOptions};
 
 use super::descriptors::{Interest, Poller};
 use super::kill::Handle;
-use super::signals::Signal;
+use super::signals::{self, Signal};
 use super::tree::{self, Identity, Snapshot};
 
 /// From SIGTERM to SIGKILL for whatever lives below this process when it ends.
@@ -18,11 +18,13 @@ const GRACE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Makes this process the one to which orphaned descendants are given, and names it
-/// so that an agent's `pkill zsh` does not match it.
+/// so that an agent's `pkill zsh` does not match it. From then on it learns of the end of
+/// its children, whatever it was started with.
 ///
 /// # Errors
 /// When the kernel has no subreapers (before Linux 3.4, and elsewhere).
 pub fn become_subreaper() -> io::Result<()> {
+    signals::stop_ignoring_children();
     let _ = rustix::thread::set_name(c"ztool");
     let own = rustix::process::getpid();
     Ok(rustix::process::set_child_subreaper(Some(own))?)

@@ -95,6 +95,15 @@ pub fn is_ignored(number: i32) -> bool {
     }
 }
 
+/// Takes SIGCHLD's default action, which a client may have taken away: while it is ignored,
+/// children vanish as they end, and nobody learns how. Where it is caught it stays so.
+pub(super) fn stop_ignoring_children() {
+    if is_ignored(libc::SIGCHLD) {
+        // SAFETY: sets the default action, which is to do nothing.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    }
+}
+
 /// How a process ended, as its parent learns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {

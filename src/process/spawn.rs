@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::descriptors::{self, SIDEBAND_FD};
+use super::files;
 use super::posix_spawn::{self, Program};
 use super::pty::{self, TerminalSize};
 use super::tree::{self, Identity};
@@ -106,11 +107,13 @@ impl Launch {
     /// # Errors
     /// Each cause by name; no process is left in any of them.
     pub fn spawn(self) -> Result<Spawned, SpawnError> {
-        if !self.directory.is_dir() {
+        if !files::is_enterable(&self.directory) {
             return Err(SpawnError::Directory(self.directory));
         }
         let program = self.program.clone();
-        self.start().map_err(|error| classify(error, program))
+        let directory = self.directory.clone();
+        self.start()
+            .map_err(|error| classify(error, program, directory))
     }
 
     fn start(self) -> io::Result<Spawned> {
@@ -227,8 +230,12 @@ fn prepare_child(sideband: Option<RawFd>) -> io::Result<()> {
     Ok(())
 }
 
-fn classify(error: io::Error, program: PathBuf) -> SpawnError {
+fn classify(error: io::Error, program: PathBuf, directory: PathBuf) -> SpawnError {
     match error.raw_os_error() {
+        // The directory's errors are the program's: it may have gone since it was checked.
+        Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES) if !files::is_enterable(&directory) => {
+            SpawnError::Directory(directory)
+        }
         Some(libc::ENOENT | libc::ENOTDIR) => SpawnError::MissingProgram(program),
         Some(libc::EACCES | libc::EPERM) => SpawnError::NotPermitted(program),
         Some(libc::E2BIG) => SpawnError::TooLong,
@@ -238,5 +245,29 @@ fn classify(error: io::Error, program: PathBuf) -> SpawnError {
             program,
             source: error,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_went_before_the_start_is_named_and_not_the_program() {
+        for errno in [libc::ENOENT, libc::EACCES] {
+            let error = classify(
+                io::Error::from_raw_os_error(errno),
+                "/bin/sh".into(),
+                "/no/such/directory".into(),
+            );
+            assert!(matches!(error, SpawnError::Directory(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named_where_the_directory_is_there() {
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        let error = classify(error, "/no/such/program".into(), "/".into());
+        assert!(matches!(error, SpawnError::MissingProgram(_)), "{error}");
     }
 }

@@ -3,6 +3,9 @@
 //! A task's processes are found by parent chain, by session and by the cookie in their
 //! environment, which follows them through `setsid`, `nohup` and double forks. A pid
 //! means nothing without its start time, since pids are used again.
+//!
+//! Limits: a look at `/proc` takes its time, in which processes come and go, and it may
+//! fail altogether; [`Snapshot::is_whole`] tells.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -10,10 +13,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use procfs::ProcError;
 use procfs::process::{Process, Stat};
 
 /// The environment variable that carries a task's cookie.
 pub const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
+
+/// How often the newest orphans are looked for again when they had ended meanwhile.
+const LATECOMER_LOOKS: usize = 16;
 
 /// One process for as long as the machine is up: its pid and its start time in clock
 /// ticks since boot.
@@ -21,7 +28,7 @@ pub const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
 pub struct Identity {
     /// The process id.
     pub pid: i32,
-    /// Field 22 of `/proc/<pid>/stat`.
+    /// Field 22 of `/proc/<pid>/stat`; 0 where that could not be read.
     pub started: u64,
 }
 
@@ -96,32 +103,79 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
 pub struct Snapshot {
     processes: HashMap<i32, ProcessInfo>,
     children: HashMap<i32, Vec<i32>>,
+    failed: bool,
 }
 
 impl Snapshot {
-    /// Reads `/proc`; empty where it cannot be read.
+    /// Reads `/proc`. Where it cannot be read, or not all of it, those are missing whom
+    /// it did not show, and [`Snapshot::is_whole`] says so.
     pub fn take() -> Snapshot {
-        let Ok(all) = procfs::process::all_processes() else {
-            return Snapshot::default();
-        };
-        Snapshot::of(
-            all.flatten()
-                .filter_map(|process| process.stat().ok())
-                .map(ProcessInfo::from),
-        )
+        let mut snapshot = Snapshot::default();
+        match procfs::process::all_processes() {
+            Ok(all) => {
+                for process in all {
+                    match process.and_then(|process| process.stat()) {
+                        Ok(stat) => snapshot.add(stat.into()),
+                        Err(error) => snapshot.failed |= !is_about_one(&error),
+                    }
+                }
+            }
+            Err(_) => snapshot.failed = true,
+        }
+        snapshot.add_latecomers();
+        // What is mounted there may be something else.
+        let own = std::process::id() as i32;
+        snapshot.failed |= !snapshot.processes.contains_key(&own);
+        snapshot
     }
 
-    fn of(all: impl Iterator<Item = ProcessInfo>) -> Snapshot {
-        let mut snapshot = Snapshot::default();
-        for process in all {
-            snapshot
-                .children
-                .entry(process.parent)
-                .or_default()
-                .push(process.id.pid);
-            snapshot.processes.insert(process.id.pid, process);
+    /// Processes that start others and end are never caught by a look that lasts longer
+    /// than they live; the newest of them is this process's child.
+    fn add_latecomers(&mut self) {
+        for _ in 0..LATECOMER_LOOKS {
+            let mut too_late = false;
+            // The newest first: they have just begun.
+            for pid in children_of_self().unwrap_or_default().into_iter().rev() {
+                if !self.processes.contains_key(&pid) {
+                    let found = look_up(pid);
+                    too_late |= found.as_ref().is_none_or(|process| process.zombie);
+                    if let Some(process) = found {
+                        self.add(process);
+                    }
+                }
+            }
+            if !too_late {
+                return;
+            }
         }
-        snapshot
+    }
+
+    fn add(&mut self, process: ProcessInfo) {
+        let siblings = self.children.entry(process.parent).or_default();
+        siblings.push(process.id.pid);
+        self.processes.insert(process.id.pid, process);
+    }
+
+    /// Whether it shows everybody who was there all the time; else it proves of nobody
+    /// that he is gone.
+    pub fn is_whole(&self) -> bool {
+        !self.failed
+    }
+
+    /// One member of each process group that consists of these processes alone: a signal
+    /// to such a group reaches those as well whom they have started since, and no others.
+    pub fn groups_of<'a>(&self, members: &'a [ProcessInfo]) -> Vec<&'a ProcessInfo> {
+        let pids: HashSet<i32> = members.iter().map(|member| member.id.pid).collect();
+        let mut seen: HashSet<i32> = self
+            .processes
+            .values()
+            .filter(|process| !process.zombie && !pids.contains(&process.id.pid))
+            .map(|stranger| stranger.group)
+            .collect();
+        members
+            .iter()
+            .filter(|member| seen.insert(member.group))
+            .collect()
     }
 
     /// All processes below `pid`, nearest first, without itself.
@@ -153,6 +207,12 @@ impl Snapshot {
     }
 }
 
+/// Whether an error means no more than that this process cannot be looked at, because it
+/// has ended or is hidden; others (no descriptor, no memory) would hit the next as well.
+fn is_about_one(error: &ProcError) -> bool {
+    !matches!(error, ProcError::Io(..))
+}
+
 /// Scans that several tasks may use: each is as old as the asker allows.
 #[derive(Debug, Default)]
 pub struct Snapshots {
@@ -178,7 +238,8 @@ impl Snapshots {
 /// How a task's processes are recognised.
 #[derive(Debug, Clone)]
 pub struct Signs {
-    /// Its shell; it leads the task's session.
+    /// Its shell; it leads the task's session. Not yet reaped when its start is not
+    /// known: then whoever has its pid is the one.
     pub shell: Identity,
     /// The value of [`COOKIE_VARIABLE`]: `<server instance>/<task id>`.
     pub cookie: String,
@@ -229,6 +290,7 @@ impl Family {
     /// The task's living processes, the shell among them while it lives.
     pub fn living(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
         let own = std::process::id() as i32;
+        self.learn_start(snapshot);
         self.adopt_holders_of_output(snapshot, own);
         let shell = self.signs.shell;
         // The session keeps the shell's pid for as long as it has members; a new process
@@ -262,16 +324,30 @@ impl Family {
             .filter_map(|pid| snapshot.processes.get(pid))
             .cloned()
             .collect();
-        self.known = living.iter().map(|process| process.id).collect();
-        self.strangers.retain(|id| {
-            snapshot
-                .processes
-                .get(&id.pid)
-                .is_some_and(|process| process.id == *id)
-        });
+        if snapshot.is_whole() {
+            self.known.clear();
+            self.strangers.retain(|id| {
+                snapshot
+                    .processes
+                    .get(&id.pid)
+                    .is_some_and(|process| process.id == *id)
+            });
+        }
+        self.known.extend(living.iter().map(|process| process.id));
         living.retain(|process| !process.zombie);
         living.sort_by_key(|process| process.id);
         living
+    }
+
+    /// Learns when the shell started, if `/proc` could not be read then.
+    fn learn_start(&mut self, snapshot: &Snapshot) {
+        let shell = &mut self.signs.shell;
+        if shell.started == 0
+            && let Some(leader) = snapshot.processes.get(&shell.pid)
+        {
+            *shell = leader.id;
+            self.known.insert(leader.id);
+        }
     }
 
     /// The daemons among these pids, and what lives below them and has left as well.
@@ -392,6 +468,14 @@ mod tests {
         }
     }
 
+    impl Snapshot {
+        fn of(all: impl Iterator<Item = ProcessInfo>) -> Snapshot {
+            let mut snapshot = Snapshot::default();
+            all.for_each(|process| snapshot.add(process));
+            snapshot
+        }
+    }
+
     // Above any pid of a live machine, so that no environment is found for them.
     const BASE: i32 = 50_000_000;
 
@@ -495,5 +579,66 @@ mod tests {
         let mut family = Family::new(signs(shell));
         let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)].into_iter());
         assert_eq!(family.living(&snapshot), []);
+    }
+
+    #[test]
+    fn nobody_is_forgotten_by_a_look_that_failed() {
+        let shell = Identity {
+            pid: BASE,
+            started: 100,
+        };
+        let mut family = Family::new(signs(shell));
+        let child = || process(BASE + 2, BASE, BASE + 2, 102);
+        let both = [process(BASE, 1, BASE, 100), child()];
+        family.living(&Snapshot::of(both.into_iter()));
+        let failed = Snapshot {
+            failed: true,
+            ..Snapshot::default()
+        };
+        assert_eq!(family.living(&failed), []);
+        let orphan = ProcessInfo {
+            parent: 1,
+            ..child()
+        };
+        let left = family.living(&Snapshot::of([orphan].into_iter()));
+        assert_eq!(left.len(), 1);
+    }
+
+    #[test]
+    fn a_shell_whose_start_could_not_be_read_is_known_by_its_pid() {
+        let mut family = Family::new(signs(Identity {
+            pid: BASE,
+            started: 0,
+        }));
+        let both = [process(BASE, 1, BASE, 100), process(BASE + 1, 1, BASE, 101)];
+        assert_eq!(family.living(&Snapshot::of(both.into_iter())).len(), 2);
+    }
+
+    #[test]
+    fn a_group_that_is_shared_with_strangers_is_none_of_the_familys() {
+        let members = [
+            process(BASE, 1, BASE, 100),
+            process(BASE + 1, BASE, BASE, 101),
+            process(BASE + 2, BASE, BASE + 7, 102),
+        ];
+        let stranger = process(BASE + 3, 1, BASE + 7, 103);
+        let snapshot = Snapshot::of(members.iter().cloned().chain([stranger]));
+        let groups: Vec<i32> = snapshot
+            .groups_of(&members)
+            .into_iter()
+            .map(|member| member.group - BASE)
+            .collect();
+        assert_eq!(groups, [0]);
+    }
+
+    #[test]
+    fn a_look_at_this_machine_is_whole_and_shows_this_process() {
+        let snapshot = Snapshot::take();
+        assert!(snapshot.is_whole());
+        assert!(
+            snapshot
+                .processes
+                .contains_key(&(std::process::id() as i32))
+        );
     }
 }

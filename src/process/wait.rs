@@ -1,7 +1,8 @@
 //! Learning that our own child has ended, without taking its pid away too early.
 //!
 //! The end is seen first (`WNOWAIT`) and the child reaped later, by the same thread:
-//! until then its pid cannot be used again, so that signals cannot go astray.
+//! until then its pid cannot be used again, nor the process group and the session of that
+//! number, so that signals cannot go astray.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,7 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions};
 
 use super::descriptors::{self, Waker};
-use super::signals::Exit;
+use super::kill::Undelivered;
+use super::signals::{Exit, Signal};
 
 /// A child of this process, watched by the thread that started it.
 #[derive(Debug)]
@@ -66,6 +68,33 @@ impl Child {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = rustix::process::waitid(WaitId::Pid(self.pid), options).ok()??;
         Some(exit_of(&status))
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.reaped || self.peek_exit().is_some()
+    }
+
+    /// Sends a signal to the child alone; nothing of `/proc` is needed for it.
+    ///
+    /// # Errors
+    /// When the child has been reaped, or has become another user's.
+    pub fn signal(&self, signal: Signal) -> Result<(), Undelivered> {
+        if self.reaped {
+            return Err(Undelivered::Gone);
+        }
+        Ok(rustix::process::kill_process(self.pid, signal.raw())?)
+    }
+
+    /// Sends a signal to the process group that the child leads, also after its end.
+    ///
+    /// # Errors
+    /// When the child has been reaped, or all of its group are another user's.
+    pub fn signal_group(&self, signal: Signal) -> Result<(), Undelivered> {
+        if self.reaped {
+            return Err(Undelivered::Gone);
+        }
+        Ok(rustix::process::kill_process_group(self.pid, signal.raw())?)
     }
 
     /// Takes the ended child out of the process table.

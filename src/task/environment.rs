@@ -20,6 +20,19 @@ const TERMINAL: &str = "xterm-256color";
 /// Clients hand these to their servers; they are none of a command's business.
 const CLIENT_TOKENS: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
 
+/// Where programs are looked for when no PATH is set (as the shells themselves do).
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The PATH of an environment: where the server finds the shell. What a call adds to its
+/// command's environment is the command's business.
+pub fn search_path(environment: &[(OsString, OsString)]) -> &OsStr {
+    environment
+        .iter()
+        .rev()
+        .find(|(name, _)| name == "PATH")
+        .map_or(OsStr::new(DEFAULT_PATH), |(_, value)| value)
+}
+
 /// Builds a command's environment from the server's.
 pub fn build(
     inherited: &[(OsString, OsString)],

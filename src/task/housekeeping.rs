@@ -129,7 +129,9 @@ impl Supervisor {
             .filter(|process| {
                 let of_task = |task: &Arc<TaskHandle>| {
                     let ours = format!("{}/{}", self.instance, task.id());
-                    !task.live.state().closed
+                    // The lock is not held while /proc is read.
+                    let closed = task.live.state().closed;
+                    !closed
                         && (task.live.facts.pid == process.session
                             || tree::cookie_of(process.id.pid).is_some_and(|cookie| cookie == ours))
                 };

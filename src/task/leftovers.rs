@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::live::Leftover;
 use crate::process::kill::Handle;
-use crate::process::tree::{Family, Identity, Snapshot};
+use crate::process::tree::{Family, Identity, ProcessInfo, Snapshot};
 
 /// Leftovers whose ends are watched; more are found by scans.
 const MAX_WATCHED: usize = 32;
@@ -13,10 +13,15 @@ const MAX_WATCHED: usize = 32;
 const FIRST_SCAN: Duration = Duration::from_secs(1);
 /// … up to this.
 const LAST_SCAN: Duration = Duration::from_secs(30);
+/// How often those who had ended before they could be watched are looked for again: who
+/// is gone then each time goes on in processes that live for no longer than a look takes.
+const LOOKS: usize = 4;
 
 /// The leftovers of one task; none yet by default.
 #[derive(Default)]
 pub(super) struct Leftovers {
+    /// How many the last look found.
+    count: usize,
     watched: Vec<Handle>,
     /// When to scan next, and how long the pause before it was.
     scan: Option<(Instant, Duration)>,
@@ -25,7 +30,7 @@ pub(super) struct Leftovers {
 impl Leftovers {
     /// Whether nobody is left, as far as the last scan saw.
     pub fn is_empty(&self) -> bool {
-        self.watched.is_empty()
+        self.count == 0
     }
 
     /// The ends to watch for.
@@ -49,22 +54,40 @@ impl Leftovers {
 
     /// Looks who lives.
     pub fn scan(&mut self, family: &mut Family) -> Vec<Leftover> {
-        let left = family.living(&Snapshot::take());
-        self.watched = left
-            .iter()
-            .filter_map(|process| Handle::open(process.id).ok())
-            .take(MAX_WATCHED)
-            .collect();
+        let found = family.living(&Snapshot::take());
+        self.take(found, family)
+    }
+
+    /// Takes those whom a look has just found.
+    pub fn take(&mut self, mut found: Vec<ProcessInfo>, family: &mut Family) -> Vec<Leftover> {
+        self.watched = watch(&found);
+        for _ in 1..LOOKS {
+            if found.is_empty() || !self.watched.is_empty() {
+                break;
+            }
+            found = family.living(&Snapshot::take());
+            self.watched = watch(&found);
+        }
+        self.count = found.len();
         let pause = match self.scan {
             Some((_, before)) => (before * 2).min(LAST_SCAN),
             None => FIRST_SCAN,
         };
-        self.scan = (!self.watched.is_empty()).then(|| (Instant::now() + pause, pause));
-        left.into_iter()
+        self.scan = (!self.is_empty()).then(|| (Instant::now() + pause, pause));
+        found
+            .into_iter()
             .map(|process| Leftover {
                 pid: process.id.pid,
                 name: process.name,
             })
             .collect()
     }
+}
+
+fn watch(found: &[ProcessInfo]) -> Vec<Handle> {
+    found
+        .iter()
+        .filter_map(|process| Handle::open(process.id).ok())
+        .take(MAX_WATCHED)
+        .collect()
 }

@@ -4,7 +4,7 @@
 //! The exit code never comes from the prologue: the process's own wait status is the
 //! truth, and what the side-band says is only shown when it agrees.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::process::signals::Exit;
@@ -106,7 +106,7 @@ pub enum NoShell {
 ///
 /// # Errors
 /// When there is none.
-pub fn find(configured: &str, search_path: &str) -> Result<Shell, NoShell> {
+pub fn find(configured: &str, search_path: &OsStr) -> Result<Shell, NoShell> {
     let locate = |name: &str| {
         if name.contains('/') {
             let path = PathBuf::from(name);
@@ -257,6 +257,17 @@ pub struct Report {
     pub pipestatus: Vec<i32>,
     /// The shell's directory at its end.
     pub directory: Option<PathBuf>,
+}
+
+impl Report {
+    /// The shell's directory at its end, if it is another than at its start; one that is
+    /// gone is another.
+    pub fn moved_from(&self, start: &Path) -> Option<PathBuf> {
+        let end = self.directory.as_ref()?;
+        let same =
+            end == start || std::fs::canonicalize(end).ok() == std::fs::canonicalize(start).ok();
+        (!same).then(|| end.clone())
+    }
 }
 
 /// Reads what came over the side-band: NUL-separated records. What does not parse is

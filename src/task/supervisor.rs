@@ -18,7 +18,7 @@ use super::order::Order;
 use super::preludes::Preludes;
 use super::registry::{MAX_ORDERS, Refused, Registry, TaskHandle};
 use super::request::{Request, StartError, Stdin};
-use super::shell::{self, Invocation, Shell, ShellMode};
+use super::shell::{self, Invocation, NoShell, Shell, ShellMode};
 use super::spool::SpoolWriter;
 use super::worker::Worker;
 use crate::base::clock::Clock;
@@ -137,15 +137,7 @@ impl Supervisor {
     /// When it cannot be run: nothing runs and no task exists then.
     pub fn start(self: &Arc<Self>, request: Request) -> Result<Arc<TaskHandle>, StartError> {
         self.check(&request)?;
-        let search_path = request
-            .environment
-            .iter()
-            .rev()
-            .find(|(name, _)| name == "PATH")
-            .map(|(_, value)| value.clone())
-            .or_else(|| std::env::var("PATH").ok())
-            .unwrap_or_else(|| DEFAULT_PATH.to_owned());
-        let shell = shell::find(&self.settings.shell, &search_path)?;
+        let shell = self.find_shell()?;
         let id = self.reserve()?;
         let started = self.start_reserved(&id, request, &shell);
         match &started {
@@ -160,6 +152,15 @@ impl Supervisor {
         }
         self.evict_surplus();
         started
+    }
+
+    /// The shell that commands run in.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn find_shell(&self) -> Result<Shell, NoShell> {
+        let search_path = environment::search_path(&self.settings.environment);
+        shell::find(&self.settings.shell, search_path)
     }
 
     fn check(&self, request: &Request) -> Result<(), StartError> {
@@ -434,6 +435,3 @@ impl Supervisor {
         }
     }
 }
-
-/// Where programs are looked for when no PATH is set (as the shells themselves do).
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

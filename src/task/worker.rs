@@ -6,15 +6,14 @@
 //! outlived the shell. It decides nothing about the task's life: `state` does.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 
 use super::input::{Flushed, InputQueue};
 use super::journal::Journal;
-use super::kill_run::{KillRun, RESCAN, Receipt};
+use super::kill_run::Kills;
 use super::leftovers::Leftovers;
 use super::live::{End, LiveTask};
 use super::order::Order;
@@ -80,12 +79,12 @@ struct Work {
     machine: Machine,
     family: Family,
     input: InputQueue,
-    kill: Option<KillRun>,
-    receipts: Vec<Sender<Receipt>>,
-    next_sweep: Option<Instant>,
+    kills: Kills,
     leftovers: Leftovers,
     sampling: Sampling,
     read_since_exit: usize,
+    /// The state says that no output and no change will come.
+    closed: bool,
     shutting_down: bool,
 }
 
@@ -95,6 +94,7 @@ struct Ready {
     orders: bool,
     output: bool,
     input: bool,
+    input_broken: bool,
     exit: bool,
     ended: Vec<Identity>,
 }
@@ -132,12 +132,11 @@ impl Worker {
             machine: Machine::new(deadline),
             family,
             input,
-            kill: None,
-            receipts: Vec::new(),
-            next_sweep: None,
+            kills: Kills::default(),
             leftovers: Leftovers::default(),
             sampling,
             read_since_exit: 0,
+            closed: false,
             shutting_down: false,
         };
         work.journal.note_start(Instant::now());
@@ -151,7 +150,7 @@ impl Worker {
 impl Work {
     fn over(&self) -> bool {
         let told = self.shutting_down || self.journal.due().is_none();
-        self.machine.finished() && self.kill.is_none() && self.leftovers.is_empty() && told
+        self.machine.finished() && !self.kills.under_way() && self.leftovers.is_empty() && told
     }
 
     fn turn(&mut self) {
@@ -162,6 +161,9 @@ impl Work {
         }
         if ready.input {
             self.feed_input();
+        }
+        if ready.input_broken {
+            self.close_input();
         }
         if ready.output {
             self.read_output(READS_PER_TURN);
@@ -181,8 +183,8 @@ impl Work {
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
         let orders = Some(poller.watch(self.orders.1.as_fd(), Interest::Read));
-        let output = (self.machine.output_open() && !self.reader_lags())
-            .then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
+        let reads = self.machine.output_open() && !self.closed && !self.reader_lags();
+        let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
         let input = match (
@@ -192,10 +194,14 @@ impl Work {
             (true, Some(fd)) => Some(poller.watch(fd.as_fd(), Interest::Write)),
             _ => None,
         };
+        // A pipe that nobody reads any more is known before anything is written to it.
+        let input_broken = match (input, &self.spawned.input) {
+            (None, Some(fd)) => Some(poller.watch(fd.as_fd(), Interest::Hangup)),
+            _ => None,
+        };
         let ends: Vec<(usize, Identity)> = self
-            .kill
-            .iter()
-            .flat_map(KillRun::ends)
+            .kills
+            .ends()
             .chain(self.leftovers.ends())
             .map(|(id, fd)| (poller.watch(fd, Interest::Read), id))
             .collect();
@@ -204,6 +210,7 @@ impl Work {
             orders: poller.ready(orders),
             output: poller.ready(output),
             input: poller.ready(input),
+            input_broken: poller.ready(input_broken),
             exit: poller.ready(exit),
             ended: ends
                 .into_iter()
@@ -222,7 +229,7 @@ impl Work {
     fn time_to_wait(&self) -> Option<Duration> {
         [
             self.machine.next_wake(),
-            self.next_sweep,
+            self.kills.next_sweep(),
             self.leftovers.next_scan(),
             self.journal.due(),
             self.sampling.next(),
@@ -234,26 +241,24 @@ impl Work {
     }
 
     fn step(&mut self, event: Event) {
+        let mut looked = false;
         for effect in self.machine.step(event, Instant::now()) {
             match effect {
                 Effect::SignalTree(signals) => {
-                    self.kill_run().escalate(signals);
-                    self.sweep();
+                    let (family, shell) = (&mut self.family, &self.spawned.child);
+                    let over = self.kills.escalate(signals, family, shell);
+                    self.see_tree_gone(over);
                 }
                 Effect::SignalOnce(signal) => {
-                    let mut kill = self
-                        .kill
-                        .take()
-                        .unwrap_or_else(|| KillRun::new(Instant::now()));
-                    kill.send_once(signal, &mut self.family);
-                    self.kill = Some(kill);
+                    let (family, shell) = (&mut self.family, &self.spawned.child);
+                    self.kills.send_once(signal, family, shell);
                 }
-                Effect::CloseKill => self.close_kill(),
+                Effect::CloseKill => looked = self.close_kill(),
                 Effect::Finish {
                     exit,
                     exited,
                     outcome,
-                } => self.finish(exit, exited, outcome),
+                } => self.finish(exit, exited, outcome, looked),
             }
         }
     }
@@ -275,8 +280,7 @@ impl Work {
         while let Ok(order) = self.orders.0.try_recv() {
             match order {
                 Order::Kill { order, receipt } => {
-                    self.receipts.push(receipt);
-                    self.kill_run();
+                    self.kills.expect(receipt);
                     self.step(Event::Kill(order));
                 }
                 Order::Input(bytes) => self.input.push(bytes),
@@ -301,17 +305,20 @@ impl Work {
             Some(fd) => self.input.flush(fd),
             None => Flushed::Closed,
         };
-        let (written, closed) = match flushed {
-            Flushed::Written(count) => (count, false),
-            Flushed::End | Flushed::Closed => {
-                self.spawned.input = None;
-                self.input = InputQueue::default();
-                (usize::MAX, true)
-            }
-        };
+        match flushed {
+            Flushed::Written(count) => self.task.report(|state| {
+                state.queued_input = state.queued_input.saturating_sub(count);
+            }),
+            Flushed::End | Flushed::Closed => self.close_input(),
+        }
+    }
+
+    fn close_input(&mut self) {
+        self.spawned.input = None;
+        self.input = InputQueue::default();
         self.task.report(|state| {
-            state.queued_input = state.queued_input.saturating_sub(written);
-            state.input_closed |= closed;
+            state.queued_input = 0;
+            state.input_closed = true;
         });
     }
 
@@ -370,80 +377,61 @@ impl Work {
 
     // Kills.
 
-    fn kill_run(&mut self) -> &mut KillRun {
-        self.kill
-            .get_or_insert_with(|| KillRun::new(Instant::now()))
-    }
-
-    fn sweep(&mut self) {
-        let Some(kill) = &mut self.kill else {
-            return;
-        };
-        let anybody = kill.sweep(&mut self.family);
-        self.next_sweep = (!kill.watches_all()).then(|| Instant::now() + RESCAN);
-        if !anybody {
+    fn see_tree_gone(&mut self, gone: bool) {
+        if gone {
             // The shell may be gone from the tree as a zombie that is still to be seen.
-            self.see_exit_if_any();
+            if !self.machine.exited() {
+                self.see_exit();
+            }
             self.step(Event::TreeGone);
         }
     }
 
-    fn see_exit_if_any(&mut self) {
-        if !self.machine.exited() {
-            self.see_exit();
-        }
-    }
-
     fn follow_kill(&mut self, ended: &[Identity]) {
-        let Some(kill) = &mut self.kill else {
-            return;
-        };
-        let due = self.next_sweep.is_some_and(|at| Instant::now() >= at);
-        let all_gone = !ended.is_empty() && kill.forget(ended);
-        if due || all_gone {
-            self.next_sweep = None;
-            self.sweep();
-        }
+        let (family, shell) = (&mut self.family, &self.spawned.child);
+        let gone = self.kills.follow(ended, family, shell);
+        self.see_tree_gone(gone);
     }
 
-    fn close_kill(&mut self) {
-        self.next_sweep = None;
-        let Some(mut kill) = self.kill.take() else {
-            return;
-        };
-        let receipt = kill.receipt(&mut self.family, Instant::now());
-        for waiting in self.receipts.drain(..) {
-            // Whoever asked may have gone; the channel has room for one.
-            let _ = waiting.try_send(receipt.clone());
-        }
-        if self.machine.finished() {
-            self.scan_leftovers();
+    /// Gives the receipt. Once the task is over its last look also tells the leftovers, so
+    /// that both say the same; the answer is whether it did.
+    fn close_kill(&mut self) -> bool {
+        let (family, shell) = (&mut self.family, &self.spawned.child);
+        match self.kills.close(family, shell) {
+            Some(alive) if self.machine.finished() && !self.closed => {
+                let named = self.leftovers.take(alive, &mut self.family);
+                self.task.report(|state| state.leftovers = named);
+                true
+            }
+            _ => false,
         }
     }
 
     // The end and what is left.
 
-    fn finish(&mut self, exit: Exit, exited: Instant, outcome: Outcome) {
+    fn finish(&mut self, exit: Exit, exited: Instant, outcome: Outcome, looked: bool) {
         let report = self.read_report();
-        if self.may_have_leftovers() {
+        if !looked && self.may_have_leftovers() {
             self.scan_leftovers();
         }
         let end = End {
             exit,
             outcome,
             duration: exited - self.task.facts.started.mono,
+            moved_to: report.moved_from(&self.task.facts.directory),
             pipestatus: shell::pipestatus_to_show(report.pipestatus, exit),
-            moved_to: report
-                .directory
-                .filter(|end| is_elsewhere(end, &self.task.facts.directory)),
         };
-        let closed = self.leftovers.is_empty();
+        self.closed = self.leftovers.is_empty();
+        if self.closed {
+            self.read_rest();
+        }
         self.task.report(|state| {
             state.ended = Some(end);
-            state.closed = closed;
+            state.closed = self.closed;
         });
-        // A terminal goes with its shell, as when a window is closed.
-        self.spawned.child.reap();
+        if self.closed {
+            self.spawned.child.reap();
+        }
         self.journal.note_end(Instant::now());
     }
 
@@ -473,24 +461,26 @@ impl Work {
         }
     }
 
-    fn close(&mut self) {
-        if self.machine.output_open() {
-            while !self.read_output(READS_PER_TURN) && self.read_since_exit < PIPE_BYTES {
-                self.read_since_exit += READ_BYTES * READS_PER_TURN;
-            }
+    /// Reads what stands in the pipe when nobody is known to write to it any more.
+    fn read_rest(&mut self) {
+        let mut turns = PIPE_BYTES.div_ceil(READ_BYTES * READS_PER_TURN);
+        while self.machine.output_open() && turns > 0 && !self.read_output(READS_PER_TURN) {
+            turns -= 1;
         }
-        if !self.task.state().closed {
+    }
+
+    fn close(&mut self) {
+        if !self.closed {
+            self.read_rest();
             self.task.report(|state| state.leftovers.clear());
             self.journal.write(&self.task);
             self.task.report(|state| state.closed = true);
+            // Not before: as long as the shell is a zombie, the numbers of its process
+            // group and session are those of its leftovers and of no others.
+            self.spawned.child.reap();
         }
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.
         while self.orders.0.try_recv().is_ok() {}
     }
-}
-
-/// Whether two paths name different directories; one that is gone is elsewhere.
-fn is_elsewhere(end: &Path, start: &Path) -> bool {
-    end != start && std::fs::canonicalize(end).ok() != std::fs::canonicalize(start).ok()
 }

@@ -1,12 +1,14 @@
 //! `zsh_kill` and deadlines end all that a command has started, and say truly what they
 //! did.
 
+use std::fs;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
-use crate::support::env::Env;
+use crate::support::env::{Env, binary};
 use crate::support::processes::{UniqueSleep, assert_none_left, wait_until};
 use crate::support::result::ToolResult;
 
@@ -150,6 +152,93 @@ fn a_tree_that_forks_all_the_time_is_ended() {
         );
         assert_none_left(&task);
     }
+}
+
+/// Each link starts the next and ends, for as long as the file `go` is there: no scan shows
+/// a link that still lives when it is signalled.
+const CHAIN: &str = "link() { [[ -e go ]] && link & }; link";
+
+#[test]
+fn a_chain_of_processes_that_live_for_no_time_is_ended() {
+    let env = Env::new();
+    let client = env.client();
+    fs::write(env.work().join("go"), "").expect("a file");
+    let sleep = UniqueSleep::new();
+    let task = start(
+        &client,
+        &format!("trap '' TERM; {CHAIN}; {sleep}"),
+        json!({}),
+    );
+    sleep.wait_for(1);
+    let group = pid_of(&client, &task);
+    let receipt = client.kill_task(&task);
+    assert_eq!(receipt.status(), "killed", "{}", receipt.text);
+    assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+    assert_eq!(receipt.meta["leftovers"], json!([]), "{}", receipt.text);
+    assert_group_gone(group);
+}
+
+#[test]
+fn a_chain_that_outlives_its_shell_is_named_and_ended() {
+    let env = Env::new();
+    let client = env.client();
+    fs::write(env.work().join("go"), "").expect("a file");
+    let result = client.run(&format!("{{ {CHAIN} }} >/dev/null 2>&1; echo $$"));
+    let group = result.output().parse().expect("a pid");
+    assert!(result.footer().contains("still running"), "{}", result.text);
+    let receipt = client.kill_task(&result.task_id());
+    assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+    assert_eq!(receipt.meta["leftovers"], json!([]), "{}", receipt.text);
+    assert_group_gone(group);
+}
+
+#[test]
+fn without_proc_the_shell_and_its_group_are_ended() {
+    let env = Env::new();
+    let client = without_proc(&env);
+    for shape in [
+        "SLEEP; :",
+        "SLEEP & SLEEP; :",
+        "trap '' TERM; SLEEP & SLEEP; SLEEP",
+    ] {
+        let sleep = UniqueSleep::new();
+        let task = start(&client, &command_of(shape, &sleep), json!({}));
+        sleep.wait_for(shape.matches("SLEEP").count().min(2));
+        let receipt = client.kill_task(&task);
+        assert_eq!(receipt.status(), "killed", "{shape}: {}", receipt.text);
+        assert!(
+            receipt.text.contains("not known"),
+            "{shape}: {}",
+            receipt.text
+        );
+        assert_eq!(receipt.meta["signalled"], json!(1), "{}", receipt.text);
+        assert_eq!(receipt.meta["gone"], json!(1), "{}", receipt.text);
+        sleep.assert_gone();
+    }
+    let sleep = UniqueSleep::new();
+    let task = start(&client, &format!("exec {sleep}"), json!({}));
+    sleep.wait_for(1);
+    let receipt = signal(&client, &task, "INT");
+    assert_eq!(receipt.meta["gone"], json!(1), "{}", receipt.text);
+    assert_eq!(client.poll_to_end(&task).meta["exit_code"], json!(130));
+}
+
+#[test]
+fn without_proc_a_deadline_and_the_end_of_the_server_hold() {
+    let env = Env::new();
+    let client = without_proc(&env);
+    let sleep = UniqueSleep::new();
+    let command = format!("{sleep} & {sleep}");
+    let task = start(&client, &command, json!({"timeout": 0.5}));
+    let end = client.poll_to_end(&task);
+    assert_eq!(end.status(), "timeout", "{}", end.text);
+    sleep.assert_gone();
+    start(&client, &command, json!({}));
+    sleep.wait_for(2);
+    client.signal("TERM");
+    let (status, _) = client.wait_exit(Duration::from_secs(20));
+    assert_eq!(status.code(), Some(0), "{}", client.describe());
+    sleep.assert_gone();
 }
 
 #[test]
@@ -340,6 +429,37 @@ fn start(client: &Client, command: &str, mut arguments: Value) -> String {
     arguments["command"] = json!(command);
     arguments["yield_after"] = json!(0);
     client.call("zsh", arguments).task_id()
+}
+
+/// A server that sees an empty `/proc`, which also means that it has no guard.
+fn without_proc(env: &Env) -> Client {
+    let mut command = env.command("unshare");
+    let hidden = "mount -t tmpfs none /proc && exec \"$0\" serve";
+    command.args(["--mount", "sh", "-c", hidden]).arg(binary());
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    client
+}
+
+fn pid_of(client: &Client, task: &str) -> i64 {
+    let listed = client.call("zsh_tasks", json!({}));
+    let tasks = listed.raw["structuredContent"]["tasks"]
+        .as_array()
+        .expect("a list");
+    let found = tasks.iter().find(|listed| listed["task_id"] == json!(task));
+    found
+        .and_then(|task| task["pid"].as_i64())
+        .unwrap_or_else(|| panic!("no pid of {task}: {}", listed.text))
+}
+
+fn assert_group_gone(group: i64) {
+    wait_until("nobody is left of the group", || {
+        let asked = Command::new("kill")
+            .args(["-s", "0", "--", &format!("-{group}")])
+            .stderr(Stdio::null())
+            .status();
+        (!asked.expect("the kill program").success()).then_some(())
+    });
 }
 
 fn command_of(shape: &str, sleep: &UniqueSleep) -> String {

@@ -249,6 +249,82 @@ fn a_directory_that_cannot_be_entered_is_named() {
 }
 
 #[test]
+fn a_directory_of_another_user_is_named_and_not_the_shell() {
+    let env = Env::new();
+    let id = unused_user();
+    let program = allow_others(&env, id);
+    // Another user's, and nobody else may enter it.
+    let closed = env.path("closed");
+    fs::create_dir(&closed).expect("a folder");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("its mode");
+    let start = format!("exec setpriv --reuid={id} --clear-groups \"$0\" serve");
+    let client = started_from(&env, &start, program);
+    for pty in [false, true] {
+        let refused = client.call(
+            "zsh",
+            json!({"command": "echo hi", "cwd": &closed, "pty": pty}),
+        );
+        assert!(refused.is_error, "{}", refused.text);
+        for word in ["/closed", "cwd"] {
+            assert!(refused.text.contains(word), "{word}: {}", refused.text);
+        }
+    }
+}
+
+#[test]
+fn input_that_nobody_reads_any_more_is_refused_before_it_is_written() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let arguments = json!({
+        "command": format!("exec <&-; echo closed; {sleep}"),
+        "stdin_open": true,
+        "until": "closed",
+        "yield_after": 20,
+    });
+    let task = client.call("zsh", arguments).task_id();
+    let refused = client.call("zsh_send", json!({"task_id": task, "input": "hi"}));
+    assert!(refused.is_error, "{}", refused.text);
+    assert!(refused.text.contains("closed"), "{}", refused.text);
+    client.kill_task(&task);
+}
+
+#[test]
+fn the_shell_is_the_servers_whatever_path_a_call_gives_to_its_command() {
+    let env = Env::new();
+    let client = env.client();
+    fs::create_dir(env.path("empty")).expect("a folder");
+    let arguments = json!({
+        "command": "print -r -- $PATH",
+        "env": {"PATH": env.path("empty")},
+        "yield_after": 20,
+    });
+    let result = client.call("zsh", arguments);
+    assert_eq!(result.output(), env.path("empty").to_string_lossy());
+    assert!(!result.footer().contains("not found"), "{}", result.text);
+}
+
+#[test]
+fn a_server_whose_path_is_no_text_finds_its_shell() {
+    use std::os::unix::ffi::OsStringExt;
+    let env = Env::new();
+    let mut path = b"/no/such/\xff:".to_vec();
+    path.extend(
+        std::env::var_os("PATH")
+            .expect("a PATH")
+            .into_encoded_bytes(),
+    );
+    let mut command = env.serve();
+    command.env("PATH", std::ffi::OsString::from_vec(path));
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    let result = client.run("print -r -- $ZSH_NAME");
+    assert_eq!(result.output(), "zsh", "{}", result.text);
+    let health = client.call("zsh_health", json!({}));
+    assert!(health.text.contains("status     ok"), "{}", health.text);
+}
+
+#[test]
 fn a_command_above_its_limit_is_refused_with_the_limit_and_its_key() {
     let env = Env::new();
     env.configure("max_command: 1024\n");

@@ -143,6 +143,42 @@ fn signals_in_quick_succession_end_it_at_once_and_leave_nothing() {
 }
 
 #[test]
+fn a_second_signal_ends_it_at_once() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let told = env.work().join("told");
+    // The first signal ends the server in order, which this makes long.
+    let command = format!("trap 'echo told >told' TERM; {sleep}; while :; do {sleep}; done");
+    client.start_task(&command);
+    sleep.wait_for(1);
+    client.signal("TERM");
+    wait_until("the end has begun", || told.exists().then_some(()));
+    client.signal("INT");
+    let (status, took) = client.wait_exit(Duration::from_secs(20));
+    eprintln!("a second signal: {took:?}");
+    assert_eq!(status.code(), Some(130), "{}", client.describe());
+    assert_nothing_left(&env, &[sleep]);
+}
+
+#[test]
+fn a_client_that_ignores_the_end_of_its_children_changes_nothing() {
+    let env = Env::new();
+    let mut command = env.command("env");
+    command
+        .args(["--ignore-signal=CHLD"])
+        .arg(binary())
+        .arg("serve");
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    assert_eq!(client.run("exit 3").meta["exit_code"], json!(3));
+    client.close_stdin();
+    let (status, _) = client.wait_exit(Duration::from_secs(20));
+    assert_eq!(status.code(), Some(0));
+    assert_none_left(env.mark());
+}
+
+#[test]
 fn end_of_stdin_and_a_signal_together_end_it_as_either_does() {
     let env = Env::new();
     let client = env.client();

@@ -7,13 +7,14 @@ use super::Finding;
 use crate::config::{Config, SpoolMode};
 use crate::mcp::insight::size;
 use crate::process::{files, orphans, pty, tree, wait};
+use crate::task::environment;
 use crate::task::shell::{self, ShellKind};
 
 /// The shell that commands run in.
 pub fn shell(config: &Config) -> Finding {
     const WHAT: &str = "shell";
-    let search_path = std::env::var("PATH").unwrap_or_default();
-    let shell = match shell::find(&config.shell, &search_path) {
+    let own: Vec<_> = std::env::vars_os().collect();
+    let shell = match shell::find(&config.shell, environment::search_path(&own)) {
         Ok(shell) => shell,
         Err(error) => return Finding::error(WHAT, error.to_string(), INSTALL_ZSH),
     };
