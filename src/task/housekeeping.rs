@@ -43,12 +43,12 @@ impl Supervisor {
                 self.forget(&task);
                 continue;
             }
-            let largest = self.registry.lock().largest_in(store);
-            let freed = largest.map_or(0, |task| {
+            let largest_first = self.registry.lock().largest_first(store);
+            let freed = largest_first.iter().find_map(|task| {
                 let line = task.live.state().output_end.line;
-                task.spool.give_up_oldest(store, line)
+                Some(task.spool.give_up_oldest(store, line)).filter(|freed| *freed > 0)
             });
-            if freed == 0 {
+            if freed.is_none() {
                 return;
             }
         }

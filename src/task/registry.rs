@@ -218,12 +218,19 @@ impl Registry {
         Some(task)
     }
 
-    /// The living task that holds most bytes there.
-    pub fn largest_in(&self, store: Store) -> Option<Arc<TaskHandle>> {
-        self.order
+    /// The tasks that hold bytes in a store, those that hold most first.
+    pub fn largest_first(&self, store: Store) -> Vec<Arc<TaskHandle>> {
+        let mut holders: Vec<(u64, &Arc<TaskHandle>)> = self
+            .order
             .iter()
-            .max_by_key(|task| task.spool.held(store))
-            .cloned()
+            .map(|task| (task.spool.held(store), task))
+            .filter(|(held, _)| *held > 0)
+            .collect();
+        holders.sort_by_key(|(held, _)| std::cmp::Reverse(*held));
+        holders
+            .into_iter()
+            .map(|(_, task)| Arc::clone(task))
+            .collect()
     }
 
     /// When to look for expired tasks again.

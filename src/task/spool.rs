@@ -18,6 +18,8 @@ use super::segment::{Medium, Segment, segment_path, write_as_much_as_possible};
 use crate::process::files;
 use crate::text::lines::{self, Place, Position};
 
+/// What of a task's newest output stays whatever the quota of all tasks asks for.
+const NEWEST_KEPT: u64 = 64 * 1024;
 /// The index holds one entry for so many bytes of output.
 const CHECKPOINT_BYTES: u64 = 64 * 1024;
 /// What is kept of a task without a disk.
@@ -36,6 +38,9 @@ pub struct Losses {
 
 #[derive(Debug, Default)]
 struct Index {
+    /// The quota that all tasks share asks for a new segment, so that the present one can
+    /// go.
+    begin_another: bool,
     checkpoints: Vec<Place>,
     /// In the order of their start; contiguous but for what was dropped.
     segments: Vec<Segment>,
@@ -161,7 +166,8 @@ impl SpoolWriter {
     fn room(&mut self) -> usize {
         let size = self.segment_size();
         if let Some((number, _)) = &self.current {
-            let index = self.spool.index.lock();
+            let mut index = self.spool.index.lock();
+            let begin_another = std::mem::take(&mut index.begin_another);
             // The segment is missing when the directory's quota took it away.
             let length = index
                 .segments
@@ -170,6 +176,7 @@ impl SpoolWriter {
                 .map(Segment::length);
             if let Some(length) = length
                 && length < size
+                && !(begin_another && length > 0)
             {
                 return usize::try_from(size - length).unwrap_or(usize::MAX);
             }
@@ -351,22 +358,26 @@ impl Spool {
             .collect()
     }
 
-    /// Gives up the oldest segment there, for the budget; the bytes that became free.
-    /// The newest output stays where it is in memory: it is nowhere else.
+    /// Gives up the oldest segment of a store, for the quota that all tasks share; the
+    /// bytes that became free. The newest output stays: a segment goes only when enough
+    /// has come after it. Until then the writer is asked to begin another one.
     pub fn give_up_oldest(&self, store: Store, end_line: u64) -> u64 {
         let dropped = {
             let mut index = self.index.lock();
-            let spared = match store {
-                Store::Disk => 0,
-                Store::Memory => 1,
-            };
-            let may_go = index.segments.len().saturating_sub(spared);
-            let place = index
+            let oldest = index
                 .segments
                 .iter()
-                .take(may_go)
                 .position(|segment| segment.store() == store);
-            place.and_then(|place| index.drop_segment(place, end_line))
+            let newer = oldest.map_or(0, |place| {
+                let after = index.segments.iter().skip(place + 1);
+                after.map(Segment::length).sum()
+            });
+            if newer < NEWEST_KEPT {
+                index.begin_another = true;
+                None
+            } else {
+                oldest.and_then(|place| index.drop_segment(place, end_line))
+            }
         };
         let length = dropped.as_ref().map_or(0, Segment::length);
         self.discard(dropped);
@@ -491,5 +502,28 @@ mod tests {
             })
             .collect();
         assert_eq!(seen, [1, 2, 3, 0, 1, 0]);
+    }
+
+    #[test]
+    fn the_newest_output_outlives_the_quota_that_all_tasks_share() {
+        let directory = tempfile::tempdir().unwrap();
+        let budget = Budget::new(1024);
+        let mut writer = SpoolWriter::new(Some(directory.path().join("t")), 1 << 30, budget);
+        let spool = writer.reader();
+        writer.append(&vec![b'a'; 300_000]);
+        assert_eq!(
+            spool.give_up_oldest(Store::Disk, 1),
+            0,
+            "it is all there is"
+        );
+        writer.append(&vec![b'b'; 60_000]);
+        assert_eq!(
+            spool.give_up_oldest(Store::Disk, 1),
+            0,
+            "too little came after it"
+        );
+        writer.append(&vec![b'c'; 60_000]);
+        assert_eq!(spool.give_up_oldest(Store::Disk, 1), 300_000);
+        assert_eq!(spool.held(Store::Disk), 120_000);
     }
 }
