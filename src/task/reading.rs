@@ -406,7 +406,7 @@ impl<'a> PatternWatch<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::budget::{Budget, Store};
+    use crate::task::budget::Budget;
     use crate::task::spool::SpoolWriter;
 
     const QUOTA: u64 = 4 * 1024 * 1024;
@@ -551,7 +551,7 @@ mod tests {
         let mut writer = SpoolWriter::new(Some(base), QUOTA, Budget::new(QUOTA));
         writer.append(b"one\ntwo\nthree");
         let (spool, end) = (writer.reader(), end_of(&writer));
-        spool.give_up_oldest(Store::Disk, end.at.line);
+        spool.remove();
         let all = excerpt(&spool, Place::FIRST.at, end, ROOM).expect("nothing to read");
         assert_eq!(outline(&all), ["-1..4"]);
         let last = range(&spool, 3, None, end, ROOM).expect("nothing to read");

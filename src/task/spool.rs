@@ -41,6 +41,8 @@ struct Index {
     /// The quota that all tasks share asks for a new segment, so that the present one can
     /// go.
     begin_another: bool,
+    /// [`NEWEST_KEPT`], or less where the task's own quota is small.
+    newest_kept: u64,
     checkpoints: Vec<Place>,
     /// In the order of their start; contiguous but for what was dropped.
     segments: Vec<Segment>,
@@ -82,7 +84,10 @@ impl SpoolWriter {
         };
         SpoolWriter {
             spool: Arc::new(Spool {
-                index: Mutex::new(Index::default()),
+                index: Mutex::new(Index {
+                    newest_kept: NEWEST_KEPT.min(quota / 8),
+                    ..Index::default()
+                }),
                 budget,
             }),
             base,
@@ -372,7 +377,7 @@ impl Spool {
                 let after = index.segments.iter().skip(place + 1);
                 after.map(Segment::length).sum()
             });
-            if newer < NEWEST_KEPT {
+            if newer < index.newest_kept {
                 index.begin_another = true;
                 None
             } else {
