@@ -39,3 +39,24 @@ fn a_command_in_pipe_mode_has_no_terminal_to_open() {
     let result = on_terminal.client.call("zsh", arguments);
     assert_eq!(result.output(), "refused");
 }
+
+#[test]
+fn what_asks_on_the_terminal_ends_at_once_in_pipe_mode() {
+    let env = Env::new();
+    let on_terminal = OnTerminal::start(&env);
+    let client = &on_terminal.client;
+    for command in [
+        "read x </dev/tty",
+        "python3 -c 'import getpass; getpass.getpass()'",
+        "sh -c 'stty -echo </dev/tty && read word </dev/tty'",
+    ] {
+        let arguments = json!({"command": command, "yield_after": 40});
+        let result = client.call("zsh", arguments);
+        assert_eq!(result.status(), "failed", "{command}: {}", result.text);
+    }
+    let arguments = json!({"command": "read x </dev/tty", "yield_after": 40});
+    let result = client.call("zsh", arguments);
+    assert!(result.text.contains("pty: true"), "{}", result.text);
+    client.assert_only_frames();
+    assert_eq!(on_terminal.screen(), "");
+}
