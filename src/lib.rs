@@ -70,11 +70,14 @@
 //! | `reader` | 1 | `read(2)` of stdin |
 //! | `writer` | 1 | a bounded channel, `write(2)` of stdout |
 //! | `signals` | 1 | signal-hook's pipe |
+//! | `hangup` | 1 | `poll(2)` of stdin: its end, also while the reader waits to answer |
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each tool call, at most 64 | a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //!
-//! The thread that starts a child is the one that waits for it. Nobody polls in a sleep
+//! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
+//! end with the process; all others are joined or counted at the end. The thread that
+//! starts a child is the one that waits for it. Nobody polls in a sleep
 //! loop.
 //!
 //! # How to add
