@@ -105,6 +105,7 @@ pub mod base {
 pub mod text {
     pub mod ansi;
     pub mod lines;
+    pub mod mask;
     pub mod progress_lines;
     pub mod quoting;
     pub mod redact;
