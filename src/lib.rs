@@ -119,6 +119,7 @@ pub mod progress {
 
 /// L2: the kernel. The only module with `unsafe`.
 pub mod process {
+    pub mod capture;
     pub mod descriptors;
     pub mod files;
     pub mod guard;
