@@ -53,6 +53,8 @@
 //! - One result shows what no earlier one has shown: the cursor moves when a delta is
 //!   taken, under the task's lock.
 //! - No command line is written or logged without [`text::redact`].
+//! - A secret that was typed into a task is masked before its output goes anywhere
+//!   ([`text::mask`], [`task::masking`]).
 //! - Nothing that comes from outside panics; a panic in one call answers that call.
 //!
 //! # Locks
@@ -158,18 +160,21 @@ pub mod task {
     pub mod leftovers;
     pub mod live;
     pub mod lookup;
+    pub mod masking;
     pub mod order;
     pub mod preludes;
     pub mod reading;
     pub mod registry;
     pub mod request;
     pub mod sampling;
+    pub mod secrets;
     pub mod segment;
     pub mod sending;
     pub mod shell;
     pub mod spool;
     pub mod state;
     pub mod supervisor;
+    pub mod typing;
     pub mod watch;
     pub mod wiring;
     pub mod worker;

@@ -1,5 +1,6 @@
 //! `zsh_send`, `zsh_kill`, `zsh_tasks` and `zsh_health`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,15 +14,17 @@ use super::overview;
 use super::receipt;
 use super::render::View;
 use super::tools::{KillArguments, NoArguments, SendArguments, TasksArguments, Tool};
+use crate::config::Surroundings;
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Signal;
 use crate::task::live::{Attendance, Input};
 use crate::task::reading;
-use crate::task::registry::MAX_ORDERS;
+use crate::task::registry::{MAX_ORDERS, TaskHandle};
 use crate::task::request::InputError;
 use crate::task::sending::NoReceipt;
 use crate::task::state::KillOrder;
 use crate::task::watch::Goal;
+use crate::text::mask::Secret;
 
 /// After a kill's receipt the end itself is waited for so long.
 const END_AFTER_KILL: Duration = Duration::from_millis(500);
@@ -38,19 +41,36 @@ impl Tools {
             _ => return Err("rows and cols go together: pass both".into()),
         };
         let eof = arguments.eof.unwrap_or(false);
-        if arguments.input.is_none() && !eof && size.is_none() {
-            return Err("nothing to send: pass input, eof: true, or rows and cols".into());
+        let secret = arguments.secret_env.as_deref();
+        if arguments.input.is_none() && secret.is_none() && !eof && size.is_none() {
+            return Err(
+                "nothing to send: pass input, secret_env, eof: true, or rows and cols".into(),
+            );
+        }
+        if arguments.input.is_some() && secret.is_some() {
+            return Err("input and secret_env are two things to type: make two calls".into());
         }
         let listen = match arguments.listen {
             Some(seconds) => seconds_of("listen", seconds)?,
             None => LISTEN,
         };
         let _attending = Attendance::begin(&task.live);
+        let secret = secret.map(|name| self.secret(name, &task)).transpose()?;
         // Marked before anything is sent: the reply may be faster than the next line.
         let after = task.live.state().output_end.offset;
         let refused = |error: InputError| error.to_string();
         if let Some(size) = size {
             self.supervisor.resize(&task, size).map_err(refused)?;
+        }
+        if let Some((name, secret)) = secret {
+            // Looking it up may have taken a while.
+            if call.cancel.is_cancelled() {
+                return Err(NoAnswer::Cancelled);
+            }
+            let enter = arguments.enter.unwrap_or(true);
+            self.supervisor
+                .send_secret(&task, name, secret, enter)
+                .map_err(|error| error.to_string())?;
         }
         if let Some(input) = &arguments.input {
             let bytes = typed(
@@ -79,6 +99,23 @@ impl Tools {
             max_output,
         };
         self.tell(&task, showing, call.palette)
+    }
+
+    /// A listed secret that is to be typed into this task, looked up now.
+    fn secret<'a>(&self, name: &'a str, task: &TaskHandle) -> Result<(&'a str, Secret), String> {
+        // Before a program is asked for it, which may ask a person.
+        self.supervisor
+            .check_secret_goes_to(task)
+            .map_err(|error| error.to_string())?;
+        let settings = self.supervisor.settings();
+        let around = Surroundings {
+            env: &|name| std::env::var_os(name),
+            environment: &settings.environment,
+            daemons: Arc::clone(&settings.daemons),
+        };
+        let secret = self.config.secrets.resolve(name, &around);
+        let secret = secret.map_err(|error| error.to_string())?;
+        Ok((name, secret))
     }
 
     /// Carries `zsh_kill` out.

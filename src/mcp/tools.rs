@@ -23,7 +23,8 @@ A command that leaves processes behind (server &) ends all the same and names th
 them with zsh_kill. For commands that take long or never end pass background: true. \
 Commands have no terminal and stdin is empty: for programs that ask on a terminal (passwords, REPLs, editors) pass \
 pty: true; for a pipe that stays open pass stdin_open: true. A task found waiting for input returns at once and says so \
-(⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send. \
+(⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send \
+(secret_env types a secret that the user listed by name, unseen). \
 Every command starts in the project directory: pass cwd to run elsewhere. \
 Text ahead of a result that begins with `┌ notify` tells of tasks that ended meanwhile.";
 
@@ -116,6 +117,8 @@ pub struct SendArguments {
     pub input: Option<String>,
     /// Whether Enter follows the text. Default true.
     pub enter: Option<bool>,
+    /// Name of a secret that the user listed in the config: typed, with Enter, while the terminal hides input (pty only), and masked in all output. Not together with input.
+    pub secret_env: Option<String>,
     /// End of input: closes the pipe, or types Ctrl-D on a terminal. Default false.
     pub eof: Option<bool>,
     /// New terminal height in lines, together with cols. From 1 to 1000.
@@ -241,7 +244,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             title: "Type into a task",
             description: "Types text into a running task that was started with pty: true or stdin_open: true, and \
                 returns what it brought. Enter follows the text unless enter is false; eof ends the input; rows and \
-                cols resize the terminal.",
+                cols resize the terminal. At a password prompt secret_env types a secret that the user listed by name, \
+                which you never see.",
             effect: Effect::Destructive,
             always_loaded: true,
             large_results: false,

@@ -4,10 +4,10 @@ use crossbeam_channel::Sender;
 
 use super::kill_run::Receipt;
 use super::state::KillOrder;
+use super::typing::SecretOrder;
 use crate::process::pty::TerminalSize;
 
-/// What a request asks of a worker.
-#[derive(Debug)]
+/// What a request asks of a worker. It may hold a secret, so that nothing prints it.
 pub enum Order {
     /// Signal the tree; the receipt is the answer.
     Kill {
@@ -18,6 +18,8 @@ pub enum Order {
     },
     /// Write to the program.
     Input(Vec<u8>),
+    /// Type a secret, if the terminal does not show it.
+    Secret(SecretOrder),
     /// No more input comes.
     EndInput,
     /// A new window size.

@@ -14,20 +14,21 @@ use crossbeam_channel::Receiver;
 use super::input::{Flushed, InputQueue};
 use super::journal::Journal;
 use super::kill_run::Kills;
-use super::leftovers::Leftovers;
+use super::leftovers::{self, Leftovers};
 use super::live::{End, LiveTask};
+use super::masking::Masking;
 use super::order::Order;
 use super::sampling::Sampling;
 use super::shell;
 use super::spool::SpoolWriter;
 use super::state::{Effect, Event, Machine, Outcome};
-use super::wiring::{input_descriptor, input_source, output_name};
+use super::wiring::{input_descriptor, input_source, output_name, read_report};
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::files::Temporary;
 use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Family, Identity, Signs, Snapshots};
+use crate::process::tree::{Family, Identity, Signs, Snapshots};
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -36,8 +37,6 @@ const READS_PER_TURN: usize = 8;
 /// After the exit this many bytes may still stand in the pipe: they are read in any
 /// case, however slow the disk is.
 const PIPE_BYTES: usize = 1024 * 1024;
-/// The most that is read of a side-band, which holds one or two short records.
-const REPORT_BYTES: usize = 64 * 1024;
 
 /// Makes room on the disk.
 pub type OnPressure = Arc<dyn Fn() + Send + Sync>;
@@ -73,6 +72,7 @@ struct Work {
     task: Arc<LiveTask>,
     spawned: Spawned,
     spool: SpoolWriter,
+    masking: Masking,
     orders: (Receiver<Order>, OwnedFd),
     journal: Journal,
     on_pressure: OnPressure,
@@ -126,6 +126,7 @@ impl Worker {
             task: self.task,
             spawned: self.spawned,
             spool: self.spool,
+            masking: Masking::default(),
             orders: self.orders,
             journal: self.journal,
             on_pressure: self.on_pressure,
@@ -173,6 +174,9 @@ impl Work {
         }
         self.follow_kill(&ready.ended);
         self.follow_leftovers(&ready.ended);
+        if let Some(shown) = self.masking.release(Instant::now()) {
+            self.keep(&shown);
+        }
         self.step(Event::Time);
         self.look_for_waiting();
         if self.journal.due().is_some_and(|due| Instant::now() >= due) {
@@ -233,6 +237,7 @@ impl Work {
             self.leftovers.next_scan(),
             self.journal.due(),
             self.sampling.next(),
+            self.masking.due(),
         ]
         .into_iter()
         .flatten()
@@ -284,6 +289,12 @@ impl Work {
                     self.step(Event::Kill(order));
                 }
                 Order::Input(bytes) => self.input.push(bytes),
+                Order::Secret(order) => {
+                    self.feed_input();
+                    let (waits, terminal) = (self.input.wants_to_write(), &self.spawned.output);
+                    order.carry_out(&self.task, terminal, waits, &mut self.masking);
+                    self.sampling.restart(Instant::now());
+                }
                 Order::EndInput => self.input.push_end(self.task.facts.input),
                 Order::Resize(size) => {
                     let _ = pty::resize(&self.spawned.output, size);
@@ -333,6 +344,7 @@ impl Work {
                 Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
                 Transfer::WouldBlock => return true,
                 Transfer::Closed => {
+                    self.keep_rest();
                     self.step(Event::OutputClosed);
                     return true;
                 }
@@ -342,7 +354,20 @@ impl Work {
     }
 
     fn take_output(&mut self, chunk: &[u8]) {
-        self.spool.append(chunk);
+        let shown = self.masking.pass(chunk, Instant::now());
+        self.keep(&shown);
+        self.step(Event::Output);
+    }
+
+    /// Keeps what the mask held back at the output's end.
+    fn keep_rest(&mut self) {
+        if let Some(rest) = self.masking.finish() {
+            self.keep(&rest);
+        }
+    }
+
+    fn keep(&mut self, output: &[u8]) {
+        self.spool.append(output);
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
@@ -358,7 +383,6 @@ impl Work {
             state.waiting = None;
         });
         self.sampling.restart(now);
-        self.step(Event::Output);
     }
 
     fn see_exit(&mut self) {
@@ -410,8 +434,8 @@ impl Work {
     // The end and what is left.
 
     fn finish(&mut self, exit: Exit, exited: Instant, outcome: Outcome, looked: bool) {
-        let report = self.read_report();
-        if !looked && self.may_have_leftovers() {
+        let report = read_report(self.spawned.sideband.take());
+        if !looked && leftovers::may_be(self.machine.output_open()) {
             self.scan_leftovers();
         }
         let end = End {
@@ -435,19 +459,6 @@ impl Work {
         self.journal.note_end(Instant::now());
     }
 
-    fn read_report(&mut self) -> shell::Report {
-        let sideband = self.spawned.sideband.take();
-        let bytes = sideband.map(|sideband| descriptors::read_waiting(&sideband, REPORT_BYTES));
-        shell::read_report(&bytes.unwrap_or_default())
-    }
-
-    /// A cheap look that spares most commands a scan of the machine: whoever outlives
-    /// the shell has been given to this process as its subreaper.
-    fn may_have_leftovers(&self) -> bool {
-        self.machine.output_open()
-            || tree::children_of_self().is_none_or(|children| !children.is_empty())
-    }
-
     fn scan_leftovers(&mut self) {
         let named = self.leftovers.scan(&mut self.family);
         self.task.report(|state| state.leftovers = named);
@@ -467,6 +478,7 @@ impl Work {
         while self.machine.output_open() && turns > 0 && !self.read_output(READS_PER_TURN) {
             turns -= 1;
         }
+        self.keep_rest();
     }
 
     fn close(&mut self) {
