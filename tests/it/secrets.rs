@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::Client;
 use crate::support::env::{Env, unique_word};
-use crate::support::processes::{UniqueSleep, descendants_of, wait_until};
+use crate::support::processes::{UniqueSleep, wait_until};
 use crate::support::program::{ran, run, zsh_tool};
 use crate::support::result::ToolResult;
 
@@ -481,6 +481,13 @@ fn a_server_that_ends_meanwhile_leaves_no_program_behind() {
     sleep.assert_gone();
 }
 
+/// The names of a process's threads.
+fn threads_of(pid: u32) -> impl Iterator<Item = String> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    let names = threads.flatten();
+    names.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok())
+}
+
 #[test]
 fn a_call_that_is_cancelled_meanwhile_types_nothing() {
     let env = Env::new();
@@ -501,10 +508,9 @@ fn a_call_that_is_cancelled_meanwhile_types_nothing() {
     client.ping();
     std::io::Write::write_all(&mut pipe, b"from the program\n").expect("a write");
     drop(pipe);
-    wait_until("the program has ended", || {
-        let below = descendants_of(client.pid());
-        let runs = below.iter().any(|process| process.arguments == command);
-        (!runs).then_some(())
+    let server = client.server_pid();
+    wait_until("the cancelled call is over", || {
+        (!threads_of(server).any(|name| name.starts_with("call-"))).then_some(())
     });
     let typed = client.call("zsh_send", json!({"task_id": task, "input": "four"}));
     assert!(!typed.is_error, "{}", typed.text);
