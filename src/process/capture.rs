@@ -228,31 +228,30 @@ mod tests {
     #[test]
     fn who_takes_too_long_is_ended_with_all_that_it_started() {
         let begun = Instant::now();
-        // The second holds the output and has left the session.
-        let error = run(
-            "setsid sleep 98431 & sleep 98432 & exec sleep 98433",
-            Duration::from_millis(300),
-        )
-        .unwrap_err();
+        // No other process has these arguments. The first leaves the session.
+        let own = std::process::id();
+        let seconds = ["1", "2", "3"].map(|which| format!("60.{own}{which}"));
+        let [left, background, main] = &seconds;
+        let script = format!("setsid sleep {left} & sleep {background} & exec sleep {main}");
+        let error = run(&script, Duration::from_millis(300)).unwrap_err();
         assert!(matches!(error, CaptureError::Late(_)), "{error}");
         assert!(begun.elapsed() < LONG);
-        let lives = |seconds: &str| {
-            Snapshot::take()
+        for seconds in &seconds {
+            let line = format!("sleep\0{seconds}\0").into_bytes();
+            let alive = Snapshot::take()
                 .descendants(1)
                 .iter()
                 .map(|process| format!("/proc/{}/cmdline", process.id.pid))
                 .filter_map(|path| std::fs::read(path).ok())
-                .any(|line| line == format!("sleep\0{seconds}\0").into_bytes())
-        };
-        for seconds in ["98431", "98432", "98433"] {
-            assert!(!lives(seconds), "{seconds}");
+                .any(|found| found == line);
+            assert!(!alive, "{seconds}");
         }
     }
 
     #[test]
     fn who_leaves_a_process_with_the_output_behind_is_not_waited_for() {
         let begun = Instant::now();
-        assert_eq!(run("sleep 3 & echo out", LONG).unwrap(), "out\n");
-        assert!(begun.elapsed() < Duration::from_secs(3));
+        assert_eq!(run("sleep 6 & echo out", LONG).unwrap(), "out\n");
+        assert!(begun.elapsed() < Duration::from_secs(6));
     }
 }

@@ -68,7 +68,7 @@ pub struct Settings {
     pub keep_directory: bool,
     /// Programs that are meant to live on.
     pub daemons: Arc<[String]>,
-    /// The server's environment.
+    /// What commands inherit of the server's environment.
     pub environment: Vec<(OsString, OsString)>,
     /// Takes secrets out of what is written.
     pub redactor: Arc<Redactor>,
