@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -164,7 +164,7 @@ fn of_command(words: &[String], around: &Surroundings) -> Result<Zeroizing<Vec<u
         .map_err(Cause::Program)
 }
 
-fn program_of(words: &[String], around: &Surroundings) -> Result<std::path::PathBuf, Cause> {
+fn program_of(words: &[String], around: &Surroundings) -> Result<PathBuf, Cause> {
     let program = words.first().ok_or(Cause::NoProgram)?;
     let search_path = (around.env)("PATH").unwrap_or_default();
     files::find_program(program, &search_path).ok_or(Cause::NoProgram)

@@ -4,6 +4,7 @@
 //! stdin is empty, stderr goes nowhere, and what the program prints is kept by nobody but
 //! the caller: it is overwritten when dropped.
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ pub enum CaptureError {
 pub fn output_of(
     program: &Path,
     arguments: &[String],
-    mut environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    mut environment: Vec<(OsString, OsString)>,
     directory: &Path,
     limits: &Limits,
 ) -> Result<Zeroizing<Vec<u8>>, CaptureError> {

@@ -3,6 +3,10 @@
 //! It is typed whole and at once, or not at all: the worker looks at the terminal's echo
 //! and writes in the next step, so that nothing but a program that changes its terminal in
 //! that very moment can come in between.
+//!
+//! Limits: echo is the terminal's. A program that has it off and draws what is typed by
+//! itself, as a shell's line editor does, shows a secret; that is masked like all output,
+//! unless the program breaks it at the terminal's edge.
 
 use std::os::fd::{AsFd, OwnedFd};
 
