@@ -36,6 +36,9 @@ pub struct Request {
     pub stdin: Stdin,
     /// Its terminal, in PTY mode.
     pub terminal: Option<TerminalSize>,
+    /// Whether that terminal is emulated. Where it is passed through to a person's own
+    /// one, that draws the screen and answers the program's queries.
+    pub emulated: bool,
     /// After how long it is ended.
     pub timeout: Option<Duration>,
 }

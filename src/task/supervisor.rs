@@ -218,6 +218,7 @@ impl Supervisor {
             request.terminal.is_some(),
         );
         let (arguments, script) = self.arguments(id, shell, &request.command)?;
+        let emulated = request.terminal.filter(|_| request.emulated);
         let (wiring, input, first_input) = match (request.terminal, request.stdin) {
             (Some(size), Stdin::Text(text)) => (
                 Wiring::Terminal(size),
@@ -279,7 +280,11 @@ impl Supervisor {
                 pid: spawned.id.pid,
                 ..facts
             };
-            let task = Arc::new(LiveTask::new(facts));
+            let task = LiveTask::new(facts);
+            let task = Arc::new(match emulated {
+                Some(size) => task.with_terminal(size),
+                None => task,
+            });
             let _ = report.send(Ok(Arc::clone(&task)));
             drop(report);
             let worker = Worker {

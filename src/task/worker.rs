@@ -286,6 +286,9 @@ impl Work {
                 Order::Input(bytes) => self.input.push(bytes),
                 Order::EndInput => self.input.push_end(self.task.facts.input),
                 Order::Resize(size) => {
+                    if let Some(terminal) = self.task.terminal() {
+                        terminal.resize(size);
+                    }
                     let _ = pty::resize(&self.spawned.output, size);
                 }
                 Order::Shutdown => {
@@ -343,6 +346,9 @@ impl Work {
 
     fn take_output(&mut self, chunk: &[u8]) {
         self.spool.append(chunk);
+        if let Some(terminal) = self.task.terminal() {
+            terminal.feed(chunk);
+        }
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
@@ -478,6 +484,9 @@ impl Work {
             // Not before: as long as the shell is a zombie, the numbers of its process
             // group and session are those of its leftovers and of no others.
             self.spawned.child.reap();
+        }
+        if let Some(terminal) = self.task.terminal() {
+            terminal.close();
         }
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.
