@@ -105,6 +105,7 @@ pub mod base {
 /// L1: text as people read it. Pure.
 pub mod text {
     pub mod ansi;
+    pub mod keys;
     pub mod lines;
     pub mod progress_lines;
     pub mod quoting;

@@ -95,7 +95,10 @@ pub struct State {
     pub closed: bool,
     /// Bytes of input that wait for the program to read them.
     pub queued_input: usize,
-    /// Nothing reads the task's input any more, though it runs.
+    /// Bytes that the terminal has dropped of lines that are too long for it, and that no
+    /// result has told of.
+    pub dropped_input: usize,
+    /// Nothing reads the task's input any more, though it runs, or its end is on the way.
     pub input_closed: bool,
     /// How far a reader is that must not miss a byte: the worker reads on only as far as
     /// nothing is dropped before it is taken. `None`: there is no such reader.

@@ -2,6 +2,7 @@
 
 use crossbeam_channel::Sender;
 
+use super::input::Sending;
 use super::kill_run::Receipt;
 use super::state::KillOrder;
 use crate::process::pty::TerminalSize;
@@ -17,9 +18,7 @@ pub enum Order {
         receipt: Sender<Receipt>,
     },
     /// Write to the program.
-    Input(Vec<u8>),
-    /// No more input comes.
-    EndInput,
+    Input(Sending),
     /// A new window size.
     Resize(TerminalSize),
     /// The server ends.

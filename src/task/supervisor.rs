@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::budget::{Budget, Store};
 use super::environment;
+use super::input::Sending;
 use super::journal::{Journal, ServerDir};
 use super::live::{Cancel, Facts, Input, LiveTask, Look, State};
 use super::order::Order;
@@ -223,14 +224,20 @@ impl Supervisor {
             (Some(size), Stdin::Text(text)) => (
                 Wiring::Terminal(size),
                 Input::Terminal,
-                Some((text.into_bytes(), false)),
+                Some(Sending {
+                    bytes: text.into_bytes(),
+                    end: false,
+                }),
             ),
             (Some(size), _) => (Wiring::Terminal(size), Input::Terminal, None),
             (None, Stdin::Null) => (Wiring::Pipe, Input::None, None),
             (None, Stdin::Text(text)) => (
                 Wiring::PipeWithInput,
                 Input::None,
-                Some((text.into_bytes(), true)),
+                Some(Sending {
+                    bytes: text.into_bytes(),
+                    end: true,
+                }),
             ),
             (None, Stdin::Open) => (Wiring::PipeWithInput, Input::Pipe, None),
         };

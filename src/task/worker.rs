@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use super::input::{Flushed, InputQueue};
+use super::input::{Flushed, InputQueue, Sending};
 use super::journal::Journal;
 use super::kill_run::Kills;
 use super::leftovers::Leftovers;
@@ -54,8 +54,8 @@ pub struct Worker {
     pub cookie: String,
     /// Orders, and what becomes readable when there is one.
     pub orders: (Receiver<Order>, OwnedFd),
-    /// Input to begin with, and whether the end follows it.
-    pub first_input: Option<(Vec<u8>, bool)>,
+    /// Input to begin with.
+    pub first_input: Option<Sending>,
     /// Names of programs that are no leftovers once they have left the session.
     pub daemons: Arc<[String]>,
     /// The task's file in the state directory.
@@ -108,12 +108,7 @@ impl Worker {
             .timeout
             .and_then(|timeout| self.task.facts.started.mono.checked_add(timeout));
         let mut input = InputQueue::default();
-        if let Some((bytes, end)) = self.first_input {
-            input.push(bytes);
-            if end {
-                input.push_end(self.task.facts.input);
-            }
-        }
+        input.push(self.first_input.unwrap_or_default());
         let family = Family::new(Signs {
             shell: self.spawned.id,
             cookie: self.cookie,
@@ -283,8 +278,7 @@ impl Work {
                     self.kills.expect(receipt);
                     self.step(Event::Kill(order));
                 }
-                Order::Input(bytes) => self.input.push(bytes),
-                Order::EndInput => self.input.push_end(self.task.facts.input),
+                Order::Input(sending) => self.input.push(sending),
                 Order::Resize(size) => {
                     if let Some(terminal) = self.task.terminal() {
                         terminal.resize(size);
@@ -305,12 +299,13 @@ impl Work {
 
     fn feed_input(&mut self) {
         let flushed = match input_descriptor(&self.task, &self.spawned) {
-            Some(fd) => self.input.flush(fd),
+            Some(fd) => self.input.flush(fd, self.task.facts.input),
             None => Flushed::Closed,
         };
         match flushed {
-            Flushed::Written(count) => self.task.report(|state| {
-                state.queued_input = state.queued_input.saturating_sub(count);
+            Flushed::Written { taken, dropped } => self.task.report(|state| {
+                state.queued_input = state.queued_input.saturating_sub(taken);
+                state.dropped_input += dropped;
             }),
             Flushed::End | Flushed::Closed => self.close_input(),
         }
