@@ -200,10 +200,19 @@ fn after_sending(task: &LiveTask, pressed: bool) -> Vec<Insight> {
             "the keys wait behind input that the program has not read: zsh_kill signal=INT reaches it at once.",
         ));
     }
-    if runs && task.screen_view().is_some_and(|view| view.alternate) {
+    // Said once a task: whoever has been told remembers.
+    if runs && draws_screen(task) && !std::mem::replace(&mut task.state().screen_told, true) {
         notes.push(Insight::info(
             "a full-screen program: zsh_poll screen=true shows what it looks like.",
         ));
     }
     notes
+}
+
+/// Whether lines tell little of what the program shows: it has the alternate screen, or
+/// it takes keys as full-screen programs do. Line editors that do so too take pastes.
+fn draws_screen(task: &LiveTask) -> bool {
+    let modes = task.terminal_modes().unwrap_or_default();
+    let by_keys = modes.application_cursor && !modes.bracketed_paste;
+    by_keys || task.screen_view().is_some_and(|view| view.alternate)
 }

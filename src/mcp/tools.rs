@@ -118,7 +118,7 @@ pub struct SendArguments {
     pub enter: Option<bool>,
     /// Keys to press on a terminal (pty), in order, after input: Enter Tab Escape Space Backspace Insert Delete Up Down Left Right Home End PageUp PageDown F1 to F12, single characters, and chords: C-c, M-x, C-M-x, S-Tab, C-Left.
     pub keys: Option<Vec<String>>,
-    /// End of input, after input and keys: closes the pipe, or types the terminal's end-of-file character so that the program sees the end also in mid-line. Default false.
+    /// End of input, after input and keys: closes the pipe, or types the terminal's end-of-file character (Ctrl-D), in mid-line twice so that the program sees the end; line editors take it on an empty line only. Default false.
     pub eof: Option<bool>,
     /// New terminal height in lines, together with cols. From 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]

@@ -98,6 +98,8 @@ pub struct State {
     /// Bytes that the terminal has dropped of lines that are too long for it, and that no
     /// result has told of.
     pub dropped_input: usize,
+    /// A result has told that the program draws a full screen.
+    pub screen_told: bool,
     /// Nothing reads the task's input any more, though it runs, or its end is on the way.
     pub input_closed: bool,
     /// How far a reader is that must not miss a byte: the worker reads on only as far as
