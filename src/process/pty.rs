@@ -43,6 +43,7 @@ where
 {
     let (master, terminal) = open()?;
     resize(&master, size)?;
+    erase_whole_characters(&terminal);
     // SAFETY: the descriptor is the terminal's end of the pair just opened.
     let terminal = unsafe { blocking::Pts::from_fd(terminal) };
     let command = blocking::Command::from(command);
@@ -71,6 +72,15 @@ fn open() -> io::Result<(OwnedFd, OwnedFd)> {
     rustix::pty::unlockpt(&master)?;
     let terminal = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
     Ok((master, terminal))
+}
+
+/// Tells the line editing of a terminal that text is UTF-8, as terminals of today do:
+/// Backspace takes back a character and not its last byte. Without it only that is lost.
+fn erase_whole_characters(terminal: &OwnedFd) {
+    if let Ok(mut termios) = rustix::termios::tcgetattr(terminal) {
+        termios.input_modes |= InputModes::IUTF8;
+        let _ = rustix::termios::tcsetattr(terminal, OptionalActions::Now, &termios);
+    }
 }
 
 /// Tries whether terminals can be had.
@@ -115,6 +125,8 @@ pub fn input_modes(master: BorrowedFd) -> Option<(bool, bool)> {
 pub struct LineModes {
     /// Whether it does: programs get whole lines then, and else every byte at once.
     pub canonical: bool,
+    /// Whether it erases whole characters of UTF-8, and else bytes.
+    pub utf8: bool,
     /// The character that ends the input, Ctrl-D unless the program chose another.
     pub end_of_file: u8,
     /// The character that takes the last one back.
@@ -127,6 +139,7 @@ impl LineModes {
     /// A terminal as it is given to programs.
     pub const USUAL: LineModes = LineModes {
         canonical: true,
+        utf8: true,
         end_of_file: 4,
         erase: 0x7f,
         enders: [
@@ -155,6 +168,7 @@ impl LineModes {
         let signal = |index| given(index).filter(|_| flushes);
         Some(LineModes {
             canonical: termios.local_modes.contains(LocalModes::ICANON),
+            utf8: termios.input_modes.contains(InputModes::IUTF8),
             end_of_file: given(SpecialCodeIndex::VEOF).unwrap_or(LineModes::USUAL.end_of_file),
             erase: code(SpecialCodeIndex::VERASE),
             enders: [

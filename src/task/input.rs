@@ -147,11 +147,12 @@ impl InputQueue {
 /// The line that is being typed into a terminal in line mode, as far as its end has not
 /// been typed.
 ///
-/// Limits: erasing counts bytes, and the key that erases a word or quotes the next one
-/// counts as text.
+/// Limits: the keys that erase a word and that take the next one literally count as text.
 #[derive(Debug, Default)]
 struct OpenLine {
     bytes: usize,
+    /// What erasing takes back one by one.
+    characters: usize,
 }
 
 impl OpenLine {
@@ -159,17 +160,20 @@ impl OpenLine {
     fn take(&mut self, written: &[u8], modes: Option<&LineModes>) -> usize {
         let Some(modes) = modes.filter(|modes| modes.canonical) else {
             // The program has each byte already.
-            self.bytes = 0;
+            *self = OpenLine::default();
             return 0;
         };
         let mut dropped = 0;
         for &byte in written {
+            let continues = modes.utf8 && byte & 0xc0 == 0x80;
             if modes.begins_anew_after(byte) {
-                self.bytes = 0;
+                *self = OpenLine::default();
             } else if byte == modes.erase {
-                self.bytes = self.bytes.saturating_sub(1);
+                self.characters = self.characters.saturating_sub(1);
+                self.bytes = self.bytes.saturating_sub(1).max(self.characters);
             } else if self.bytes < LONGEST_LINE {
                 self.bytes += 1;
+                self.characters += usize::from(!continues);
             } else {
                 dropped += 1;
             }
@@ -181,7 +185,7 @@ impl OpenLine {
     /// line only, and elsewhere hands over what has been typed so far. A program that
     /// reads every byte for itself gets it once.
     fn codes_to_end(&self, modes: &LineModes) -> usize {
-        if modes.canonical && self.bytes > 0 {
+        if modes.canonical && self.characters > 0 {
             2
         } else {
             1
@@ -209,6 +213,8 @@ mod tests {
             (b"line\rpart", 2),
             (b"ab\x7f\x7f", 1),
             (b"ab\x7f", 2),
+            ("éé\x7f\x7f".as_bytes(), 1),
+            ("éé\x7f".as_bytes(), 2),
             (b"part\x04", 1),
         ] {
             assert_eq!(after(written).0, times, "{written:?}");

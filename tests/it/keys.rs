@@ -105,7 +105,7 @@ fn backspace_is_what_the_terminal_erases_with() {
     let env = Env::new();
     let client = env.client();
     let task = on_terminal(&client, "read -r word; echo \"<$word>\"").task_id();
-    let keys = json!({"keys": ["a", "b", "x", "Backspace", "c", "Enter"]});
+    let keys = json!({"keys": ["a", "b", "é", "日", "Backspace", "Backspace", "c", "Enter"]});
     brings(&client, &task, keys, "<abc>");
 }
 
