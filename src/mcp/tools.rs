@@ -116,7 +116,7 @@ pub struct SendArguments {
     pub input: Option<String>,
     /// Whether Enter follows input. Default true.
     pub enter: Option<bool>,
-    /// Keys to press on a terminal (pty), in order, after input: Enter Tab Escape Space Backspace Insert Delete Up Down Left Right Home End PageUp PageDown F1 to F12, single characters, and chords: C-c, M-x, C-M-x, S-Tab, C-Left.
+    /// Keys to press on a terminal (pty), in order, after input: Enter Tab Escape Space Backspace Insert Delete Up Down Left Right Home End PageUp PageDown F1 to F12, single characters, and chords: C-c, M-x, C-M-x, S-Tab, C-Left. A key right after Escape may be taken as M-: end the call with Escape where that matters.
     pub keys: Option<Vec<String>>,
     /// End of input, after input and keys: closes the pipe, or types the terminal's end-of-file character (Ctrl-D), in mid-line twice so that the program sees the end; line editors take it on an empty line only. Default false.
     pub eof: Option<bool>,

@@ -126,7 +126,7 @@ const HELD_OTHERWISE: [(&str, &str); 14] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// It means nothing.
-    #[error("keys: {name:?} is no key{}; known are {KNOWN}; text goes in input", hint(.nearest.as_deref()))]
+    #[error("keys: {name:?} is no key{}: known are {KNOWN}; text goes in input", hint(.nearest.as_deref()))]
     Unknown {
         /// As it was given, cut.
         name: String,
@@ -144,7 +144,7 @@ pub enum KeyError {
 }
 
 fn hint(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |nearest| format!(", did you mean {nearest}?"))
+    nearest.map_or_else(String::new, |nearest| format!(" (did you mean {nearest}?)"))
 }
 
 impl Key {
@@ -538,7 +538,7 @@ mod tests {
         }
         for name in ["", "C-", "M-C-", "C-C-x", "ls -la", "日本"] {
             let error = bytes(name);
-            assert!(error.contains("is no key; known are"), "{error}");
+            assert!(error.contains("is no key: known are"), "{error}");
             assert!(error.contains("text goes in input"), "{error}");
         }
     }
@@ -555,8 +555,9 @@ mod tests {
             ("M-S-a", "M-A"),
             ("C-1", "1"),
         ] {
-            let wanted =
-                format!("keys: {name} has no code of its own on a terminal, did you mean {meant}?");
+            let wanted = format!(
+                "keys: {name} has no code of its own on a terminal (did you mean {meant}?)"
+            );
             assert_eq!(bytes(name), wanted);
         }
     }
