@@ -116,6 +116,7 @@ pub mod text {
 /// L1: how far a task has come. Pure.
 pub mod progress {
     pub mod advice;
+    pub mod tracker;
     pub mod waiting;
 }
 
