@@ -60,7 +60,8 @@
 //! # Locks
 //!
 //! Order: the registry, then a task's monitor, then a spool's index. None is held over a
-//! read, a write, a spawn or a channel send. Whoever changes what others wait for does so
+//! read, a write, a spawn or a channel send. A task's emulated screen
+//! ([`task::terminal`]) has a lock of its own, under which no other is taken. Whoever changes what others wait for does so
 //! under the task's monitor and notifies ([`task::live::LiveTask::report`]); a model
 //! check (`tests/model`) shows that no wake-up is lost.
 //!
@@ -106,16 +107,19 @@ pub mod base {
 /// L1: text as people read it. Pure.
 pub mod text {
     pub mod ansi;
+    pub mod keys;
     pub mod lines;
     pub mod mask;
     pub mod progress_lines;
     pub mod quoting;
     pub mod redact;
+    pub mod screen;
 }
 
 /// L1: how far a task has come. Pure.
 pub mod progress {
     pub mod advice;
+    pub mod tracker;
     pub mod waiting;
 }
 
@@ -174,6 +178,7 @@ pub mod task {
     pub mod spool;
     pub mod state;
     pub mod supervisor;
+    pub mod terminal;
     pub mod typing;
     pub mod watch;
     pub mod wiring;

@@ -2,6 +2,7 @@
 
 use crossbeam_channel::Sender;
 
+use super::input::Sending;
 use super::kill_run::Receipt;
 use super::state::KillOrder;
 use super::typing::SecretOrder;
@@ -17,11 +18,9 @@ pub enum Order {
         receipt: Sender<Receipt>,
     },
     /// Write to the program.
-    Input(Vec<u8>),
+    Input(Sending),
     /// Type a secret, if the terminal does not show it.
     Secret(SecretOrder),
-    /// No more input comes.
-    EndInput,
     /// A new window size.
     Resize(TerminalSize),
     /// The server ends.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use super::input::{Flushed, InputQueue};
+use super::input::{Flushed, InputQueue, Sending};
 use super::journal::Journal;
 use super::kill_run::Kills;
 use super::leftovers::{self, Leftovers};
@@ -53,8 +53,8 @@ pub struct Worker {
     pub cookie: String,
     /// Orders, and what becomes readable when there is one.
     pub orders: (Receiver<Order>, OwnedFd),
-    /// Input to begin with, and whether the end follows it.
-    pub first_input: Option<(Vec<u8>, bool)>,
+    /// Input to begin with.
+    pub first_input: Option<Sending>,
     /// Names of programs that are no leftovers once they have left the session.
     pub daemons: Arc<[String]>,
     /// The task's file in the state directory.
@@ -108,12 +108,7 @@ impl Worker {
             .timeout
             .and_then(|timeout| self.task.facts.started.mono.checked_add(timeout));
         let mut input = InputQueue::default();
-        if let Some((bytes, end)) = self.first_input {
-            input.push(bytes);
-            if end {
-                input.push_end(self.task.facts.input);
-            }
-        }
+        input.push(self.first_input.unwrap_or_default());
         let family = Family::new(Signs {
             shell: self.spawned.id,
             cookie: self.cookie,
@@ -187,7 +182,9 @@ impl Work {
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
         let orders = Some(poller.watch(self.orders.1.as_fd(), Interest::Read));
-        let reads = self.machine.output_open() && !self.closed && !self.reader_lags();
+        // The program has to wait for a reader that must not miss a byte.
+        let lags = self.spool.leaves_behind(self.task.state().taken);
+        let reads = self.machine.output_open() && !self.closed && !lags;
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
@@ -222,12 +219,6 @@ impl Work {
                 .map(|(_, id)| id)
                 .collect(),
         }
-    }
-
-    /// Whether the program has to wait for a reader that must not miss a byte.
-    fn reader_lags(&self) -> bool {
-        let taken = self.task.state().taken;
-        taken.is_some_and(|taken| self.spool.end().offset > taken + self.spool.safe_lag())
     }
 
     fn time_to_wait(&self) -> Option<Duration> {
@@ -288,15 +279,17 @@ impl Work {
                     self.kills.expect(receipt);
                     self.step(Event::Kill(order));
                 }
-                Order::Input(bytes) => self.input.push(bytes),
+                Order::Input(sending) => self.input.push(sending),
                 Order::Secret(order) => {
                     self.feed_input();
                     let (waits, terminal) = (self.input.wants_to_write(), &self.spawned.output);
                     order.carry_out(&self.task, terminal, waits, &mut self.masking);
                     self.sampling.restart(Instant::now());
                 }
-                Order::EndInput => self.input.push_end(self.task.facts.input),
                 Order::Resize(size) => {
+                    if let Some(terminal) = self.task.terminal() {
+                        terminal.resize(size);
+                    }
                     let _ = pty::resize(&self.spawned.output, size);
                 }
                 Order::Shutdown => {
@@ -313,12 +306,13 @@ impl Work {
 
     fn feed_input(&mut self) {
         let flushed = match input_descriptor(&self.task, &self.spawned) {
-            Some(fd) => self.input.flush(fd),
+            Some(fd) => self.input.flush(fd, self.task.facts.input),
             None => Flushed::Closed,
         };
         match flushed {
-            Flushed::Written(count) => self.task.report(|state| {
-                state.queued_input = state.queued_input.saturating_sub(count);
+            Flushed::Written { taken, dropped } => self.task.report(|state| {
+                state.queued_input = state.queued_input.saturating_sub(taken);
+                state.dropped_input += dropped;
             }),
             Flushed::End | Flushed::Closed => self.close_input(),
         }
@@ -368,6 +362,9 @@ impl Work {
 
     fn keep(&mut self, output: &[u8]) {
         self.spool.append(output);
+        if let Some(terminal) = self.task.terminal() {
+            terminal.feed(output);
+        }
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
@@ -490,6 +487,9 @@ impl Work {
             // Not before: as long as the shell is a zombie, the numbers of its process
             // group and session are those of its leftovers and of no others.
             self.spawned.child.reap();
+        }
+        if let Some(terminal) = self.task.terminal() {
+            terminal.close();
         }
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.

@@ -11,6 +11,7 @@ mod command_line;
 mod commands;
 mod exec;
 mod exit_codes;
+mod keys;
 mod kill;
 mod leftovers;
 mod limits;

@@ -481,6 +481,20 @@ fn a_server_that_ends_meanwhile_leaves_no_program_behind() {
     sleep.assert_gone();
 }
 
+#[test]
+fn keys_follow_a_secret() {
+    let env = Env::new();
+    let secret = unique_word();
+    let client = with_secrets(&env, &[("WORD", &secret)]);
+    let task = asks(&client, &reader("print(len(word))"));
+    let arguments = json!({
+        "task_id": task, "secret_env": "WORD", "enter": false, "keys": ["x", "Enter"], "listen": LONG,
+    });
+    let sent = client.call("zsh_send", arguments);
+    assert!(!sent.is_error, "{}", sent.text);
+    assert!(whole(&client, &task).contains("\n33\n"));
+}
+
 /// The names of a process's threads.
 fn threads_of(pid: u32) -> impl Iterator<Item = String> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
