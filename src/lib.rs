@@ -113,6 +113,7 @@ pub mod text {
 /// L1: how far a task has come. Pure.
 pub mod progress {
     pub mod advice;
+    pub mod condition;
     pub mod waiting;
 }
 
@@ -121,12 +122,15 @@ pub mod process {
     pub mod descriptors;
     pub mod files;
     pub mod guard;
+    pub mod hindrance;
     pub mod kill;
     pub mod orphans;
+    pub mod owner;
     mod posix_spawn;
     pub mod probe;
     pub mod pty;
     pub mod signals;
+    pub mod snapshots;
     pub mod spawn;
     pub mod tree;
     pub mod wait;
@@ -181,6 +185,7 @@ pub mod record {
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
+    pub mod conditions;
     pub mod control;
     pub mod dispatch;
     pub mod insight;

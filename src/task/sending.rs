@@ -79,7 +79,7 @@ impl Supervisor {
             if waiting + bytes.len() <= MAX_QUEUED_INPUT {
                 state.queued_input += bytes.len();
                 // What it waited for is on its way.
-                state.waiting = None;
+                state.forget_found();
                 None
             } else {
                 Some(waiting)

@@ -15,7 +15,7 @@ use super::input::{Flushed, InputQueue};
 use super::journal::Journal;
 use super::kill_run::Kills;
 use super::leftovers::Leftovers;
-use super::live::{End, LiveTask};
+use super::live::{End, LiveTask, State};
 use super::order::Order;
 use super::sampling::Sampling;
 use super::shell;
@@ -26,8 +26,9 @@ use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::files::Temporary;
 use crate::process::pty;
 use crate::process::signals::Exit;
+use crate::process::snapshots::Snapshots;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Family, Identity, Signs, Snapshots};
+use crate::process::tree::{self, Family, Identity, Signs};
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -174,7 +175,7 @@ impl Work {
         self.follow_kill(&ready.ended);
         self.follow_leftovers(&ready.ended);
         self.step(Event::Time);
-        self.look_for_waiting();
+        self.look_at_processes();
         if self.journal.due().is_some_and(|due| Instant::now() >= due) {
             self.journal.write(&self.task);
         }
@@ -263,13 +264,21 @@ impl Work {
         }
     }
 
-    /// Looks whether the task waits for input, when that is due.
-    fn look_for_waiting(&mut self) {
+    /// Looks what the task waits for or is in, when that is due.
+    fn look_at_processes(&mut self) {
         if self.sampling.is_due(Instant::now()) {
-            let waiting =
+            let found =
                 self.sampling
                     .look(&self.task, &self.spawned, &mut self.family, &self.spool);
-            self.task.report_waiting(waiting);
+            self.task.report_found(found);
+        }
+    }
+
+    /// A signal changes what processes do: what was seen before counts no longer.
+    fn begin_looks_anew(&mut self) {
+        if !self.machine.exited() {
+            self.task.report(State::forget_found);
+            self.sampling.restart(Instant::now());
         }
     }
 
@@ -282,6 +291,7 @@ impl Work {
                 Order::Kill { order, receipt } => {
                     self.kills.expect(receipt);
                     self.step(Event::Kill(order));
+                    self.begin_looks_anew();
                 }
                 Order::Input(bytes) => self.input.push(bytes),
                 Order::EndInput => self.input.push_end(self.task.facts.input),
@@ -355,9 +365,11 @@ impl Work {
             state.line_start = line_start;
             state.unfinished = unfinished;
             state.last_output = Some(now);
-            state.waiting = None;
+            state.forget_found();
         });
-        self.sampling.restart(now);
+        if !self.machine.exited() {
+            self.sampling.restart(now);
+        }
         self.step(Event::Output);
     }
 
@@ -426,6 +438,7 @@ impl Work {
             self.read_rest();
         }
         self.task.report(|state| {
+            state.forget_found();
             state.ended = Some(end);
             state.closed = self.closed;
         });
