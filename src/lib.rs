@@ -60,7 +60,8 @@
 //! Order: the registry, then a task's monitor, then a spool's index. None is held over a
 //! read, a write, a spawn or a channel send. Whoever changes what others wait for does so
 //! under the task's monitor and notifies ([`task::live::LiveTask::report`]); a model
-//! check (`tests/model`) shows that no wake-up is lost.
+//! check (`tests/model`) shows that no wake-up is lost. Who needs a scan of the machine while
+//! another takes one waits for that one ([`process::snapshots`]), and holds nothing then.
 //!
 //! # Threads
 //!

@@ -37,6 +37,8 @@ pub(super) struct Sampling {
     next: Option<Instant>,
     /// Looks since the last output or input.
     looks: usize,
+    /// The next look is to confirm the last.
+    confirming: bool,
     confirmation: Confirmation,
     sightings: Sightings,
     /// How much unreadable processes had done at the last look, and since when no more.
@@ -62,7 +64,7 @@ impl View<'_> {
     /// Those who may ask for input: a terminal serves its foreground alone.
     fn candidates(&self) -> Vec<&ProcessInfo> {
         match self.foreground {
-            Some(group) => self.snapshot.group(group).collect(),
+            Some(group) => self.group(group),
             None => self.family.iter().collect(),
         }
     }
@@ -71,7 +73,7 @@ impl View<'_> {
     /// shell waits for has some, and all others in it have started them and wait for them.
     fn stands_still(&self) -> bool {
         let awaited = self.foreground.unwrap_or(self.shell);
-        let members: Vec<&ProcessInfo> = self.snapshot.group(awaited).collect();
+        let members = self.group(awaited);
         let stopped: Vec<i32> = members
             .iter()
             .filter(|member| matches!(member.hindrance, Some(Hindrance::Stopped(_))))
@@ -84,6 +86,14 @@ impl View<'_> {
                 stopped.contains(&pid)
                     || below().iter().any(|child| stopped.contains(&child.id.pid))
             })
+    }
+
+    /// The living members of a process group of the task's own session.
+    fn group(&self, group: i32) -> Vec<&ProcessInfo> {
+        let members = self.snapshot.group(group);
+        members
+            .filter(|process| process.session == self.shell)
+            .collect()
     }
 
     fn is_awaited(&self, process: &ProcessInfo) -> bool {
@@ -99,6 +109,7 @@ impl Sampling {
             snapshots,
             next: None,
             looks: 0,
+            confirming: false,
             confirmation: Confirmation::default(),
             sightings: Sightings::default(),
             usage: None,
@@ -114,6 +125,7 @@ impl Sampling {
         self.confirmation.reset();
         self.sightings.reset();
         self.looks = 0;
+        self.confirming = false;
         self.next = Some(self.time_after_pause(now));
     }
 
@@ -165,15 +177,19 @@ impl Sampling {
         let conditions = self.sightings.take(sightings(&view), Instant::now());
         let judged = self.judge(&view, task, terminal, spool);
         let waiting = self.confirmation.take(&judged);
-        let pending = match &judged {
-            Judgement::Waits(_) if waiting.is_none() => Some(CONFIRMING_PAUSE),
+        let unconfirmed = matches!(judged, Judgement::Waits(_)) && waiting.is_none()
+            || self.sightings.wants_another();
+        // What comes and goes from look to look is never confirmed: one try, and then at
+        // the regular time.
+        self.confirming = unconfirmed && !self.confirming;
+        let soon = match &judged {
+            _ if self.confirming => Some(CONFIRMING_PAUSE),
             Judgement::After(rest) => Some(*rest),
-            _ if self.sightings.wants_another() => Some(CONFIRMING_PAUSE),
             _ => None,
         };
         let now = Instant::now();
         let regular = self.time_after_pause(now);
-        self.next = Some(pending.map_or(regular, |pause| regular.min(now + pause)));
+        self.next = Some(soon.map_or(regular, |pause| regular.min(now + pause)));
         Found {
             waiting,
             conditions,
