@@ -7,8 +7,11 @@
 //! another terminal that stands behind the task's, as under `script` or sudo, is not seen.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+use crate::progress::condition::Evidence;
 
 /// A set of more descriptors than this is not looked at: it is a server's.
 const MOST_DESCRIPTORS: usize = 64;
@@ -70,11 +73,21 @@ pub fn look(pid: i32, source: &Source) -> Look {
     }
 }
 
-/// Whether the calls that a process is blocked in can be read.
-pub fn is_readable(pid: i32) -> bool {
-    Thread(format!("/proc/{pid}/task/{pid}").into())
-        .call()
-        .is_some()
+/// How much can be seen of a process that is this user's own; `None` when something else
+/// was in the way, such as a want of descriptors.
+pub fn evidence_of(pid: i32) -> Option<Evidence> {
+    let thread = PathBuf::from(format!("/proc/{pid}/task/{pid}"));
+    if !thread.exists() {
+        return Some(Evidence::Nothing);
+    }
+    match std::fs::read(thread.join("syscall")) {
+        Ok(_) => Some(Evidence::Whole),
+        Err(error) => matches!(
+            error.kind(),
+            ErrorKind::NotFound | ErrorKind::PermissionDenied
+        )
+        .then_some(Evidence::NoCalls),
+    }
 }
 
 /// What this machine keeps from whoever wants to know what processes wait for.
@@ -355,6 +368,14 @@ mod tests {
         let text = "pos:\t0\nflags:\t02000002\ntfd:        0 events:       19 data: 0\n\
                     tfd:        5 events:        4 data: 5\ntfd:  x events: 1\n";
         assert_eq!(parse_epoll(text), [0]);
+    }
+
+    #[test]
+    fn this_process_can_be_seen_and_one_that_is_not_there_cannot() {
+        let own = std::process::id() as i32;
+        assert_eq!(evidence_of(own), Some(Evidence::Whole));
+        // Above any pid of a live machine.
+        assert_eq!(evidence_of(50_000_000), Some(Evidence::Nothing));
     }
 
     #[test]

@@ -72,8 +72,7 @@ impl View<'_> {
     /// Whether the task stands still because of stopped processes: the group that the
     /// shell waits for has some, and all others in it have started them and wait for them.
     fn stands_still(&self) -> bool {
-        let awaited = self.foreground.unwrap_or(self.shell);
-        let members = self.group(awaited);
+        let members = self.group(self.awaited());
         let stopped: Vec<i32> = members
             .iter()
             .filter(|member| matches!(member.hindrance, Some(Hindrance::Stopped(_))))
@@ -96,8 +95,9 @@ impl View<'_> {
             .collect()
     }
 
-    fn is_awaited(&self, process: &ProcessInfo) -> bool {
-        process.group == self.foreground.unwrap_or(self.shell)
+    /// The process group that the shell waits for, as far as groups tell.
+    fn awaited(&self) -> i32 {
+        self.foreground.unwrap_or(self.shell)
     }
 }
 
@@ -193,7 +193,7 @@ impl Sampling {
         Found {
             waiting,
             conditions,
-            evidence: self.evidence(&view),
+            evidence: self.evidence(view.shell),
         }
     }
 
@@ -306,17 +306,11 @@ impl Sampling {
         })
     }
 
-    /// Found once: it does not change while a task runs.
-    fn evidence(&mut self, view: &View<'_>) -> Evidence {
-        *self.evidence.get_or_insert_with(|| {
-            if view.snapshot.process(view.shell).is_none() {
-                Evidence::Nothing
-            } else if probe::is_readable(view.shell) {
-                Evidence::Whole
-            } else {
-                Evidence::NoCalls
-            }
-        })
+    /// Found once, by the shell, which is this user's own: it does not change while a task
+    /// runs.
+    fn evidence(&mut self, shell: i32) -> Evidence {
+        self.evidence = self.evidence.or_else(|| probe::evidence_of(shell));
+        self.evidence.unwrap_or_default()
     }
 }
 
@@ -337,7 +331,7 @@ fn sightings(view: &View<'_>) -> Vec<Sighting> {
             Some(Hindrance::Stopped(by)) => Condition::Stopped {
                 process,
                 by,
-                holds_up: stands_still && view.is_awaited(member),
+                holds_up: stands_still && member.group == view.awaited(),
             },
             Some(Hindrance::DiskSleep) => Condition::DiskSleep { process },
             Some(Hindrance::ZombieLeader) => Condition::ZombieLeader { process },
