@@ -61,9 +61,11 @@
 //!
 //! Order: the registry, then a task's monitor, then a spool's index. None is held over a
 //! read, a write, a spawn or a channel send. A task's emulated screen
-//! ([`task::terminal`]) has a lock of its own, under which no other is taken. Whoever changes what others wait for does so
-//! under the task's monitor and notifies ([`task::live::LiveTask::report`]); a model
-//! check (`tests/model`) shows that no wake-up is lost.
+//! ([`task::terminal`]) has a lock of its own, under which no other is taken. Whoever
+//! changes what others wait for does so under the task's monitor and notifies
+//! ([`task::live::LiveTask::report`]); a model check (`tests/model`) shows that no wake-up
+//! is lost. Who needs a scan of the machine while another takes one waits for that one
+//! ([`process::snapshots`]), and holds nothing then.
 //!
 //! # Threads
 //!
@@ -119,6 +121,7 @@ pub mod text {
 /// L1: how far a task has come. Pure.
 pub mod progress {
     pub mod advice;
+    pub mod condition;
     pub mod tracker;
     pub mod waiting;
 }
@@ -129,12 +132,15 @@ pub mod process {
     pub mod descriptors;
     pub mod files;
     pub mod guard;
+    pub mod hindrance;
     pub mod kill;
     pub mod orphans;
+    pub mod owner;
     mod posix_spawn;
     pub mod probe;
     pub mod pty;
     pub mod signals;
+    pub mod snapshots;
     pub mod spawn;
     pub mod tree;
     pub mod wait;
@@ -155,6 +161,7 @@ pub mod protocol {
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
     pub mod budget;
+    pub mod collector;
     pub mod deadline;
     pub mod environment;
     pub mod housekeeping;
@@ -193,6 +200,7 @@ pub mod record {
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
+    pub mod conditions;
     pub mod control;
     pub mod dispatch;
     pub mod insight;

@@ -9,13 +9,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::arguments::{self, ArgumentError, Clamped};
+use super::conditions;
 use super::insight::{self, Insight, Level};
 use super::notice;
 use super::render::{Palette, TaskResult, View};
 use super::tools::{Tool, ToolName};
 use crate::config::{Config, InsightChoice, Warning};
 use crate::record::notices;
-use crate::task::live::Cancel;
+use crate::task::live::{Cancel, Input};
 use crate::task::reading::{self, Match};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
@@ -245,6 +246,7 @@ impl Tools {
         let view = View::of(&task.live);
         let tail = lines::last_chars(&lines.shown.text, TAIL_CHARS);
         let mut insights = insight::of_task(facts, view.end(), &task.spool.losses(), tail);
+        insights.extend(unseen(task));
         insights.extend(notes);
         if self.config.insights == InsightChoice::Useful {
             insights.retain(|insight| insight.level == Level::Warning);
@@ -279,6 +281,18 @@ impl Tools {
             ..Outcome::text(result.text(palette))
         }
     }
+}
+
+/// Says, once for a task that takes input, that nobody can see whether it waits for some.
+fn unseen(task: &TaskHandle) -> Option<Insight> {
+    let mut state = task.live.state();
+    let speaks = state.ended.is_none() && !state.evidence_told;
+    if !speaks || task.live.facts.input == Input::None {
+        return None;
+    }
+    let words = conditions::evidence_words(state.evidence)?;
+    state.evidence_told = true;
+    Some(Insight::warning(words))
 }
 
 /// What of a task's output a result is to show.
@@ -364,6 +378,7 @@ pub(super) fn matched(stopped: Stopped) -> Option<Match> {
         Stopped::Output
         | Stopped::Ended
         | Stopped::WaitsForInput
+        | Stopped::StandsStill
         | Stopped::Limit
         | Stopped::Cancelled => None,
     }

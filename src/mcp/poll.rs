@@ -51,8 +51,11 @@ impl Tools {
         }
         let delta = task.live.take_delta();
         // One that was woken by output is not empty, though another may have taken it; nor
-        // is one that found the task waiting for the caller.
-        let woken = matches!(stopped, Stopped::Output | Stopped::WaitsForInput);
+        // is one that found the task waiting for the caller, or stopped.
+        let woken = matches!(
+            stopped,
+            Stopped::Output | Stopped::WaitsForInput | Stopped::StandsStill
+        );
         let brought_output = delta.new_bytes() > 0 || woken;
         let waited = begun.elapsed().min(listen);
         task.live.count_poll(brought_output, idle_polls_of(waited));

@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::conditions;
 use super::insight::{Insight, Level, size};
 use crate::progress::advice::{Advice, Situation, advise};
+use crate::progress::condition::{Condition, Evidence};
 use crate::progress::waiting::{Waiting, Wanted};
 use crate::task::live::{End, Facts, Input, Leftover, LiveTask};
 use crate::task::reading::Match;
 use crate::task::state::Outcome;
 use crate::text::ansi::{self, Colours};
-use crate::text::lines::{self, Shown};
+use crate::text::lines::Shown;
 
 /// The echoed command line is cut after so many characters.
 const ECHO_CHARS: usize = 120;
 /// The `◷` line is no longer than this.
 const METER_CHARS: usize = 160;
-/// How much of a prompt is repeated.
-const PROMPT_CHARS: usize = 120;
 const RULE: &str = "───";
 /// Leftovers that are named; the others are counted.
 const LEFTOVERS_NAMED: usize = 8;
@@ -73,6 +73,8 @@ pub struct View {
     queued_input: usize,
     input_closed: bool,
     waiting: Option<Waiting>,
+    conditions: Vec<Condition>,
+    evidence: Evidence,
 }
 
 impl View {
@@ -94,6 +96,8 @@ impl View {
             queued_input: state.queued_input,
             input_closed: state.input_closed,
             waiting: state.waiting.clone(),
+            conditions: state.conditions.clone(),
+            evidence: state.evidence,
         }
     }
 
@@ -112,12 +116,18 @@ impl View {
         self.ended.as_ref()
     }
 
+    /// States of its processes that are worth knowing.
+    pub fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
     fn running(&self) -> bool {
         self.ended.is_none()
     }
 
     fn advice(&self, new_output: bool) -> Option<Advice> {
-        if !self.running() {
+        // What stopped it is told with what to do about it.
+        if !self.running() || self.conditions.iter().any(Condition::holds_up) {
             return None;
         }
         advise(&Situation {
@@ -169,7 +179,12 @@ impl TaskResult<'_> {
         lines.extend(self.leftover_line());
         lines.extend(self.position_line());
         lines.extend(self.meter_line());
-        lines.extend(self.waiting_line());
+        let waiting = self.view.waiting.as_ref();
+        lines.extend(waiting.map(|waiting| conditions::waiting_line(waiting, self.facts.input)));
+        lines.extend(conditions::condition_lines(
+            &self.view.conditions,
+            &self.facts.id,
+        ));
         if let Some(advice) = self.view.advice(self.new_bytes > 0) {
             lines.push(suggestion(&advice, &self.facts.id));
         }
@@ -242,28 +257,6 @@ impl TaskResult<'_> {
         })
     }
 
-    /// `⌨ WAITING FOR INPUT "Password:" (reads tty: 4711 passwd)`
-    fn waiting_line(&self) -> Option<String> {
-        let waiting = self.view.waiting.as_ref()?;
-        let what = match waiting.wanted {
-            Wanted::Input => "INPUT",
-            Wanted::Password => "A PASSWORD",
-        };
-        let prompt = waiting.prompt.trim();
-        let prompt = match prompt {
-            "" => String::new(),
-            prompt => format!(" \"{}\"", lines::clip(prompt, PROMPT_CHARS)),
-        };
-        let device = match self.facts.input {
-            Input::Terminal => "tty",
-            Input::Pipe | Input::None => "stdin",
-        };
-        Some(format!(
-            "⌨ WAITING FOR {what}{prompt} (reads {device}: {} {})",
-            waiting.reader.pid, waiting.reader.name
-        ))
-    }
-
     /// The twin for programs, `_meta["zsh-tool/result"]`.
     pub fn meta(&self) -> Value {
         let end = self.view.ended.as_ref();
@@ -283,6 +276,9 @@ impl TaskResult<'_> {
             "queued_input": self.view.queued_input,
             "waiting_for": self.view.waiting.as_ref().map(|waiting| wanted_word(waiting.wanted)),
             "prompt": self.view.waiting.as_ref().map(|waiting| waiting.prompt.trim()),
+            "reader": self.view.waiting.as_ref().map(conditions::reader_meta),
+            "conditions": conditions::meta(&self.view.conditions),
+            "evidence": conditions::evidence_word(self.view.evidence),
             "leftovers": leftovers_meta(&self.view.leftovers),
             "insights": insights_meta(&self.insights),
             "poll_meta": self.poll_meta(),

@@ -23,8 +23,8 @@ A command that leaves processes behind (server &) ends all the same and names th
 them with zsh_kill. For commands that take long or never end pass background: true. \
 Commands have no terminal and stdin is empty: for programs that ask on a terminal (passwords, REPLs, editors) pass \
 pty: true; for a pipe that stays open pass stdin_open: true. A task found waiting for input returns at once and says so \
-(⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send \
-(secret_env types a secret that the user listed by name, unseen). \
+(⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send (secret_env types a secret that the user \
+listed by name, unseen); so does a stopped one (⏸ STOPPED). \
 Every command starts in the project directory: pass cwd to run elsewhere. \
 Text ahead of a result that begins with `┌ notify` tells of tasks that ended meanwhile.";
 
@@ -87,7 +87,7 @@ pub struct PollArguments {
     /// Seconds to wait at most. Default 2, from 0 to 50.
     #[schemars(range(min = 0, max = 50))]
     pub listen: Option<f64>,
-    /// output: return at the first new output; end: go on through output until the task ends. Default output.
+    /// output: return at the first new output; end: go on through output until the task ends, waits for input or is stopped. Default output.
     pub wait_for: Option<WaitFor>,
     /// Return as soon as a line not shown yet matches this regular expression (Rust syntax); output alone does not end the wait then.
     pub until: Option<String>,

@@ -14,6 +14,7 @@ use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
+use crate::progress::condition::{Condition, Evidence};
 use crate::progress::waiting::Waiting;
 use crate::text::lines::{Place, Position};
 use crate::text::screen::{self, Modes};
@@ -59,6 +60,17 @@ pub struct Leftover {
     pub pid: i32,
     /// Its name.
     pub name: String,
+}
+
+/// What looks at a task's processes have made certain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Who waits for input.
+    pub waiting: Option<Waiting>,
+    /// States worth knowing.
+    pub conditions: Vec<Condition>,
+    /// How much could be seen.
+    pub evidence: Evidence,
 }
 
 /// How a task ended.
@@ -107,6 +119,12 @@ pub struct State {
     pub taken: Option<u64>,
     /// Who waits for input, and for what, as far as is known.
     pub waiting: Option<Waiting>,
+    /// States of its processes that are worth knowing, as far as is known.
+    pub conditions: Vec<Condition>,
+    /// How much of its processes can be seen.
+    pub evidence: Evidence,
+    /// Whether a result has told that not all can be seen.
+    pub evidence_told: bool,
     /// How many polls there were.
     pub polls: u64,
     /// How many polls in a row brought nothing.
@@ -160,6 +178,17 @@ impl State {
             },
             ..State::default()
         }
+    }
+
+    /// Whether the task stands still until somebody acts.
+    pub fn stands_still(&self) -> bool {
+        self.conditions.iter().any(Condition::holds_up)
+    }
+
+    /// What was seen of the task's processes counts no longer.
+    pub fn forget_found(&mut self) {
+        self.waiting = None;
+        self.conditions.clear();
     }
 
     /// Whether processes of the task live on after its end.
@@ -338,14 +367,16 @@ impl LiveTask {
         result
     }
 
-    /// Reports who waits for input. While input is on its way to the task, what was seen
-    /// before counts no longer.
-    pub fn report_waiting(&self, waiting: Option<Waiting>) {
+    /// Reports what was found. While input is on its way to the task, who waited before
+    /// counts no longer.
+    pub fn report_found(&self, found: Found) {
         let changed = {
             let mut state = self.monitor.lock();
-            let waiting = waiting.filter(|_| state.queued_input == 0);
-            let changed = state.waiting != waiting;
+            let waiting = found.waiting.filter(|_| state.queued_input == 0);
+            let changed = state.waiting != waiting || state.conditions != found.conditions;
             state.waiting = waiting;
+            state.conditions = found.conditions;
+            state.evidence = found.evidence;
             changed
         };
         if changed {

@@ -114,7 +114,7 @@ impl Supervisor {
             state.queued_input += weight;
             state.input_closed = closes;
             // What it waited for is on its way.
-            state.waiting = None;
+            state.forget_found();
         }
         self.order_input(task, Order::Input(sending))
             .inspect_err(|_| {

@@ -26,8 +26,8 @@ use crate::base::clock::Clock;
 use crate::process::descriptors::Waker;
 use crate::process::files::{self, Temporary};
 use crate::process::orphans;
+use crate::process::snapshots::Snapshots;
 use crate::process::spawn::{Launch, Wiring};
-use crate::process::tree::Snapshots;
 use crate::text::redact::Redactor;
 
 /// All tasks together get so long to end with the server; what hangs in the kernel is

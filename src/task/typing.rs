@@ -61,7 +61,7 @@ impl SecretOrder {
         };
         if typed.is_ok() {
             // What it waited for has come.
-            task.report(|state| state.waiting = None);
+            task.report(|state| state.forget_found());
         }
         // Whoever asked may have given up; the channel has room for one.
         let _ = self.answer.try_send(typed);

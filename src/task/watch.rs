@@ -42,6 +42,8 @@ pub enum Stopped {
     Matched(Match),
     /// The task waits for input.
     WaitsForInput,
+    /// A signal has stopped the task.
+    StandsStill,
     /// The time is over.
     Limit,
     /// The call was cancelled.
@@ -74,6 +76,7 @@ pub struct Watch<'a> {
 enum Woken {
     Ended,
     WaitsForInput,
+    StandsStill,
     Output,
     MoreToMatch,
 }
@@ -126,6 +129,9 @@ impl Watch<'_> {
                     if state.waiting.is_some() {
                         return Look::Found(Woken::WaitsForInput);
                     }
+                    if state.stands_still() {
+                        return Look::Found(Woken::StandsStill);
+                    }
                     match goal {
                         Goal::End => Look::WaitUntil(None),
                         Goal::Output => heard(state, shown, &mut settled_at),
@@ -137,6 +143,7 @@ impl Watch<'_> {
             match woken {
                 Some(Woken::Ended) => return Ok(Stopped::Ended),
                 Some(Woken::WaitsForInput) => return Ok(Stopped::WaitsForInput),
+                Some(Woken::StandsStill) => return Ok(Stopped::StandsStill),
                 Some(Woken::Output) => return Ok(Stopped::Output),
                 Some(Woken::MoreToMatch) if Instant::now() < self.limit => {}
                 Some(Woken::MoreToMatch) | None => {

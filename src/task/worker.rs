@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
+use super::collector::{Collector, OnPressure};
 use super::input::{Flushed, InputQueue, Sending};
 use super::journal::Journal;
 use super::kill_run::Kills;
 use super::leftovers::{self, Leftovers};
-use super::live::{End, LiveTask};
-use super::masking::Masking;
+use super::live::{End, LiveTask, State};
 use super::order::Order;
 use super::sampling::Sampling;
 use super::shell;
@@ -27,8 +27,9 @@ use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::files::Temporary;
 use crate::process::pty;
 use crate::process::signals::Exit;
+use crate::process::snapshots::Snapshots;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{Family, Identity, Signs, Snapshots};
+use crate::process::tree::{Family, Identity, Signs};
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -37,9 +38,6 @@ const READS_PER_TURN: usize = 8;
 /// After the exit this many bytes may still stand in the pipe: they are read in any
 /// case, however slow the disk is.
 const PIPE_BYTES: usize = 1024 * 1024;
-
-/// Makes room on the disk.
-pub type OnPressure = Arc<dyn Fn() + Send + Sync>;
 
 /// A worker before it starts to work.
 pub struct Worker {
@@ -71,11 +69,9 @@ pub struct Worker {
 struct Work {
     task: Arc<LiveTask>,
     spawned: Spawned,
-    spool: SpoolWriter,
-    masking: Masking,
+    output: Collector,
     orders: (Receiver<Order>, OwnedFd),
     journal: Journal,
-    on_pressure: OnPressure,
     machine: Machine,
     family: Family,
     input: InputQueue,
@@ -118,13 +114,11 @@ impl Worker {
         let source = input_source(&self.task, &self.spawned);
         let sampling = Sampling::new(source, self.snapshots, Instant::now());
         let mut work = Work {
+            output: Collector::new(Arc::clone(&self.task), self.spool, self.on_pressure),
             task: self.task,
             spawned: self.spawned,
-            spool: self.spool,
-            masking: Masking::default(),
             orders: self.orders,
             journal: self.journal,
-            on_pressure: self.on_pressure,
             machine: Machine::new(deadline),
             family,
             input,
@@ -169,11 +163,11 @@ impl Work {
         }
         self.follow_kill(&ready.ended);
         self.follow_leftovers(&ready.ended);
-        if let Some(shown) = self.masking.release(Instant::now()) {
-            self.keep(&shown);
+        if self.output.release(Instant::now()) {
+            self.look_after_output();
         }
         self.step(Event::Time);
-        self.look_for_waiting();
+        self.look_at_processes();
         if self.journal.due().is_some_and(|due| Instant::now() >= due) {
             self.journal.write(&self.task);
         }
@@ -183,7 +177,7 @@ impl Work {
         let mut poller = Poller::default();
         let orders = Some(poller.watch(self.orders.1.as_fd(), Interest::Read));
         // The program has to wait for a reader that must not miss a byte.
-        let lags = self.spool.leaves_behind(self.task.state().taken);
+        let lags = self.output.spool.leaves_behind(self.task.state().taken);
         let reads = self.machine.output_open() && !self.closed && !lags;
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
@@ -228,7 +222,7 @@ impl Work {
             self.leftovers.next_scan(),
             self.journal.due(),
             self.sampling.next(),
-            self.masking.due(),
+            self.output.masking.due(),
         ]
         .into_iter()
         .flatten()
@@ -259,13 +253,20 @@ impl Work {
         }
     }
 
-    /// Looks whether the task waits for input, when that is due.
-    fn look_for_waiting(&mut self) {
+    /// Looks what the task waits for or is in, when that is due.
+    fn look_at_processes(&mut self) {
         if self.sampling.is_due(Instant::now()) {
-            let waiting =
-                self.sampling
-                    .look(&self.task, &self.spawned, &mut self.family, &self.spool);
-            self.task.report_waiting(waiting);
+            let (family, spool) = (&mut self.family, &self.output.spool);
+            let found = self.sampling.look(&self.task, &self.spawned, family, spool);
+            self.task.report_found(found);
+        }
+    }
+
+    /// A signal changes what processes do: what was seen before counts no longer.
+    fn begin_looks_anew(&mut self) {
+        if !self.machine.exited() {
+            self.task.report(State::forget_found);
+            self.sampling.restart(Instant::now());
         }
     }
 
@@ -278,12 +279,13 @@ impl Work {
                 Order::Kill { order, receipt } => {
                     self.kills.expect(receipt);
                     self.step(Event::Kill(order));
+                    self.begin_looks_anew();
                 }
                 Order::Input(sending) => self.input.push(sending),
                 Order::Secret(order) => {
                     self.feed_input();
                     let (waits, terminal) = (self.input.wants_to_write(), &self.spawned.output);
-                    order.carry_out(&self.task, terminal, waits, &mut self.masking);
+                    order.carry_out(&self.task, terminal, waits, &mut self.output.masking);
                     self.sampling.restart(Instant::now());
                 }
                 Order::Resize(size) => {
@@ -338,7 +340,7 @@ impl Work {
                 Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
                 Transfer::WouldBlock => return true,
                 Transfer::Closed => {
-                    self.keep_rest();
+                    self.finish_output();
                     self.step(Event::OutputClosed);
                     return true;
                 }
@@ -348,38 +350,23 @@ impl Work {
     }
 
     fn take_output(&mut self, chunk: &[u8]) {
-        let shown = self.masking.pass(chunk, Instant::now());
-        self.keep(&shown);
+        self.output.take(chunk, Instant::now());
+        self.look_after_output();
         self.step(Event::Output);
     }
 
-    /// Keeps what the mask held back at the output's end.
-    fn keep_rest(&mut self) {
-        if let Some(rest) = self.masking.finish() {
-            self.keep(&rest);
+    /// Takes what the mask held back at the output's end.
+    fn finish_output(&mut self) {
+        if self.output.finish(Instant::now()) {
+            self.look_after_output();
         }
     }
 
-    fn keep(&mut self, output: &[u8]) {
-        self.spool.append(output);
-        if let Some(terminal) = self.task.terminal() {
-            terminal.feed(output);
+    /// Output came: what was seen of the processes before it counts no longer.
+    fn look_after_output(&mut self) {
+        if !self.machine.exited() {
+            self.sampling.restart(Instant::now());
         }
-        if self.spool.budget_exceeded() {
-            (self.on_pressure)();
-        }
-        let end = self.spool.end();
-        let line_start = self.spool.line_start();
-        let unfinished = self.spool.unfinished();
-        let now = Instant::now();
-        self.task.report(|state| {
-            state.output_end = end;
-            state.line_start = line_start;
-            state.unfinished = unfinished;
-            state.last_output = Some(now);
-            state.waiting = None;
-        });
-        self.sampling.restart(now);
     }
 
     fn see_exit(&mut self) {
@@ -447,6 +434,7 @@ impl Work {
             self.read_rest();
         }
         self.task.report(|state| {
+            state.forget_found();
             state.ended = Some(end);
             state.closed = self.closed;
         });
@@ -475,7 +463,7 @@ impl Work {
         while self.machine.output_open() && turns > 0 && !self.read_output(READS_PER_TURN) {
             turns -= 1;
         }
-        self.keep_rest();
+        self.finish_output();
     }
 
     fn close(&mut self) {

@@ -9,6 +9,7 @@ mod arguments;
 mod calls_under_way;
 mod command_line;
 mod commands;
+mod evidence;
 mod exec;
 mod exit_codes;
 mod keys;
@@ -24,6 +25,7 @@ mod terminal;
 mod terminal_mode;
 mod timing;
 mod waiting;
+mod waiting_programs;
 
 /// What the tests are written with; no test of its own.
 mod support {
@@ -34,4 +36,5 @@ mod support {
     pub mod program;
     pub mod result;
     pub mod terminal;
+    pub mod unprivileged;
 }

@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 
 use super::Finding;
 use crate::config::{Config, SpoolMode};
+use crate::mcp::conditions;
 use crate::mcp::insight::size;
+use crate::process::probe::{self, Shortcoming};
 use crate::process::{files, orphans, pty, tree, wait};
 use crate::task::environment;
 use crate::task::shell::{self, ShellKind};
@@ -83,7 +85,23 @@ pub fn kernel() -> Vec<Finding> {
             "use Linux 3.4 or newer, and a sandbox that allows PR_SET_CHILD_SUBREAPER",
         ),
     };
-    vec![proc, children, pidfd, subreaper]
+    vec![proc, children, blocked_calls(), pidfd, subreaper]
+}
+
+/// Whether it can be seen what commands wait for.
+fn blocked_calls() -> Finding {
+    const WHAT: &str = "/proc/…/syscall";
+    let Some(shortcoming) = probe::shortcoming() else {
+        return Finding::ok(WHAT, "readable: commands that wait for input are seen");
+    };
+    let mend = match shortcoming {
+        Shortcoming::NoProc => "mount it: run `mount -t proc proc /proc`",
+        Shortcoming::NoCalls => {
+            "run `sysctl kernel.yama.ptrace_scope=1`, or give the server CAP_SYS_PTRACE"
+        }
+        Shortcoming::OthersHidden => "run `mount -o remount,hidepid=0 /proc`",
+    };
+    Finding::warning(WHAT, conditions::shortcoming_words(shortcoming), mend)
 }
 
 fn own_pid() -> i32 {
