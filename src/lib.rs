@@ -109,7 +109,9 @@ pub mod text {
     pub mod progress_lines;
     pub mod quoting;
     pub mod redact;
+    pub mod replies;
     pub mod screen;
+    pub mod sequences;
 }
 
 /// L1: how far a task has come. Pure.

@@ -10,20 +10,38 @@ use crate::process::descriptors::{self, Transfer};
 /// Ctrl-D, a terminal's end of file.
 const END_OF_TRANSMISSION: u8 = 4;
 
+/// The terminal's answers that may wait: those of a program that asks on and on without
+/// reading are dropped.
+const MAX_QUEUED_REPLIES: usize = 4096;
+
 /// Bytes waiting to be written, and whether the end comes after them.
 #[derive(Debug, Default)]
 pub struct InputQueue {
-    chunks: VecDeque<Vec<u8>>,
+    chunks: VecDeque<Chunk>,
+    /// Bytes of the terminal's answers among them.
+    replies: usize,
     /// Written of the first chunk.
     offset: usize,
     /// Close after the last byte.
     end_after: bool,
 }
 
+#[derive(Debug)]
+struct Chunk {
+    bytes: Vec<u8>,
+    from: Origin,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Caller,
+    Terminal,
+}
+
 /// What a flush came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flushed {
-    /// So many bytes were taken; more may wait.
+    /// So many of the caller's bytes were taken; more may wait.
     Written(usize),
     /// All is written and the end was asked for: close the descriptor.
     End,
@@ -35,7 +53,18 @@ impl InputQueue {
     /// Adds bytes.
     pub fn push(&mut self, bytes: Vec<u8>) {
         if !bytes.is_empty() {
-            self.chunks.push_back(bytes);
+            let from = Origin::Caller;
+            self.chunks.push_back(Chunk { bytes, from });
+        }
+    }
+
+    /// Adds an answer of the terminal, behind what has been typed so far as on any
+    /// terminal, and never within it; not when too many wait.
+    pub fn push_reply(&mut self, bytes: Vec<u8>) {
+        if !bytes.is_empty() && self.replies + bytes.len() <= MAX_QUEUED_REPLIES {
+            self.replies += bytes.len();
+            let from = Origin::Terminal;
+            self.chunks.push_back(Chunk { bytes, from });
         }
     }
 
@@ -57,12 +86,15 @@ impl InputQueue {
     pub fn flush(&mut self, fd: &OwnedFd) -> Flushed {
         let mut written = 0;
         while let Some(chunk) = self.chunks.front() {
-            let rest = chunk.get(self.offset..).unwrap_or_default();
+            let rest = chunk.bytes.get(self.offset..).unwrap_or_default();
             match descriptors::write(fd, rest) {
                 Transfer::Bytes(count) => {
-                    written += count;
+                    match chunk.from {
+                        Origin::Caller => written += count,
+                        Origin::Terminal => self.replies = self.replies.saturating_sub(count),
+                    }
                     self.offset += count;
-                    if self.offset >= chunk.len() {
+                    if self.offset >= chunk.bytes.len() {
                         self.chunks.pop_front();
                         self.offset = 0;
                     }

@@ -309,6 +309,8 @@ impl Work {
             None => Flushed::Closed,
         };
         match flushed {
+            // Answers of the terminal alone: nobody waits for them to be read.
+            Flushed::Written(0) => {}
             Flushed::Written(count) => self.task.report(|state| {
                 state.queued_input = state.queued_input.saturating_sub(count);
             }),
@@ -346,9 +348,7 @@ impl Work {
 
     fn take_output(&mut self, chunk: &[u8]) {
         self.spool.append(chunk);
-        if let Some(terminal) = self.task.terminal() {
-            terminal.feed(chunk);
-        }
+        self.draw(chunk);
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
@@ -365,6 +365,19 @@ impl Work {
         });
         self.sampling.restart(now);
         self.step(Event::Output);
+    }
+
+    /// Draws output on the emulated screen, if there is one, and passes on what that
+    /// answers. It is no input of the caller's: who waited for that goes on waiting.
+    fn draw(&mut self, chunk: &[u8]) {
+        let Some(terminal) = self.task.terminal() else {
+            return;
+        };
+        let reply = terminal.feed(chunk);
+        if !reply.is_empty() {
+            self.input.push_reply(reply.into_bytes());
+            self.feed_input();
+        }
     }
 
     fn see_exit(&mut self) {
