@@ -195,6 +195,7 @@ pub mod mcp {
     pub mod receipt;
     pub mod render;
     pub mod run;
+    pub mod screen;
     pub mod search;
     pub mod server;
     pub mod tools;

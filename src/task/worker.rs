@@ -286,9 +286,7 @@ impl Work {
                 Order::Input(bytes) => self.input.push(bytes),
                 Order::EndInput => self.input.push_end(self.task.facts.input),
                 Order::Resize(size) => {
-                    if let Some(terminal) = self.task.terminal() {
-                        terminal.resize(size);
-                    }
+                    self.task.resize_screen(size);
                     let _ = pty::resize(&self.spawned.output, size);
                 }
                 Order::Shutdown => {
@@ -348,7 +346,13 @@ impl Work {
 
     fn take_output(&mut self, chunk: &[u8]) {
         self.spool.append(chunk);
-        self.draw(chunk);
+        // What the terminal answers is no input of the caller's: a task that waits for
+        // that goes on waiting.
+        let reply = self.task.draw(chunk);
+        if !reply.is_empty() {
+            self.input.push_reply(reply.into_bytes());
+            self.feed_input();
+        }
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
@@ -365,19 +369,6 @@ impl Work {
         });
         self.sampling.restart(now);
         self.step(Event::Output);
-    }
-
-    /// Draws output on the emulated screen, if there is one, and passes on what that
-    /// answers. It is no input of the caller's: who waited for that goes on waiting.
-    fn draw(&mut self, chunk: &[u8]) {
-        let Some(terminal) = self.task.terminal() else {
-            return;
-        };
-        let reply = terminal.feed(chunk);
-        if !reply.is_empty() {
-            self.input.push_reply(reply.into_bytes());
-            self.feed_input();
-        }
     }
 
     fn see_exit(&mut self) {
@@ -498,9 +489,7 @@ impl Work {
             // group and session are those of its leftovers and of no others.
             self.spawned.child.reap();
         }
-        if let Some(terminal) = self.task.terminal() {
-            terminal.close();
-        }
+        self.task.close_screen();
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.
         while self.orders.0.try_recv().is_ok() {}

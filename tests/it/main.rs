@@ -17,6 +17,7 @@ mod limits;
 mod listen_window;
 mod output;
 mod protocol;
+mod screen;
 mod shutdown;
 mod terminal;
 mod terminal_mode;
