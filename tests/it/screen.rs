@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::Client;
 use crate::support::env::Env;
-use crate::support::processes::{UniqueSleep, wait_until};
+use crate::support::processes::wait_until;
 use crate::support::result::ToolResult;
 
 fn start(client: &Client, command: &str, rows: u16, cols: u16) -> String {
@@ -143,19 +143,16 @@ fn monitors_look_as_to_a_person() {
 fn a_resize_reaches_the_screen_and_the_program() {
     let env = Env::new();
     let client = env.client();
-    let sleep = UniqueSleep::new();
-    let command = format!(
-        "trap 'print -n \"\\e[H\\e[2J$(stty size)\\e[999;999H\"' WINCH; {sleep} & print -n up; wait; wait"
-    );
-    let task = start(&client, &command, 24, 80);
-    screen_with(&client, &task, "up");
+    let command = format!("LESS= less {}", numbered_file(&env));
+    let task = start(&client, &command, 8, 40);
+    screen_with(&client, &task, "line 7");
     let resize = json!({"task_id": task, "rows": 33, "cols": 99, "listen": 0});
     assert!(!client.call("zsh_send", resize).is_error);
-    let resized = screen_that(&client, &task, "the program has drawn anew", |screen| {
-        screen["lines"] == json!(["33 99"]) && screen["cursor"] == json!([33, 99])
-    });
+    let resized = screen_with(&client, &task, "line 32");
+    assert_eq!(lines(&resized)[0], "line 1", "{}", resized.text);
     assert!(resized.text.contains("screen 33×99"), "{}", resized.text);
-    client.kill_task(&task);
+    keys(&client, &task, "q");
+    client.poll_to_end(&task);
 }
 
 #[test]
