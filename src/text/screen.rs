@@ -15,8 +15,11 @@ use super::sequences::{Found, Scout};
 /// The most rows, and the most columns, of a screen: what bounds its memory (32 bytes a
 /// cell, twice with the alternate screen) and the work that one sequence can ask for.
 pub const MAX_SIDE: u16 = 500;
-/// A wide character fits into no less. On a single column vt100 panics when one that was
-/// narrow becomes wide.
+/// U+FE0F, which makes some narrow characters wide once they stand. It is left out as if
+/// without effect, as xterm takes it: vt100 panics where the character has to go to the
+/// next line for it.
+const EMOJI_PRESENTATION: &[u8] = "\u{fe0f}".as_bytes();
+/// A wide character fits into no less.
 const MIN_COLS: u16 = 2;
 /// Replies that nobody takes are kept so far; others are dropped whole.
 const MAX_REPLIES: usize = 4096;
@@ -117,7 +120,17 @@ impl Screen {
         rest
     }
 
-    fn draw(&mut self, mut bytes: &[u8]) {
+    fn draw(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some(at) = memchr::memmem::find(rest, EMOJI_PRESENTATION) {
+            let (before, found) = rest.split_at(at);
+            self.draw_run(before);
+            rest = found.get(EMOJI_PRESENTATION.len()..).unwrap_or_default();
+        }
+        self.draw_run(rest);
+    }
+
+    fn draw_run(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             // Where text is drawn otherwise, character by character: text and sequences
             // must be told apart.
