@@ -115,7 +115,9 @@ pub mod text {
     pub mod progress_lines;
     pub mod quoting;
     pub mod redact;
+    pub mod replies;
     pub mod screen;
+    pub mod sequences;
 }
 
 /// L1: how far a task has come. Pure.
@@ -210,6 +212,7 @@ pub mod mcp {
     pub mod receipt;
     pub mod render;
     pub mod run;
+    pub mod screen;
     pub mod search;
     pub mod server;
     pub mod tools;

@@ -249,7 +249,7 @@ mod tests {
             ),
             (
                 json!({"command": "x", "rows": 9999}),
-                "rows must be at most 1000, not 9999",
+                "rows must be at most 500, not 9999",
             ),
             (
                 json!({"command": "x", "env": {"A": 1}}),

@@ -22,6 +22,7 @@ use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::watch::{Goal, Stopped, Tick, Watch};
 use crate::text::lines::{self, Layout, Shown, Stretch};
+use crate::text::screen;
 
 /// The default of `listen`.
 pub(super) const LISTEN: Duration = Duration::from_secs(2);
@@ -230,6 +231,7 @@ impl Tools {
             new_bytes: showing.new_bytes,
             matched: showing.matched,
             numbered,
+            screen: None,
         };
         Ok(self.tell_lines(task, lines, showing.notes, palette))
     }
@@ -272,6 +274,7 @@ impl Tools {
             new_bytes: lines.new_bytes,
             numbered: lines.numbered,
             matched: lines.matched,
+            screen: lines.screen,
             insights,
             log_path,
         };
@@ -321,6 +324,8 @@ pub(super) struct Lines {
     pub matched: Option<Match>,
     /// Whether they carry their numbers.
     pub numbered: bool,
+    /// The screen whose rows they are.
+    pub screen: Option<screen::View>,
 }
 
 /// Whether lines carry their numbers.

@@ -17,6 +17,7 @@ use crate::task::reading::Match;
 use crate::task::state::Outcome;
 use crate::text::ansi::{self, Colours};
 use crate::text::lines::Shown;
+use crate::text::screen;
 
 /// The echoed command line is cut after so many characters.
 const ECHO_CHARS: usize = 120;
@@ -155,6 +156,8 @@ pub struct TaskResult<'a> {
     pub numbered: bool,
     /// The line that `until` matched.
     pub matched: Option<Match>,
+    /// The screen, when that is shown and not lines of output.
+    pub screen: Option<screen::View>,
     /// What else is worth saying.
     pub insights: Vec<Insight>,
     /// The files that hold the output.
@@ -176,6 +179,7 @@ impl TaskResult<'_> {
         });
         lines.push(RULE.to_owned());
         lines.push(status_line(self.facts, &self.view, palette));
+        lines.extend(self.screen.as_ref().map(super::screen::line));
         lines.extend(self.leftover_line());
         lines.extend(self.position_line());
         lines.extend(self.meter_line());
@@ -283,6 +287,7 @@ impl TaskResult<'_> {
             "insights": insights_meta(&self.insights),
             "poll_meta": self.poll_meta(),
             "log_path": self.log_path,
+            "screen": self.screen.as_ref().map(super::screen::meta),
         })
     }
 

@@ -56,11 +56,11 @@ pub struct RunArguments {
     pub background: Option<bool>,
     /// Return as soon as a line of output matches this regular expression (Rust syntax).
     pub until: Option<String>,
-    /// Terminal height in lines with pty. Default 24, from 1 to 1000.
-    #[schemars(range(min = 1, max = 1000))]
+    /// Terminal height in lines with pty. Default 24, from 1 to 500.
+    #[schemars(range(min = 1, max = 500))]
     pub rows: Option<u16>,
-    /// Terminal width in columns with pty. Default 80, from 1 to 1000.
-    #[schemars(range(min = 1, max = 1000))]
+    /// Terminal width in columns with pty. Default 80, from 2 to 500.
+    #[schemars(range(min = 2, max = 500))]
     pub cols: Option<u16>,
     /// Characters of output in the result; what is left out is named and can be read by zsh_poll. Default 30000, from 200 to 1000000.
     #[schemars(range(min = 200, max = 1_000_000))]
@@ -102,6 +102,8 @@ pub struct PollArguments {
     /// Lines of context around each match of grep. Default 0, from 0 to 100.
     #[schemars(range(min = 0, max = 100))]
     pub context: Option<usize>,
+    /// Show the terminal's screen as a person sees it now (vim, htop, less, menus) instead of output: text without colours, cursor and size; only with pty. At once unless there is new output or listen, wait_for or until is passed; output stays new for the next poll. Default false.
+    pub screen: Option<bool>,
     /// Characters of output in the result. Default 30000, from 200 to 1000000.
     #[schemars(range(min = 200, max = 1_000_000))]
     pub max_output: Option<usize>,
@@ -123,11 +125,11 @@ pub struct SendArguments {
     pub keys: Option<Vec<String>>,
     /// End of input, after input and keys: closes the pipe, or types the terminal's end-of-file character (Ctrl-D), in mid-line twice so that the program sees the end; line editors take it on an empty line only. Default false.
     pub eof: Option<bool>,
-    /// New terminal height in lines, together with cols. From 1 to 1000.
-    #[schemars(range(min = 1, max = 1000))]
+    /// New terminal height in lines, together with cols. From 1 to 500.
+    #[schemars(range(min = 1, max = 500))]
     pub rows: Option<u16>,
-    /// New terminal width in columns, together with rows. From 1 to 1000.
-    #[schemars(range(min = 1, max = 1000))]
+    /// New terminal width in columns, together with rows. From 2 to 500.
+    #[schemars(range(min = 2, max = 500))]
     pub cols: Option<u16>,
     /// Seconds to wait for what the input brings; ends 80 ms after output falls silent. Default 2, from 0 to 50.
     #[schemars(range(min = 0, max = 50))]
@@ -234,7 +236,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             description: "Shows what a task has written since the last result, with line numbers, and how it is \
                 doing. Waits up to listen seconds (2) for new output; with wait_for=end it goes on through output to \
                 the end, with until=REGEX to a line that matches: both save turns. full_output, from_line/to_line and \
-                grep (with context) read any part again, during and after the run.",
+                grep (with context) read any part again, during and after the run. For full-screen programs on a \
+                terminal (pty) screen=true shows what a person would see there, also after the end.",
             effect: Effect::ReadOnly,
             always_loaded: true,
             large_results: true,

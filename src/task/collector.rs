@@ -18,6 +18,8 @@ pub(super) struct Collector {
     pub spool: SpoolWriter,
     /// What hides secrets in it.
     pub masking: Masking,
+    /// What the terminal answers to queries in the output.
+    replies: String,
     /// Called when the spools of all tasks have passed the directory's quota.
     on_pressure: OnPressure,
 }
@@ -29,6 +31,7 @@ impl Collector {
             task,
             spool,
             masking: Masking::default(),
+            replies: String::new(),
             on_pressure,
         }
     }
@@ -52,6 +55,11 @@ impl Collector {
         self.keep_all(rest.as_deref(), now)
     }
 
+    /// What the program is to read as the terminal's answers to what it has asked.
+    pub fn take_replies(&mut self) -> String {
+        std::mem::take(&mut self.replies)
+    }
+
     fn keep_all(&mut self, output: Option<&[u8]>, now: Instant) -> bool {
         if let Some(output) = output {
             self.keep(output, now);
@@ -61,9 +69,7 @@ impl Collector {
 
     fn keep(&mut self, output: &[u8], now: Instant) {
         self.spool.append(output);
-        if let Some(terminal) = self.task.terminal() {
-            terminal.feed(output);
-        }
+        self.replies.push_str(&self.task.draw(output));
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }

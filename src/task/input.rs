@@ -16,6 +16,10 @@ use crate::process::pty::LineModes;
 /// line's end (N_TTY_BUF_SIZE, less one for the end).
 pub const LONGEST_LINE: usize = 4095;
 
+/// The terminal's answers that may wait: those of a program that asks on and on without
+/// reading are dropped.
+const MAX_QUEUED_REPLIES: usize = 4096;
+
 /// What one call sends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sending {
@@ -36,6 +40,8 @@ impl Sending {
 #[derive(Debug, Default)]
 pub struct InputQueue {
     pieces: VecDeque<Piece>,
+    /// Bytes of the terminal's answers among them.
+    replies: usize,
     line: OpenLine,
 }
 
@@ -45,6 +51,7 @@ enum Piece {
         bytes: Vec<u8>,
         /// Of them written.
         offset: usize,
+        from: Origin,
     },
     /// The end of the input.
     End,
@@ -52,12 +59,18 @@ enum Piece {
     Ending { code: u8, left: usize },
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Caller,
+    Terminal,
+}
+
 /// What a flush came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flushed {
     /// So much was taken; more may wait.
     Written {
-        /// By weight.
+        /// Of what callers sent, by weight.
         taken: usize,
         /// Bytes that the terminal has dropped of lines that are too long.
         dropped: usize,
@@ -71,14 +84,28 @@ pub enum Flushed {
 impl InputQueue {
     /// Adds what one call sends.
     pub fn push(&mut self, sending: Sending) {
-        if !sending.bytes.is_empty() {
-            self.pieces.push_back(Piece::Bytes {
-                bytes: sending.bytes,
-                offset: 0,
-            });
-        }
+        self.push_bytes(sending.bytes, Origin::Caller);
         if sending.end {
             self.pieces.push_back(Piece::End);
+        }
+    }
+
+    /// Adds an answer of the terminal, behind what has been typed so far as on any
+    /// terminal, and never within it; not when too many wait.
+    pub fn push_reply(&mut self, bytes: Vec<u8>) {
+        if self.replies + bytes.len() <= MAX_QUEUED_REPLIES {
+            self.replies += bytes.len();
+            self.push_bytes(bytes, Origin::Terminal);
+        }
+    }
+
+    fn push_bytes(&mut self, bytes: Vec<u8>, from: Origin) {
+        if !bytes.is_empty() {
+            self.pieces.push_back(Piece::Bytes {
+                bytes,
+                offset: 0,
+                from,
+            });
         }
     }
 
@@ -96,14 +123,21 @@ impl InputQueue {
         let (mut taken, mut dropped) = (0, 0);
         while let Some(piece) = self.pieces.front_mut() {
             let (transfer, over) = match piece {
-                Piece::Bytes { bytes, offset } => {
+                Piece::Bytes {
+                    bytes,
+                    offset,
+                    from,
+                } => {
                     let rest = bytes.get(*offset..).unwrap_or_default();
                     let transfer = descriptors::write(fd, rest);
                     if let Transfer::Bytes(count) = transfer {
                         let written = rest.get(..count).unwrap_or_default();
                         dropped += self.line.take(written, modes.as_ref());
                         *offset += count;
-                        taken += count;
+                        match from {
+                            Origin::Caller => taken += count,
+                            Origin::Terminal => self.replies = self.replies.saturating_sub(count),
+                        }
                     }
                     (transfer, *offset >= bytes.len())
                 }

@@ -339,13 +339,28 @@ impl LiveTask {
         }
     }
 
-    /// Its emulated terminal, for the worker; `None` in pipe mode and where a person's
-    /// own terminal draws.
-    pub(super) fn terminal(&self) -> Option<&Terminal> {
-        self.terminal.as_ref()
+    /// Draws output on its emulated terminal, if it has one; gives what that answers.
+    pub(super) fn draw(&self, output: &[u8]) -> String {
+        let terminal = self.terminal.as_ref();
+        terminal.map_or_else(String::new, |terminal| terminal.feed(output))
     }
 
-    /// What is to be seen on its terminal, also after its end.
+    /// Changes the size of its emulated terminal.
+    pub(super) fn resize_screen(&self, size: TerminalSize) {
+        if let Some(terminal) = &self.terminal {
+            terminal.resize(size);
+        }
+    }
+
+    /// No output will come: what is to be seen stays.
+    pub(super) fn close_screen(&self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.close();
+        }
+    }
+
+    /// What is to be seen on its emulated terminal, also after its end; `None` in pipe
+    /// mode and where a person's own terminal draws.
     pub fn screen_view(&self) -> Option<screen::View> {
         self.terminal.as_ref().map(Terminal::view)
     }

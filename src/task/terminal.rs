@@ -27,10 +27,15 @@ impl Terminal {
         }
     }
 
-    /// Takes output of the program.
-    pub fn feed(&self, bytes: &[u8]) {
-        if let Kept::Live(screen) = &mut *self.kept.lock() {
-            screen.feed(bytes);
+    /// Takes output of the program; gives what it is to read as answers to what it asked
+    /// the terminal.
+    pub fn feed(&self, bytes: &[u8]) -> String {
+        match &mut *self.kept.lock() {
+            Kept::Live(screen) => {
+                screen.feed(bytes);
+                screen.take_replies()
+            }
+            Kept::Last(_) => String::new(),
         }
     }
 

@@ -289,9 +289,7 @@ impl Work {
                     self.sampling.restart(Instant::now());
                 }
                 Order::Resize(size) => {
-                    if let Some(terminal) = self.task.terminal() {
-                        terminal.resize(size);
-                    }
+                    self.task.resize_screen(size);
                     let _ = pty::resize(&self.spawned.output, size);
                 }
                 Order::Shutdown => {
@@ -312,6 +310,11 @@ impl Work {
             None => Flushed::Closed,
         };
         match flushed {
+            // Answers of the terminal alone: nobody waits for them to be read.
+            Flushed::Written {
+                taken: 0,
+                dropped: 0,
+            } => {}
             Flushed::Written { taken, dropped } => self.task.report(|state| {
                 state.queued_input = state.queued_input.saturating_sub(taken);
                 state.dropped_input += dropped;
@@ -362,8 +365,15 @@ impl Work {
         }
     }
 
-    /// Output came: what was seen of the processes before it counts no longer.
+    /// Output came: what it asks of the terminal is answered, and what was seen of the
+    /// processes before it counts no longer.
     fn look_after_output(&mut self) {
+        // No input of the caller's: a task that waits for that goes on waiting.
+        let replies = self.output.take_replies();
+        if !replies.is_empty() {
+            self.input.push_reply(replies.into_bytes());
+            self.feed_input();
+        }
         if !self.machine.exited() {
             self.sampling.restart(Instant::now());
         }
@@ -476,9 +486,7 @@ impl Work {
             // group and session are those of its leftovers and of no others.
             self.spawned.child.reap();
         }
-        if let Some(terminal) = self.task.terminal() {
-            terminal.close();
-        }
+        self.task.close_screen();
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.
         while self.orders.0.try_recv().is_ok() {}

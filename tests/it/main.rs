@@ -19,6 +19,7 @@ mod limits;
 mod listen_window;
 mod output;
 mod protocol;
+mod screen;
 mod secrets;
 mod shutdown;
 mod terminal;
