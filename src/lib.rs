@@ -104,10 +104,13 @@ pub mod base {
 /// L1: text as people read it. Pure.
 pub mod text {
     pub mod ansi;
+    pub mod canvas;
     pub mod lines;
     pub mod progress_lines;
     pub mod quoting;
     pub mod redact;
+    pub mod row;
+    pub mod sgr;
 }
 
 /// L1: how far a task has come. Pure.

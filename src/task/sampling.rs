@@ -108,7 +108,8 @@ impl Sampling {
                 let newest = task.state().last_output;
                 let silent_for = newest.unwrap_or(task.facts.started.mono).elapsed();
                 let (line_start, end) = (spool.line_start(), spool.end());
-                let last_line = reading::unfinished_line(&spool.reader(), line_start, end);
+                let columns = task.state().columns;
+                let last_line = reading::unfinished_line(&spool.reader(), line_start, end, columns);
                 judge(&sample, modes, silent_for, &last_line)
             }
         };

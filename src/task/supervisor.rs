@@ -233,6 +233,7 @@ impl Supervisor {
             ),
             (None, Stdin::Open) => (Wiring::PipeWithInput, Input::Pipe, None),
         };
+        let columns = request.terminal.map(|size| size.cols);
         let launch = Launch {
             program: shell.path.clone(),
             args: arguments,
@@ -280,6 +281,7 @@ impl Supervisor {
                 ..facts
             };
             let task = Arc::new(LiveTask::new(facts));
+            task.report(|state| state.columns = columns);
             let _ = report.send(Ok(Arc::clone(&task)));
             drop(report);
             let worker = Worker {

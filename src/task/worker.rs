@@ -286,7 +286,9 @@ impl Work {
                 Order::Input(bytes) => self.input.push(bytes),
                 Order::EndInput => self.input.push_end(self.task.facts.input),
                 Order::Resize(size) => {
-                    let _ = pty::resize(&self.spawned.output, size);
+                    if pty::resize(&self.spawned.output, size).is_ok() {
+                        self.task.report(|state| state.columns = Some(size.cols));
+                    }
                 }
                 Order::Shutdown => {
                     self.shutting_down = true;
