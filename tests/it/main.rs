@@ -14,6 +14,7 @@ mod exit_codes;
 mod kill;
 mod leftovers;
 mod limits;
+mod line_view;
 mod listen_window;
 mod output;
 mod protocol;
