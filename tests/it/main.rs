@@ -24,6 +24,15 @@ mod terminal_mode;
 mod timing;
 mod waiting;
 
+/// Real programs on a terminal, used as an agent uses them.
+mod programs {
+    mod colours;
+    mod editors;
+    mod prompts;
+    mod repl;
+    mod session;
+}
+
 /// What the tests are written with; no test of its own.
 mod support {
     pub mod client;
