@@ -239,6 +239,7 @@ struct Pen {
 impl Perform for Pen {
     fn print(&mut self, character: char) {
         if character == '\u{7f}' {
+            self.execute(0x7f);
             return;
         }
         let [first, second] = self.line_drawing;
@@ -447,7 +448,7 @@ mod tests {
             (b"a\tb\x1b[4Gx", "a  x    b"),
             (b"ab\x1b7cd\x1b8x", "abxd"),
             (b"12345678901\r\tx\x08", "12345678x01"),
-            (b"\x1b[2Ka\0b\x07c", "abc"),
+            (b"\x1b[2Ka\0b\x07c\x7f", "abc^?"),
             (b"\x1b(0lqk\x1b(B lqk", "┌─┐ lqk"),
             (b"\x1b)0\x0eqx\x0f qx", "─│ qx"),
         ];
