@@ -215,13 +215,15 @@ impl Tools {
             .stretches
             .map_err(|error| format!("the output of task {} cannot be read: {error}", task.id()))?;
         let numbered = showing.numbering == Numbering::Numbered;
+        // Taken beforehand: no lock is held while lines are laid out.
+        let columns = task.live.state().columns;
         let shown = lines::lay_out(
             &stretches,
             &Layout {
                 max_chars: showing.max_output,
                 numbered,
                 colours: palette.of_output(task.live.facts.input),
-                columns: task.live.state().columns,
+                columns,
                 reader: &format!("zsh_poll task_id={}", task.id()),
             },
         );
