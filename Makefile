@@ -18,7 +18,7 @@ demo: ## Build, then show a client session with the real server.
 	python3 scripts/demo target/release/zsh-tool
 
 test: ## Run the Rust tests with the real zsh and man, and the model check.
-	@scripts/need cargo cc zsh man python3 node gdb git vi less dialog lolcat
+	@scripts/need cargo cc zsh man bash python3 infocmp dialog whiptail vim less node gdb git vi lolcat
 	cargo test
 	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
 

@@ -6,12 +6,15 @@
 //! that names its place and the value in use instead.
 //!
 //! Limits: reads the environment through a function and one file; knows no argument of
-//! the command line. Secrets are no settings, so that all values may be printed.
+//! the command line. Secrets are no settings, so that all values may be printed: of them
+//! only names and sources are known here ([`Secrets`]).
 
 mod choices;
 mod dirs;
 mod file;
 mod layers;
+mod resolve;
+mod secrets;
 mod value;
 
 use std::collections::BTreeMap;
@@ -25,6 +28,8 @@ use value::{Count, File, Flag, Kind, Names, Program, Size, Time};
 pub use choices::{ColorChoice, InsightChoice, LogLevel, ShellMode, SpoolMode};
 pub use dirs::{Env, StateDirError};
 pub use layers::{Source, Warning};
+pub use resolve::{Cause, ResolveError, Surroundings};
+pub use secrets::{SecretSource, Secrets};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -71,11 +76,13 @@ macro_rules! settings {
             $( $(#[$doc])* pub $key: $type, )*
             /// The directory that all servers of this user share, or why there is none.
             pub state_dir: Result<PathBuf, StateDirError>,
+            /// What `zsh_send` may type by name.
+            pub secrets: Secrets,
             sources: BTreeMap<&'static str, Source>,
         }
 
         /// Every key that the file may hold.
-        pub const KEYS: &[&str] = &[$( stringify!($key) ),*];
+        pub const KEYS: &[&str] = &[$( stringify!($key), )* secrets::KEY];
 
         impl Config {
             fn resolve(given: &mut Given<'_>) -> Config {
@@ -90,7 +97,9 @@ macro_rules! settings {
                 if let Some(name) = decided_by {
                     sources.insert(STATE_DIR_KEY, Source::Env { name });
                 }
-                Config { $( $key, )* state_dir, sources }
+                let (secrets, source) = Secrets::read(given);
+                sources.insert(secrets::KEY, source);
+                Config { $( $key, )* state_dir, secrets, sources }
             }
 
             /// Every setting with its value and source, for people to read.
@@ -102,6 +111,7 @@ macro_rules! settings {
                     Ok(path) => path.display().to_string(),
                     Err(error) => format!("none: {error}"),
                 }));
+                rows.push(self.row(secrets::KEY, self.secrets.to_string()));
                 rows
             }
         }

@@ -53,12 +53,15 @@
 //! - One result shows what no earlier one has shown: the cursor moves when a delta is
 //!   taken, under the task's lock.
 //! - No command line is written or logged without [`text::redact`].
+//! - A secret that was typed into a task is masked before its output goes anywhere
+//!   ([`text::mask`], [`task::masking`]).
 //! - Nothing that comes from outside panics; a panic in one call answers that call.
 //!
 //! # Locks
 //!
 //! Order: the registry, then a task's monitor, then a spool's index. None is held over a
-//! read, a write, a spawn or a channel send. Whoever changes what others wait for does so
+//! read, a write, a spawn or a channel send. A task's emulated screen
+//! ([`task::terminal`]) has a lock of its own, under which no other is taken. Whoever changes what others wait for does so
 //! under the task's monitor and notifies ([`task::live::LiveTask::report`]); a model
 //! check (`tests/model`) shows that no wake-up is lost.
 //!
@@ -105,22 +108,27 @@ pub mod base {
 pub mod text {
     pub mod ansi;
     pub mod canvas;
+    pub mod keys;
     pub mod lines;
+    pub mod mask;
     pub mod progress_lines;
     pub mod quoting;
     pub mod redact;
     pub mod row;
+    pub mod screen;
     pub mod sgr;
 }
 
 /// L1: how far a task has come. Pure.
 pub mod progress {
     pub mod advice;
+    pub mod tracker;
     pub mod waiting;
 }
 
 /// L2: the kernel. The only module with `unsafe`.
 pub mod process {
+    pub mod capture;
     pub mod descriptors;
     pub mod files;
     pub mod guard;
@@ -159,18 +167,22 @@ pub mod task {
     pub mod leftovers;
     pub mod live;
     pub mod lookup;
+    pub mod masking;
     pub mod order;
     pub mod preludes;
     pub mod reading;
     pub mod registry;
     pub mod request;
     pub mod sampling;
+    pub mod secrets;
     pub mod segment;
     pub mod sending;
     pub mod shell;
     pub mod spool;
     pub mod state;
     pub mod supervisor;
+    pub mod terminal;
+    pub mod typing;
     pub mod watch;
     pub mod wiring;
     pub mod worker;

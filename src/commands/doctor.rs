@@ -5,6 +5,7 @@
 
 mod machine;
 mod plugin;
+mod secrets;
 mod self_check;
 
 use std::fmt;
@@ -104,6 +105,7 @@ fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
         Box::new(|| machine::state_directory(config)),
         Box::new(|| vec![machine::manual()]),
         Box::new(|| configuration(warnings)),
+        Box::new(|| secrets::check(config)),
         Box::new(|| vec![plugin::check()]),
         Box::new(|| vec![self_check::run(config)]),
     ]

@@ -70,6 +70,8 @@ pub struct View {
     total_lines: u64,
     total_bytes: u64,
     unshown: u64,
+    queued_input: usize,
+    input_closed: bool,
     waiting: Option<Waiting>,
 }
 
@@ -89,6 +91,8 @@ impl View {
             total_lines: state.output_end.line.saturating_sub(1) + unfinished,
             total_bytes: state.output_end.offset,
             unshown: state.unshown(),
+            queued_input: state.queued_input,
+            input_closed: state.input_closed,
             waiting: state.waiting.clone(),
         }
     }
@@ -228,6 +232,10 @@ impl TaskResult<'_> {
             1 => parts.push("1 empty poll".to_owned()),
             polls => parts.push(format!("{polls} empty polls")),
         }
+        if self.view.queued_input > 0 {
+            let waits = size(self.view.queued_input as u64);
+            parts.push(format!("{waits} of input wait to be read"));
+        }
         (!parts.is_empty()).then(|| {
             let line = format!("◷ {}", parts.join(" · "));
             line.chars().take(METER_CHARS).collect()
@@ -272,6 +280,7 @@ impl TaskResult<'_> {
             "total_lines": self.view.total_lines,
             "omitted_lines": self.shown.omitted_lines,
             "matched_line": self.matched.as_ref().map(|found| found.line),
+            "queued_input": self.view.queued_input,
             "waiting_for": self.view.waiting.as_ref().map(|waiting| wanted_word(waiting.wanted)),
             "prompt": self.view.waiting.as_ref().map(|waiting| waiting.prompt.trim()),
             "leftovers": leftovers_meta(&self.view.leftovers),
@@ -332,7 +341,7 @@ pub(super) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
             parts.push(palette.paint(CYAN, "⟳ RUNNING"));
             parts.push(format!("{:.1}s", view.elapsed.as_secs_f64()));
             parts.push(format!("task={}", facts.id));
-            parts.push(format!("stdin={}", input_word(facts.input)));
+            parts.push(format!("stdin={}", input_word(facts.input, view)));
         }
         Some(end) => {
             parts.push(end_words(end, palette));
@@ -374,9 +383,10 @@ fn exit_colour(code: i32) -> &'static str {
     }
 }
 
-fn input_word(input: Input) -> &'static str {
+fn input_word(input: Input, view: &View) -> &'static str {
     match input {
         Input::None => "no",
+        Input::Pipe if view.input_closed => "closed",
         Input::Pipe => "open",
         Input::Terminal => "pty",
     }

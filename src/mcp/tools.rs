@@ -23,7 +23,8 @@ A command that leaves processes behind (server &) ends all the same and names th
 them with zsh_kill. For commands that take long or never end pass background: true. \
 Commands have no terminal and stdin is empty: for programs that ask on a terminal (passwords, REPLs, editors) pass \
 pty: true; for a pipe that stays open pass stdin_open: true. A task found waiting for input returns at once and says so \
-(⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send. \
+(⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send \
+(secret_env types a secret that the user listed by name, unseen). \
 Every command starts in the project directory: pass cwd to run elsewhere. \
 Text ahead of a result that begins with `┌ notify` tells of tasks that ended meanwhile.";
 
@@ -112,11 +113,15 @@ pub struct PollArguments {
 pub struct SendArguments {
     /// The task, as `task=…` of an earlier result names it.
     pub task_id: String,
-    /// Text to type; Enter follows it unless enter is false.
+    /// Text to type, before keys. On a terminal a line's end is typed as Enter, and several lines arrive as one paste where the program asks for that.
     pub input: Option<String>,
-    /// Whether Enter follows the text. Default true.
+    /// Whether Enter follows input. Default true.
     pub enter: Option<bool>,
-    /// End of input: closes the pipe, or types Ctrl-D on a terminal. Default false.
+    /// Name of a secret that the user listed in the config: typed, with Enter, while the terminal hides input (pty only), before keys, and masked in all output. Not together with input.
+    pub secret_env: Option<String>,
+    /// Keys to press on a terminal (pty), in order, after input: Enter Tab Escape Space Backspace Insert Delete Up Down Left Right Home End PageUp PageDown F1 to F12, single characters, and chords: C-c, M-x, C-M-x, S-Tab, C-Left. A key right after Escape may be taken as M-: end the call with Escape where that matters.
+    pub keys: Option<Vec<String>>,
+    /// End of input, after input and keys: closes the pipe, or types the terminal's end-of-file character (Ctrl-D), in mid-line twice so that the program sees the end; line editors take it on an empty line only. Default false.
     pub eof: Option<bool>,
     /// New terminal height in lines, together with cols. From 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
@@ -239,9 +244,13 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Send,
             wire_name: "zsh_send",
             title: "Type into a task",
-            description: "Types text into a running task that was started with pty: true or stdin_open: true, and \
-                returns what it brought. Enter follows the text unless enter is false; eof ends the input; rows and \
-                cols resize the terminal.",
+            description: "Types into a running task that was started with pty: true or stdin_open: true, and returns \
+                what that brought. input is text, followed by Enter unless enter is false; keys are keys by name, \
+                for terminals: keys=[\"Down\", \"Down\", \"Enter\"], [\"Escape\", \":\", \"w\", \"q\", \"Enter\"], [\"C-c\"]; \
+                eof ends the input. One call may do all of it: rows and cols resize the terminal first, then come \
+                input, keys and eof, with nothing from other calls in between. At a password prompt secret_env types \
+                a secret that the user listed by name, which you never see. To interrupt what reads no input, \
+                use zsh_kill with signal=INT.",
             effect: Effect::Destructive,
             always_loaded: true,
             large_results: false,

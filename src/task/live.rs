@@ -9,11 +9,14 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::state::Outcome;
+use super::terminal::Terminal;
 use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
+use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
 use crate::progress::waiting::Waiting;
 use crate::text::lines::{Place, Position};
+use crate::text::screen::{self, Modes};
 
 /// What input a task takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +97,12 @@ pub struct State {
     pub closed: bool,
     /// Bytes of input that wait for the program to read them.
     pub queued_input: usize,
-    /// Nothing reads the task's input any more, though it runs.
+    /// Bytes that the terminal has dropped of lines that are too long for it, and that no
+    /// result has told of.
+    pub dropped_input: usize,
+    /// A result has told that the program draws a full screen.
+    pub screen_told: bool,
+    /// Nothing reads the task's input any more, though it runs, or its end is on the way.
     pub input_closed: bool,
     /// How far a reader is that must not miss a byte: the worker reads on only as far as
     /// nothing is dropped before it is taken. `None`: there is no such reader.
@@ -282,6 +290,7 @@ pub struct LiveTask {
     /// What does not change.
     pub facts: Facts,
     monitor: Monitor<State>,
+    terminal: Option<Terminal>,
 }
 
 impl LiveTask {
@@ -290,7 +299,33 @@ impl LiveTask {
         LiveTask {
             facts,
             monitor: Monitor::new(State::new()),
+            terminal: None,
         }
+    }
+
+    /// The same with an emulated terminal of this size.
+    #[must_use]
+    pub fn with_terminal(self, size: TerminalSize) -> LiveTask {
+        LiveTask {
+            terminal: Some(Terminal::new(size)),
+            ..self
+        }
+    }
+
+    /// Its emulated terminal, for the worker; `None` in pipe mode and where a person's
+    /// own terminal draws.
+    pub(super) fn terminal(&self) -> Option<&Terminal> {
+        self.terminal.as_ref()
+    }
+
+    /// What is to be seen on its terminal, also after its end.
+    pub fn screen_view(&self) -> Option<screen::View> {
+        self.terminal.as_ref().map(Terminal::view)
+    }
+
+    /// The modes that its program has switched its terminal to.
+    pub fn terminal_modes(&self) -> Option<Modes> {
+        self.terminal.as_ref().map(Terminal::modes)
     }
 
     /// Its state, locked: for looking at, briefly.

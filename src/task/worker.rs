@@ -11,23 +11,24 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use super::input::{Flushed, InputQueue};
+use super::input::{Flushed, InputQueue, Sending};
 use super::journal::Journal;
 use super::kill_run::Kills;
-use super::leftovers::Leftovers;
+use super::leftovers::{self, Leftovers};
 use super::live::{End, LiveTask};
+use super::masking::Masking;
 use super::order::Order;
 use super::sampling::Sampling;
 use super::shell;
 use super::spool::SpoolWriter;
 use super::state::{Effect, Event, Machine, Outcome};
-use super::wiring::{input_descriptor, input_source, output_name};
+use super::wiring::{input_descriptor, input_source, output_name, read_report};
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::files::Temporary;
 use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Family, Identity, Signs, Snapshots};
+use crate::process::tree::{Family, Identity, Signs, Snapshots};
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -36,8 +37,6 @@ const READS_PER_TURN: usize = 8;
 /// After the exit this many bytes may still stand in the pipe: they are read in any
 /// case, however slow the disk is.
 const PIPE_BYTES: usize = 1024 * 1024;
-/// The most that is read of a side-band, which holds one or two short records.
-const REPORT_BYTES: usize = 64 * 1024;
 
 /// Makes room on the disk.
 pub type OnPressure = Arc<dyn Fn() + Send + Sync>;
@@ -54,8 +53,8 @@ pub struct Worker {
     pub cookie: String,
     /// Orders, and what becomes readable when there is one.
     pub orders: (Receiver<Order>, OwnedFd),
-    /// Input to begin with, and whether the end follows it.
-    pub first_input: Option<(Vec<u8>, bool)>,
+    /// Input to begin with.
+    pub first_input: Option<Sending>,
     /// Names of programs that are no leftovers once they have left the session.
     pub daemons: Arc<[String]>,
     /// The task's file in the state directory.
@@ -73,6 +72,7 @@ struct Work {
     task: Arc<LiveTask>,
     spawned: Spawned,
     spool: SpoolWriter,
+    masking: Masking,
     orders: (Receiver<Order>, OwnedFd),
     journal: Journal,
     on_pressure: OnPressure,
@@ -108,12 +108,7 @@ impl Worker {
             .timeout
             .and_then(|timeout| self.task.facts.started.mono.checked_add(timeout));
         let mut input = InputQueue::default();
-        if let Some((bytes, end)) = self.first_input {
-            input.push(bytes);
-            if end {
-                input.push_end(self.task.facts.input);
-            }
-        }
+        input.push(self.first_input.unwrap_or_default());
         let family = Family::new(Signs {
             shell: self.spawned.id,
             cookie: self.cookie,
@@ -126,6 +121,7 @@ impl Worker {
             task: self.task,
             spawned: self.spawned,
             spool: self.spool,
+            masking: Masking::default(),
             orders: self.orders,
             journal: self.journal,
             on_pressure: self.on_pressure,
@@ -173,6 +169,9 @@ impl Work {
         }
         self.follow_kill(&ready.ended);
         self.follow_leftovers(&ready.ended);
+        if let Some(shown) = self.masking.release(Instant::now()) {
+            self.keep(&shown);
+        }
         self.step(Event::Time);
         self.look_for_waiting();
         if self.journal.due().is_some_and(|due| Instant::now() >= due) {
@@ -183,7 +182,9 @@ impl Work {
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
         let orders = Some(poller.watch(self.orders.1.as_fd(), Interest::Read));
-        let reads = self.machine.output_open() && !self.closed && !self.reader_lags();
+        // The program has to wait for a reader that must not miss a byte.
+        let lags = self.spool.leaves_behind(self.task.state().taken);
+        let reads = self.machine.output_open() && !self.closed && !lags;
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
@@ -220,12 +221,6 @@ impl Work {
         }
     }
 
-    /// Whether the program has to wait for a reader that must not miss a byte.
-    fn reader_lags(&self) -> bool {
-        let taken = self.task.state().taken;
-        taken.is_some_and(|taken| self.spool.end().offset > taken + self.spool.safe_lag())
-    }
-
     fn time_to_wait(&self) -> Option<Duration> {
         [
             self.machine.next_wake(),
@@ -233,6 +228,7 @@ impl Work {
             self.leftovers.next_scan(),
             self.journal.due(),
             self.sampling.next(),
+            self.masking.due(),
         ]
         .into_iter()
         .flatten()
@@ -283,9 +279,17 @@ impl Work {
                     self.kills.expect(receipt);
                     self.step(Event::Kill(order));
                 }
-                Order::Input(bytes) => self.input.push(bytes),
-                Order::EndInput => self.input.push_end(self.task.facts.input),
+                Order::Input(sending) => self.input.push(sending),
+                Order::Secret(order) => {
+                    self.feed_input();
+                    let (waits, terminal) = (self.input.wants_to_write(), &self.spawned.output);
+                    order.carry_out(&self.task, terminal, waits, &mut self.masking);
+                    self.sampling.restart(Instant::now());
+                }
                 Order::Resize(size) => {
+                    if let Some(terminal) = self.task.terminal() {
+                        terminal.resize(size);
+                    }
                     if pty::resize(&self.spawned.output, size).is_ok() {
                         self.task.report(|state| state.columns = Some(size.cols));
                     }
@@ -304,12 +308,13 @@ impl Work {
 
     fn feed_input(&mut self) {
         let flushed = match input_descriptor(&self.task, &self.spawned) {
-            Some(fd) => self.input.flush(fd),
+            Some(fd) => self.input.flush(fd, self.task.facts.input),
             None => Flushed::Closed,
         };
         match flushed {
-            Flushed::Written(count) => self.task.report(|state| {
-                state.queued_input = state.queued_input.saturating_sub(count);
+            Flushed::Written { taken, dropped } => self.task.report(|state| {
+                state.queued_input = state.queued_input.saturating_sub(taken);
+                state.dropped_input += dropped;
             }),
             Flushed::End | Flushed::Closed => self.close_input(),
         }
@@ -335,6 +340,7 @@ impl Work {
                 Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
                 Transfer::WouldBlock => return true,
                 Transfer::Closed => {
+                    self.keep_rest();
                     self.step(Event::OutputClosed);
                     return true;
                 }
@@ -344,7 +350,23 @@ impl Work {
     }
 
     fn take_output(&mut self, chunk: &[u8]) {
-        self.spool.append(chunk);
+        let shown = self.masking.pass(chunk, Instant::now());
+        self.keep(&shown);
+        self.step(Event::Output);
+    }
+
+    /// Keeps what the mask held back at the output's end.
+    fn keep_rest(&mut self) {
+        if let Some(rest) = self.masking.finish() {
+            self.keep(&rest);
+        }
+    }
+
+    fn keep(&mut self, output: &[u8]) {
+        self.spool.append(output);
+        if let Some(terminal) = self.task.terminal() {
+            terminal.feed(output);
+        }
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }
@@ -360,7 +382,6 @@ impl Work {
             state.waiting = None;
         });
         self.sampling.restart(now);
-        self.step(Event::Output);
     }
 
     fn see_exit(&mut self) {
@@ -412,8 +433,8 @@ impl Work {
     // The end and what is left.
 
     fn finish(&mut self, exit: Exit, exited: Instant, outcome: Outcome, looked: bool) {
-        let report = self.read_report();
-        if !looked && self.may_have_leftovers() {
+        let report = read_report(self.spawned.sideband.take());
+        if !looked && leftovers::may_be(self.machine.output_open()) {
             self.scan_leftovers();
         }
         let end = End {
@@ -437,19 +458,6 @@ impl Work {
         self.journal.note_end(Instant::now());
     }
 
-    fn read_report(&mut self) -> shell::Report {
-        let sideband = self.spawned.sideband.take();
-        let bytes = sideband.map(|sideband| descriptors::read_waiting(&sideband, REPORT_BYTES));
-        shell::read_report(&bytes.unwrap_or_default())
-    }
-
-    /// A cheap look that spares most commands a scan of the machine: whoever outlives
-    /// the shell has been given to this process as its subreaper.
-    fn may_have_leftovers(&self) -> bool {
-        self.machine.output_open()
-            || tree::children_of_self().is_none_or(|children| !children.is_empty())
-    }
-
     fn scan_leftovers(&mut self) {
         let named = self.leftovers.scan(&mut self.family);
         self.task.report(|state| state.leftovers = named);
@@ -469,6 +477,7 @@ impl Work {
         while self.machine.output_open() && turns > 0 && !self.read_output(READS_PER_TURN) {
             turns -= 1;
         }
+        self.keep_rest();
     }
 
     fn close(&mut self) {
@@ -480,6 +489,9 @@ impl Work {
             // Not before: as long as the shell is a zombie, the numbers of its process
             // group and session are those of its leftovers and of no others.
             self.spawned.child.reap();
+        }
+        if let Some(terminal) = self.task.terminal() {
+            terminal.close();
         }
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.
