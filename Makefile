@@ -19,7 +19,7 @@ demo: ## Build, then show a client session with the real server.
 
 test: ## Run the Rust tests with the real zsh and man, and the model check.
 	@scripts/need cargo cc zsh man bash python3 infocmp make vim less gdb node git ssh \
-		dialog whiptail sudo su passwd setpriv script top htop
+		dialog whiptail sudo su passwd setpriv script top htop vi lolcat
 	cargo test
 	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
 

@@ -109,6 +109,7 @@ pub mod base {
 /// L1: text as people read it. Pure.
 pub mod text {
     pub mod ansi;
+    pub mod canvas;
     pub mod keys;
     pub mod lines;
     pub mod mask;
@@ -116,8 +117,10 @@ pub mod text {
     pub mod quoting;
     pub mod redact;
     pub mod replies;
+    pub mod row;
     pub mod screen;
     pub mod sequences;
+    pub mod sgr;
 }
 
 /// L1: how far a task has come. Pure.

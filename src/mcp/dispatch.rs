@@ -217,12 +217,15 @@ impl Tools {
             .stretches
             .map_err(|error| format!("the output of task {} cannot be read: {error}", task.id()))?;
         let numbered = showing.numbering == Numbering::Numbered;
+        // Taken beforehand: no lock is held while lines are laid out.
+        let columns = task.live.state().columns;
         let shown = lines::lay_out(
             &stretches,
             &Layout {
                 max_chars: showing.max_output,
                 numbered,
                 colours: palette.of_output(task.live.facts.input),
+                columns,
                 reader: &format!("zsh_poll task_id={}", task.id()),
             },
         );
@@ -368,11 +371,11 @@ pub(super) fn clamped_note(clamped: &Clamped) -> Insight {
 
 /// The newest line of output, short enough for a progress message.
 fn newest_line(task: &TaskHandle) -> String {
-    let (line_start, end) = {
+    let (line_start, end, columns) = {
         let state = task.live.state();
-        (state.line_start, state.output_end)
+        (state.line_start, state.output_end, state.columns)
     };
-    let line = reading::last_line(&task.spool, line_start, end).unwrap_or_default();
+    let line = reading::last_line(&task.spool, line_start, end, columns).unwrap_or_default();
     line.chars().take(PROGRESS_CHARS).collect()
 }
 

@@ -167,15 +167,26 @@ impl Tools {
         max_output: usize,
         palette: Palette,
     ) -> Answer {
-        let end = task.live.state().showable_end();
+        let (end, columns) = {
+            let state = task.live.state();
+            (state.showable_end(), state.columns)
+        };
         let range = search::Range {
             first: arguments.from_line.unwrap_or(1),
             last: arguments.to_line.unwrap_or(u64::MAX),
         };
         notes.extend(past_the_end(range.first, end));
         let context = arguments.context.unwrap_or(0);
-        let found = search::grep(&task.spool, end, pattern, range, context, max_output)
-            .map_err(|error| error.to_string())?;
+        let found = search::grep(
+            &task.spool,
+            end,
+            columns,
+            pattern,
+            range,
+            context,
+            max_output,
+        )
+        .map_err(|error| error.to_string())?;
         let lines = Lines {
             shown: found.into_shown(pattern, task.id()),
             new_bytes: 0,

@@ -321,7 +321,7 @@ pub fn echo(command: &str) -> String {
     let mut lines = command.lines().skip_while(|line| line.trim().is_empty());
     // A carriage return would hide what stands before it.
     let first = lines.next().unwrap_or_default().replace('\r', "^M");
-    let first = ansi::readable(first.as_bytes(), Colours::Drop);
+    let first = ansi::readable(first.as_bytes(), Colours::Drop, None);
     let more = lines.count();
     let mut echoed: String = first.chars().take(ECHO_CHARS).collect();
     if first.chars().count() > ECHO_CHARS {

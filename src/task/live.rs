@@ -99,6 +99,8 @@ pub struct State {
     pub line_start: Position,
     /// Bytes at the output's end that are the beginning of a character.
     pub unfinished: u64,
+    /// The width of the task's terminal, if it has one.
+    pub columns: Option<u16>,
     /// When output last came.
     pub last_output: Option<Instant>,
     /// Processes that outlive the shell.

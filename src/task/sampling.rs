@@ -214,10 +214,13 @@ impl Sampling {
         let modes = terminal
             .and_then(pty::input_modes)
             .map(|(echo, canonical)| Modes { echo, canonical });
-        let newest = task.state().last_output;
+        let (newest, columns) = {
+            let state = task.state();
+            (state.last_output, state.columns)
+        };
         let silent_for = newest.unwrap_or(task.facts.started.mono).elapsed();
         let (line_start, end) = (spool.line_start(), spool.end());
-        let last_line = reading::unfinished_line(&spool.reader(), line_start, end);
+        let last_line = reading::unfinished_line(&spool.reader(), line_start, end, columns);
         judge(&sample, modes, silent_for, &last_line)
     }
 

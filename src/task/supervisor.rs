@@ -241,6 +241,7 @@ impl Supervisor {
             ),
             (None, Stdin::Open) => (Wiring::PipeWithInput, Input::Pipe, None),
         };
+        let columns = request.terminal.map(|size| size.cols);
         let launch = Launch {
             program: shell.path.clone(),
             args: arguments,
@@ -292,6 +293,7 @@ impl Supervisor {
                 Some(size) => task.with_terminal(size),
                 None => task,
             });
+            task.report(|state| state.columns = columns);
             let _ = report.send(Ok(Arc::clone(&task)));
             drop(report);
             let worker = Worker {

@@ -87,17 +87,17 @@ impl Watch<'_> {
     /// # Errors
     /// When the output cannot be searched for the pattern.
     pub fn run(mut self, task: &TaskHandle) -> io::Result<Stopped> {
-        let (shown, told) = {
+        let (shown, told, columns) = {
             let state = task.live.state();
             let shown = match self.goal {
                 Goal::Reply { after } => after,
                 Goal::Output | Goal::End => state.shown(),
             };
-            (shown, state.end_told)
+            (shown, state.end_told, state.columns)
         };
         let mut pattern = self
             .pattern
-            .map(|pattern| PatternWatch::new(pattern, &task.live.peek_delta()));
+            .map(|pattern| PatternWatch::new(pattern, &task.live.peek_delta(), columns));
         let mut settled_at = None;
         let mut next_tick = self.tick.as_ref().map(|tick| Instant::now() + tick.every);
         loop {

@@ -290,7 +290,9 @@ impl Work {
                 }
                 Order::Resize(size) => {
                     self.task.resize_screen(size);
-                    let _ = pty::resize(&self.spawned.output, size);
+                    if pty::resize(&self.spawned.output, size).is_ok() {
+                        self.task.report(|state| state.columns = Some(size.cols));
+                    }
                 }
                 Order::Shutdown => {
                     self.shutting_down = true;

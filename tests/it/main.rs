@@ -16,6 +16,7 @@ mod keys;
 mod kill;
 mod leftovers;
 mod limits;
+mod line_view;
 mod listen_window;
 mod output;
 mod protocol;
@@ -27,6 +28,15 @@ mod terminal_mode;
 mod timing;
 mod waiting;
 mod waiting_programs;
+
+/// Real programs on a terminal, used as an agent uses them.
+mod programs {
+    mod colours;
+    mod editors;
+    mod prompts;
+    mod repl;
+    mod session;
+}
 
 /// What the tests are written with; no test of its own.
 mod support {
