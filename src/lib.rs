@@ -29,7 +29,7 @@
 //! | layer | module | what it may touch |
 //! |---|---|---|
 //! | L0 | [`base`] | the clock, locks |
-//! | L1 | [`text`], [`progress`], [`cli`] | nothing: pure |
+//! | L1 | [`text`], [`shell`], [`progress`], [`cli`] | nothing: pure |
 //! | L2 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
 //! | L2 | [`protocol`] | stdin and stdout |
 //! | L3 | [`task`] | processes and spool files, through [`process`] |
@@ -108,6 +108,11 @@ pub mod text {
     pub mod progress_lines;
     pub mod quoting;
     pub mod redact;
+}
+
+/// L1: command lines and manual pages. Pure.
+pub mod shell {
+    pub mod manpage;
 }
 
 /// L1: how far a task has come. Pure.
