@@ -19,6 +19,7 @@ demo: ## Build, then show a client session with the real server.
 
 test: ## Run the Rust tests with the real zsh and man, and the model check.
 	@scripts/need cargo cc zsh man
+	@scripts/need $(addprefix page:,ls tar grep git-push curl bash rsync find ssh jq)
 	cargo test
 	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
 

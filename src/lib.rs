@@ -74,9 +74,11 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each tool call, at most 64 | a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
+//! | `manopt` | one for each look-up, for 2 s at most | `poll(2)` |
 //!
 //! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
-//! end with the process; all others are joined or counted at the end. The thread that
+//! end with the process, and so do look-ups ([`record::manopt`]), whose processes the
+//! server's end takes along; all others are joined or counted at the end. The thread that
 //! starts a child is the one that waits for it. Nobody polls in a sleep
 //! loop.
 //!
@@ -123,6 +125,7 @@ pub mod progress {
 
 /// L2: the kernel. The only module with `unsafe`.
 pub mod process {
+    pub mod capture;
     pub mod descriptors;
     pub mod files;
     pub mod guard;
@@ -180,6 +183,7 @@ pub mod task {
 
 /// L4: where tasks meet what is remembered of them.
 pub mod record {
+    pub mod manopt;
     pub mod notices;
 }
 
@@ -207,6 +211,7 @@ pub mod commands {
     pub mod doctor;
     pub mod exec;
     pub mod log;
+    pub mod manopt;
     pub mod output;
     pub mod serve;
     pub mod setup;

@@ -15,6 +15,7 @@ mod kill;
 mod leftovers;
 mod limits;
 mod listen_window;
+mod manopt;
 mod output;
 mod protocol;
 mod shutdown;

@@ -82,6 +82,17 @@ enum Before {
     Text { indent: usize },
 }
 
+/// Where a line stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Anything may begin with it.
+    Free,
+    /// It goes on with a sentence of the line before.
+    Sentence,
+    /// It is the first line of a description.
+    Description,
+}
+
 /// An option whose description is being read.
 #[derive(Debug)]
 struct Open {
@@ -175,34 +186,40 @@ impl<'a> Walk<'a> {
         if let Some(rest) = text.strip_prefix('+') {
             self.plus = rest.split(' ').next().map(|name| (line.indent, name));
         }
-        if self.continues(at) {
-            return None;
-        }
-        // `-f filename / --from-file filename` leaves no room for a description.
-        let described = if text.contains("/ -") {
-            None
-        } else {
-            self.with_gap(text, indent)
+        let named = match self.place(at) {
+            Place::Description => return None,
+            // Only names are followed by more than a blank within a sentence.
+            Place::Sentence => self.with_gap(text, indent)?,
+            // `-f filename / --from-file filename` leaves no room for a description.
+            Place::Free if text.contains("/ -") => self.alone(at, text)?,
+            Place::Free => self
+                .with_gap(text, indent)
                 .or_else(|| self.in_column(at, text, indent))
+                .or_else(|| self.alone(at, text))?,
         };
-        let named = described.or_else(|| self.alone(at, text))?;
         (!self.is_number(line.indent, &named.tag)).then_some(named)
     }
 
-    /// Whether a line goes on with what the line before says.
-    fn continues(&self, at: usize) -> bool {
+    fn place(&self, at: usize) -> Place {
         let Some(line) = self.lines.get(at) else {
-            return false;
+            return Place::Free;
         };
-        let same_column = match self.before {
-            Before::Break => false,
-            Before::Names { indent, body: None } => return line.indent > indent,
+        let column = match self.before {
+            Before::Break => return Place::Free,
+            Before::Names { indent, body: None } if line.indent > indent => {
+                return Place::Description;
+            }
+            Before::Names { body: None, .. } => return Place::Free,
             Before::Names {
                 body: Some(body), ..
-            } => line.indent == body,
-            Before::Text { indent } => line.indent == indent,
+            } => body,
+            Before::Text { indent } => indent,
         };
-        same_column && self.was_full(at)
+        if line.indent == column && self.was_full(at) {
+            Place::Sentence
+        } else {
+            Place::Free
+        }
     }
 
     /// Whether the first word of a line had no room on the line before.

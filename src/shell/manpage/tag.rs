@@ -175,6 +175,9 @@ impl<'a> Parser<'a> {
     fn take_name(&mut self, piece: &'a str) -> Option<()> {
         self.end_argument();
         let (name, attached) = name_of(piece)?;
+        if !is_argument(attached) {
+            return None;
+        }
         self.own = name;
         if !self.names.contains(&name) && self.names.len() < MOST_NAMES {
             self.names.push(name);
@@ -272,7 +275,18 @@ fn name_of(piece: &str) -> Option<(&str, &str)> {
     let length = negation(body) + name_length(body.get(negation(body)..)?, dashes)?;
     let (name, rest) = piece.split_at_checked(dashes + length)?;
     let is_argument = rest.is_empty() || rest.starts_with(['=', '[', '<', '{', '(']);
-    (is_argument && !name.ends_with(['.', '-'])).then_some((name, rest))
+    let is_name = !name.ends_with(['.', '-']) && !is_number(name) && !is_file_mode(name);
+    (is_argument && is_name).then_some((name, rest))
+}
+
+/// `-500`, but not `-5`.
+fn is_number(name: &str) -> bool {
+    name.len() > 2 && name.bytes().skip(1).all(|byte| byte.is_ascii_digit())
+}
+
+/// `-rwxr-xr-x`, as `ls -l` prints it.
+fn is_file_mode(name: &str) -> bool {
+    name.len() == 10 && name.bytes().all(|byte| b"-rwxsStT".contains(&byte))
 }
 
 /// The length of a `[no-]` at the beginning.
@@ -417,6 +431,9 @@ mod tests {
             "--foo-",
             "---",
             "- item",
+            "--log-file=/tmp/log).",
+            "-500 bytes",
+            "-rwxr-xr-x",
             "-é",
             "PATH=/usr/bin",
             "Path=FILE",
