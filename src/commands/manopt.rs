@@ -3,10 +3,17 @@
 //! All of them are printed, those first that stand on the command line. Where there are
 //! none the exit code is 1, and one line on stderr says what is missing.
 
+use std::io;
 use std::process::ExitCode;
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::{output, setup};
 use crate::cli::ManoptArguments;
+use crate::process::orphans;
+use crate::process::signals::is_ignored;
 use crate::record::manopt;
 use crate::shell::manpage;
 
@@ -17,6 +24,9 @@ const EXIT_USAGE: u8 = 2;
 pub fn run(arguments: &ManoptArguments) -> ExitCode {
     let (config, _) = setup::load_config();
     setup::adopt_orphans();
+    if let Err(error) = take_man_along() {
+        output::complain(format_args!("signals cannot be taken: {error}"));
+    }
     let is_option = |word: &&String| word.starts_with('-');
     let words: Vec<String> = arguments
         .words
@@ -47,4 +57,20 @@ pub fn run(arguments: &ManoptArguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// From now on a signal that asks for the end ends `man` as well, which a terminal does not
+/// reach in its own session.
+fn take_man_along() -> io::Result<()> {
+    let ending = [SIGINT, SIGTERM, SIGHUP];
+    let mut signals = Signals::new(ending.into_iter().filter(|signal| !is_ignored(*signal)))?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            if let Some(number) = signals.forever().next() {
+                orphans::kill_all(&[]);
+                std::process::exit(128 + number);
+            }
+        })
+        .map(drop)
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::support::client::PATIENCE;
 use crate::support::env::{Env, binary};
 use crate::support::processes::{UniqueSleep, assert_none_left};
-use crate::support::program::{Finished, run, zsh_tool};
+use crate::support::program::{Finished, Program, run, zsh_tool};
 
 /// A look-up with time enough for a busy machine.
 fn manopt(env: &Env, words: &[&str]) -> Command {
@@ -508,6 +508,18 @@ fn a_man_that_hangs_is_ended_with_all_that_it_has_started() {
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     sleep.assert_gone();
     assert_none_left(env.mark());
+}
+
+#[test]
+fn a_look_up_that_is_interrupted_takes_man_along() {
+    let env = Env::new();
+    let sleep = UniqueSleep::new();
+    let script = format!("setsid {sleep} & {sleep}");
+    let program = Program::start(with_fake_man(&env, manopt(&env, &["ls"]), &script));
+    sleep.wait_for(2);
+    program.signal("INT");
+    assert_eq!(program.finish().code, 130);
+    sleep.assert_gone();
 }
 
 #[test]
