@@ -74,7 +74,7 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each tool call, at most 64 | a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
-//! | `manopt` | one for each look-up, for 2 s at most | `poll(2)` |
+//! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
 //! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
 //! end with the process, and so do look-ups ([`record::manopt`]), whose processes the

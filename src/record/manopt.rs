@@ -67,6 +67,9 @@ pub enum ManoptError {
     /// `man` takes too long and was ended.
     #[error("man has not printed the page within {} s: see ALAN_MANOPT_TIMEOUT", .0.as_secs_f64())]
     TimedOut(Duration),
+    /// `man` was ended by somebody else; there may be a page.
+    #[error("man was ended by signal {0}: try again")]
+    Killed(i32),
     /// Not even a shell could be started.
     #[error("cannot run man: {0}")]
     Spawn(SpawnError),
@@ -187,7 +190,8 @@ fn show(page: &str, limit: Duration) -> Result<Option<String>, ManoptError> {
         // None: the page is longer than what is read of it.
         None | Some(Exit::Code(0)) => Ok(Some(String::from_utf8_lossy(&output).into_owned())),
         Some(Exit::Code(code)) if NOT_RUNNABLE.contains(&code) => Err(ManoptError::NoMan),
-        Some(_) => Ok(None),
+        Some(Exit::Code(_)) => Ok(None),
+        Some(Exit::Signal(number)) => Err(ManoptError::Killed(number)),
     }
 }
 

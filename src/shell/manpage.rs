@@ -56,11 +56,7 @@ impl OptionRow {
     }
 
     fn line(&self) -> String {
-        let tag = tag::Tag {
-            names: self.names.clone(),
-            argument: self.argument.clone(),
-        };
-        let head = tag.head();
+        let head = tag::head(&self.names, self.argument.as_ref());
         let head = match &self.command {
             Some(command) => format!("{command} {head}"),
             None => head,
@@ -239,6 +235,9 @@ DESCRIPTION
 
 EXAMPLES
        -y     is no option here
+
+VERSION OPTIONS
+       -w     is one here
 ";
 
     /// A page as mdoc(7) is rendered.
@@ -287,6 +286,7 @@ DESCRIPTION
                 "-k sea",
                 "-k n",
                 "melter -z",
+                "-w",
             ]
         );
     }

@@ -473,6 +473,8 @@ fn what_is_missing_is_named() {
         &run(no_man),
         "no program `man` is found in PATH: install man-db, or mandoc",
     );
+    let killed = with_fake_man(&env, manopt(&env, &["ls"]), "kill -s TERM $$");
+    assert_no_table(&run(killed), "man was ended by signal 15: try again");
     let path = run(manopt(&env, &["./ls"]));
     assert_eq!(path.code, 1, "{path:?}");
     assert!(path.stderr.contains("\"./ls\" is no name"), "{path:?}");

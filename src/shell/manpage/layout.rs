@@ -171,9 +171,10 @@ impl<'a> Walk<'a> {
         self.before = Before::Break;
         if line.indent == 0 {
             let title = line.text.to_uppercase();
-            self.in_section_without = WITHOUT_OPTIONS
-                .iter()
-                .any(|beginning| title.starts_with(beginning));
+            self.in_section_without = !title.contains("OPTION")
+                && WITHOUT_OPTIONS
+                    .iter()
+                    .any(|beginning| title.starts_with(beginning));
             self.found.section += 1;
         }
     }

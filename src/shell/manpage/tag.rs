@@ -84,20 +84,21 @@ impl Tag {
 
     /// As a table shows it.
     pub fn head(&self) -> String {
-        let mut head = self.names.join(", ");
-        match &self.argument {
-            Some(Argument::Attached(text)) => head.push_str(text),
-            Some(Argument::Separate(text)) => {
-                head.push(' ');
-                head.push_str(text);
-            }
-            None => {}
-        }
-        head
+        head(&self.names, self.argument.as_ref())
     }
 }
 
-/// The names in what [`Tag::head`] has written, with or without a command before it.
+/// Names and an argument as a table shows them.
+pub fn head(names: &[String], argument: Option<&Argument>) -> String {
+    let names = names.join(", ");
+    match argument {
+        Some(Argument::Attached(text)) => names + text,
+        Some(Argument::Separate(text)) => format!("{names} {text}"),
+        None => names,
+    }
+}
+
+/// The names in what [`head`] has written, with or without a command before it.
 pub fn names_of(head: &str) -> impl Iterator<Item = &str> {
     head.split(", ").filter_map(|piece| {
         let mut words = piece.split(' ');
@@ -356,7 +357,7 @@ mod tests {
 
     use super::*;
 
-    fn head(line: &str) -> Option<String> {
+    fn read(line: &str) -> Option<String> {
         Tag::parse(line).map(|tag| tag.head())
     }
 
@@ -410,7 +411,7 @@ mod tests {
             ("--", "--"),
             ("if=FILE", "if=FILE"),
         ] {
-            assert_eq!(head(line).as_deref(), Some(expected), "{line}");
+            assert_eq!(read(line).as_deref(), Some(expected), "{line}");
         }
     }
 
@@ -438,7 +439,7 @@ mod tests {
             "PATH=/usr/bin",
             "Path=FILE",
         ] {
-            assert_eq!(head(line), None, "{line}");
+            assert_eq!(read(line), None, "{line}");
         }
     }
 
