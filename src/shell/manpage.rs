@@ -238,6 +238,13 @@ EXAMPLES
 
 VERSION OPTIONS
        -w     is one here
+
+              --flat is an alias of it.
+
+       -ctime n m
+              The hour n or m.
+
+       -c N   told once more, in other words
 ";
 
     /// A page as mdoc(7) is rendered.
@@ -287,6 +294,7 @@ DESCRIPTION
                 "-k n",
                 "melter -z",
                 "-w",
+                "-ctime n m",
             ]
         );
     }
@@ -302,6 +310,7 @@ DESCRIPTION
 
     #[test]
     fn a_summary_is_the_first_sentence() {
+        assert_eq!(summary(MAN, "-w"), "is one here");
         assert_eq!(summary(MAN, "--all"), "melt all kinds, e.g. sea ice");
         assert_eq!(
             summary(MAN, "-force"),
