@@ -26,6 +26,9 @@ const STACK: usize = 256 * 1024;
 const SCRIPT: &str = r#"exec man -- "$1" 2>/dev/null"#;
 /// The exit codes by which a shell says that there is no such program.
 const NOT_RUNNABLE: [i32; 2] = [126, 127];
+/// Other causes than a missing page: an operational error and a failed child of man-db, a
+/// system error of mandoc.
+const FAULTS: [i32; 3] = [2, 3, 6];
 
 /// How the page is to be printed: at once, in one width, with no word divided.
 const LAYOUT: [(&str, &str); 5] = [
@@ -70,6 +73,9 @@ pub enum ManoptError {
     /// `man` was ended by somebody else; there may be a page.
     #[error("man was ended by signal {0}: try again")]
     Killed(i32),
+    /// `man` could not do its work; there may be a page.
+    #[error("man failed with exit code {0}: run it by hand to see why")]
+    Failed(i32),
     /// Not even a shell could be started.
     #[error("cannot run man: {0}")]
     Spawn(SpawnError),
@@ -190,6 +196,7 @@ fn show(page: &str, limit: Duration) -> Result<Option<String>, ManoptError> {
         // None: the page is longer than what is read of it.
         None | Some(Exit::Code(0)) => Ok(Some(String::from_utf8_lossy(&output).into_owned())),
         Some(Exit::Code(code)) if NOT_RUNNABLE.contains(&code) => Err(ManoptError::NoMan),
+        Some(Exit::Code(code)) if FAULTS.contains(&code) => Err(ManoptError::Failed(code)),
         Some(Exit::Code(_)) => Ok(None),
         Some(Exit::Signal(number)) => Err(ManoptError::Killed(number)),
     }

@@ -475,6 +475,11 @@ fn what_is_missing_is_named() {
     );
     let killed = with_fake_man(&env, manopt(&env, &["ls"]), "kill -s TERM $$");
     assert_no_table(&run(killed), "man was ended by signal 15: try again");
+    let failed = with_fake_man(&env, manopt(&env, &["ls"]), "exit 2");
+    assert_no_table(
+        &run(failed),
+        "man failed with exit code 2: run it by hand to see why",
+    );
     let path = run(manopt(&env, &["./ls"]));
     assert_eq!(path.code, 1, "{path:?}");
     assert!(path.stderr.contains("\"./ls\" is no name"), "{path:?}");
