@@ -189,6 +189,20 @@ settings! {
     /// Which insights a result carries. Default all.
     insights: InsightChoice = InsightChoice::All, InsightChoice::WORDS;
 
+    /// Whether options of a program that fails again and again are looked up in its manual
+    /// page. Default true.
+    manopt_enabled: bool = true, Flag, env "ALAN_MANOPT_ENABLED";
+
+    /// How long such a look-up may take. Seconds; default 2, from 0.1 to 60.
+    manopt_timeout: Duration = seconds(2),
+        Time::seconds(Duration::from_millis(100)..=seconds(60)), env "ALAN_MANOPT_TIMEOUT";
+
+    /// The failure in a row at which options are looked up. Default 2, from 1 to 1000.
+    manopt_fail_trigger: usize = 2, Count(1..=1_000), env "ALAN_MANOPT_FAIL_TRIGGER";
+
+    /// The failure in a row from which on they are shown. Default 3, from 1 to 1000.
+    manopt_fail_present: usize = 3, Count(1..=1_000), env "ALAN_MANOPT_FAIL_PRESENT";
+
     /// What the server's log holds. Default error.
     log: LogLevel = LogLevel::Error, LogLevel::WORDS, env "ZSH_TOOL_LOG";
 

@@ -29,7 +29,7 @@
 //! | layer | module | what it may touch |
 //! |---|---|---|
 //! | L0 | [`base`] | the clock, locks |
-//! | L1 | [`text`], [`progress`], [`cli`] | nothing: pure |
+//! | L1 | [`text`], [`shell`], [`progress`], [`cli`] | nothing: pure |
 //! | L2 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
 //! | L2 | [`protocol`] | stdin and stdout |
 //! | L3 | [`task`] | processes and spool files, through [`process`] |
@@ -79,9 +79,11 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each tool call, at most 64 | a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
+//! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
 //! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
-//! end with the process; all others are joined or counted at the end. The thread that
+//! end with the process, and so do look-ups ([`record::manopt`]), whose processes the
+//! server's end takes along; all others are joined or counted at the end. The thread that
 //! starts a child is the one that waits for it. Nobody polls in a sleep
 //! loop.
 //!
@@ -121,6 +123,11 @@ pub mod text {
     pub mod screen;
     pub mod sequences;
     pub mod sgr;
+}
+
+/// L1: command lines and manual pages. Pure.
+pub mod shell {
+    pub mod manpage;
 }
 
 /// L1: how far a task has come. Pure.
@@ -199,6 +206,7 @@ pub mod task {
 
 /// L4: where tasks meet what is remembered of them.
 pub mod record {
+    pub mod manopt;
     pub mod notices;
 }
 
@@ -228,6 +236,7 @@ pub mod commands {
     pub mod doctor;
     pub mod exec;
     pub mod log;
+    pub mod manopt;
     pub mod output;
     pub mod serve;
     pub mod setup;

@@ -15,8 +15,9 @@ use zeroize::Zeroizing;
 
 use super::dirs::Env;
 use super::secrets::{SecretSource, Secrets};
-use crate::process::capture::{self, CaptureError, Limits};
+use crate::process::capture::{self, CaptureError, Limits, Survivors};
 use crate::process::files;
+use crate::process::spawn::{Launch, Wiring};
 use crate::text::mask::{MAX_SECRET_BYTES, Secret, Unusable};
 
 /// How long a program may take to print a secret; somebody may have to unlock a key.
@@ -155,13 +156,18 @@ fn of_command(words: &[String], around: &Surroundings) -> Result<Zeroizing<Vec<u
     let program = program_of(words, around)?;
     let limits = Limits {
         time: COMMAND_TIME,
-        bytes: SOURCE_BYTES,
-        daemons: Arc::clone(&around.daemons),
+        output: SOURCE_BYTES,
+        survivors: Survivors::Left(Arc::clone(&around.daemons)),
     };
-    let arguments = words.get(1..).unwrap_or_default();
-    let environment = around.environment.to_vec();
-    capture::output_of(&program, arguments, environment, Path::new("/"), &limits)
-        .map_err(Cause::Program)
+    let launch = Launch {
+        program,
+        args: words.iter().skip(1).map(Into::into).collect(),
+        environment: around.environment.to_vec(),
+        directory: PathBuf::from("/"),
+        wiring: Wiring::StdoutAlone,
+        sideband: false,
+    };
+    capture::output_of(launch, &limits).map_err(Cause::Program)
 }
 
 fn program_of(words: &[String], around: &Surroundings) -> Result<PathBuf, Cause> {

@@ -1,12 +1,10 @@
-//! One short program and what it prints on stdout.
+//! Running a short program for what it prints, within limits of time and output.
 //!
-//! For programs that the server itself asks something, within a time and a size. Limits:
-//! stdin is empty, stderr goes nowhere, and what the program prints is kept by nobody but
-//! the caller: it is overwritten when dropped.
+//! For programs that the server itself asks something. Limits: stdin is empty and there
+//! is no terminal; what is printed is kept by nobody but the caller, and overwritten when
+//! dropped. What hangs in the kernel, or has become another user's, is left behind.
 
-use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,152 +13,209 @@ use zeroize::Zeroizing;
 use super::descriptors::{self, Interest, Poller, Transfer};
 use super::files;
 use super::kill::Handle;
+use super::orphans;
 use super::signals::{Exit, Signal};
-use super::spawn::{Launch, SpawnError, Spawned, Wiring};
+use super::spawn::{Launch, SpawnError, Spawned};
 use super::tree::{self, COOKIE_VARIABLE, Family, Signs, Snapshot};
+use super::wait::Child;
 
-/// How long a tree is hunted that was sent SIGKILL; what hangs in the kernel is left.
-const END_PATIENCE: Duration = Duration::from_secs(1);
-/// How soon it is scanned again while it has members.
-const RESCAN: Duration = Duration::from_millis(20);
+/// How long a tree is hunted that was sent SIGKILL.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a program may take.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Its time, after which its tree is ended.
+    /// From its start to its end; after it its tree is ended.
     pub time: Duration,
-    /// What it may print.
-    pub bytes: usize,
-    /// Programs that are meant to outlive it.
-    pub daemons: Arc<[String]>,
+    /// Bytes of output; with more its tree is ended.
+    pub output: usize,
+    /// What becomes of processes that outlive it.
+    pub survivors: Survivors,
 }
 
-/// Why there is no output.
+/// What becomes of processes that outlive a program which ended by itself.
+#[derive(Debug, Clone)]
+pub enum Survivors {
+    /// They are ended.
+    Ended,
+    /// They live on. Programs of these names live on even where the tree is ended.
+    Left(Arc<[String]>),
+}
+
+/// What a program printed.
+#[derive(Debug)]
+pub struct Captured {
+    /// How it ended; `None`: it was ended at the limit of its output.
+    pub exit: Option<Exit>,
+    /// Its output, up to the limit.
+    pub output: Zeroizing<Vec<u8>>,
+}
+
+/// Why a program has no result.
 #[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
+pub enum RunError {
     /// It was not started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// It said that it failed.
-    #[error("it ended with exit code {}", .0.code())]
-    Failed(Exit),
     /// It was ended.
     #[error("it did not end within {} s and was ended", .0.as_secs_f64())]
     Late(Duration),
+}
+
+/// Why there is no whole output of a program that does well.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// It has no result.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// It said that it failed.
+    #[error("it ended with exit code {}", .0.code())]
+    Failed(Exit),
     /// It was ended.
     #[error("it printed more than {0} bytes and was ended")]
     TooMuch(usize),
 }
 
-/// Runs a program in this directory to its end and gives what it has printed; processes
-/// that it leaves behind are left alone. The calling thread waits.
+/// Runs a program to its end, or to a limit; the calling thread waits. The cookie in its
+/// environment, by which its processes are found, is one of this run's own.
 ///
 /// # Errors
-/// When it cannot be started, fails, or passes a limit; then its tree is ended.
-pub fn output_of(
-    program: &Path,
-    arguments: &[String],
-    mut environment: Vec<(OsString, OsString)>,
-    directory: &Path,
-    limits: &Limits,
-) -> Result<Zeroizing<Vec<u8>>, CaptureError> {
+/// When it cannot be started or takes too long; then its tree is ended.
+pub fn run(mut launch: Launch, limits: &Limits) -> Result<Captured, RunError> {
+    let deadline = Instant::now() + limits.time;
     let cookie = format!("capture/{}", files::random_id());
-    environment.push((COOKIE_VARIABLE.into(), cookie.as_str().into()));
-    let launch = Launch {
-        program: program.to_path_buf(),
-        args: arguments.iter().map(Into::into).collect(),
-        environment,
-        directory: directory.to_path_buf(),
-        wiring: Wiring::StdoutAlone,
-        sideband: false,
+    launch
+        .environment
+        .retain(|(name, _)| name != COOKIE_VARIABLE);
+    let variable = (COOKIE_VARIABLE.into(), cookie.clone().into());
+    launch.environment.push(variable);
+    let (mut running, daemons) = match &limits.survivors {
+        Survivors::Ended => (Running::start(launch, cookie, Arc::from([]))?, None),
+        Survivors::Left(daemons) => {
+            let running = Running::start(launch, cookie, Arc::clone(daemons))?;
+            (running, Some(daemons))
+        }
     };
-    let spawned = launch.spawn()?;
-    let run = Run {
-        family: Family::new(Signs {
+    // Room for all of it from the start: growing would leave copies in memory.
+    let mut output = Zeroizing::new(Vec::with_capacity(limits.output + 1));
+    let stop = running.gather(&mut output, limits.output, deadline);
+    match (&stop, daemons) {
+        (Stop::Ended(_), Some(_)) => running.spawned.child.reap(),
+        _ => running.end_all(),
+    }
+    match stop {
+        Stop::Ended(exit) => Ok(Captured {
+            exit: Some(exit),
+            output,
+        }),
+        Stop::Full => Ok(Captured { exit: None, output }),
+        Stop::Late => Err(RunError::Late(limits.time)),
+    }
+}
+
+/// The same for a program that is to do well: all that it has printed.
+///
+/// # Errors
+/// When it fails, or passes a limit.
+pub fn output_of(launch: Launch, limits: &Limits) -> Result<Zeroizing<Vec<u8>>, CaptureError> {
+    let captured = run(launch, limits)?;
+    match captured.exit {
+        Some(Exit::Code(0)) => Ok(captured.output),
+        Some(exit) => Err(CaptureError::Failed(exit)),
+        None => Err(CaptureError::TooMuch(limits.output)),
+    }
+}
+
+/// Why no more is read.
+enum Stop {
+    Ended(Exit),
+    Full,
+    Late,
+}
+
+struct Running {
+    spawned: Spawned,
+    family: Family,
+}
+
+impl Running {
+    fn start(
+        launch: Launch,
+        cookie: String,
+        daemons: Arc<[String]>,
+    ) -> Result<Running, SpawnError> {
+        let spawned = launch.spawn()?;
+        let family = Family::new(Signs {
             shell: spawned.id,
             cookie,
             output: tree::name_of_descriptor(&spawned.output),
-            daemons: Arc::clone(&limits.daemons),
-        }),
-        spawned,
-        output: Zeroizing::new(Vec::with_capacity(limits.bytes + 1)),
-        is_open: true,
-    };
-    run.finish(limits)
-}
+            daemons,
+        });
+        Ok(Running { spawned, family })
+    }
 
-struct Run {
-    spawned: Spawned,
-    family: Family,
-    /// Never grows beyond what it has room for: a copy would stay in memory.
-    output: Zeroizing<Vec<u8>>,
-    /// Whether more may come.
-    is_open: bool,
-}
-
-impl Run {
-    fn finish(mut self, limits: &Limits) -> Result<Zeroizing<Vec<u8>>, CaptureError> {
-        let deadline = Instant::now() + limits.time;
+    fn gather(&self, output: &mut Vec<u8>, most: usize, deadline: Instant) -> Stop {
+        let mut is_open = true;
         loop {
+            // Looked up before reading: what it printed before its end is read below.
+            let exit = self.child().peek_exit();
+            is_open = is_open && read_into(&self.spawned.output, output);
+            if output.len() > most {
+                output.truncate(most);
+                return Stop::Full;
+            }
+            if let Some(exit) = exit {
+                return Stop::Ended(exit);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Stop::Late;
+            }
             let mut poller = Poller::default();
-            let output = self
-                .is_open
-                .then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
-            poller.watch(self.spawned.child.ended(), Interest::Read);
-            poller.wait(Some(deadline.saturating_duration_since(Instant::now())));
-            let has_output = poller.ready(output);
-            // Looked up first: what it wrote before its end is read below.
-            let exit = self.spawned.child.peek_exit();
-            if has_output || exit.is_some() {
-                self.is_open = read_into(&self.spawned.output, &mut self.output);
+            poller.watch(self.child().ended(), Interest::Read);
+            if is_open {
+                poller.watch(self.spawned.output.as_fd(), Interest::Read);
             }
-            if self.output.len() > limits.bytes {
-                self.end_tree();
-                return Err(CaptureError::TooMuch(limits.bytes));
-            }
-            match exit {
-                Some(Exit::Code(0)) => {
-                    self.spawned.child.reap();
-                    return Ok(self.output);
-                }
-                Some(exit) => {
-                    self.spawned.child.reap();
-                    return Err(CaptureError::Failed(exit));
-                }
-                None if Instant::now() >= deadline => {
-                    self.end_tree();
-                    return Err(CaptureError::Late(limits.time));
-                }
-                None => {}
-            }
+            poller.wait(Some(left));
         }
     }
 
-    /// Kills whoever belongs to the program until nobody is left.
-    fn end_tree(&mut self) {
-        let deadline = Instant::now() + END_PATIENCE;
+    /// Sends SIGKILL until nobody of the family lives.
+    fn end_all(&mut self) {
+        let last = Instant::now() + PATIENCE;
         loop {
             let snapshot = Snapshot::take();
-            let alive = self.family.living(&snapshot);
-            for process in &alive {
-                if let Ok(handle) = Handle::open(process.id) {
-                    let _ = handle.signal(Signal::Kill);
-                }
+            let living = self.family.living(&snapshot);
+            if !snapshot.is_whole() {
+                // Those of its process group are reached without being seen.
+                let _ = self.child().signal_group(Signal::Kill);
             }
-            let _ = self.spawned.child.signal_group(Signal::Kill);
-            let has_ended = self.spawned.child.has_ended();
-            if (alive.is_empty() && has_ended) || Instant::now() >= deadline {
+            let left = last.saturating_duration_since(Instant::now());
+            if (living.is_empty() && self.child().has_ended()) || left.is_zero() {
                 break;
             }
-            let mut poller = Poller::default();
-            if !has_ended {
-                poller.watch(self.spawned.child.ended(), Interest::Read);
+            let mut handles: Vec<Handle> = living
+                .iter()
+                .filter_map(|process| Handle::open(process.id).ok())
+                .collect();
+            for process in &handles {
+                let _ = process.signal(Signal::Kill);
             }
-            poller.wait(Some(RESCAN));
+            if handles.is_empty() {
+                let mut poller = Poller::default();
+                poller.watch(self.child().ended(), Interest::Read);
+                poller.wait(Some(left));
+            } else {
+                orphans::await_ends(&mut handles, left);
+            }
         }
-        if self.spawned.child.has_ended() {
+        if self.child().has_ended() {
             self.spawned.child.reap();
         }
+    }
+
+    fn child(&self) -> &Child {
+        &self.spawned.child
     }
 }
 
@@ -192,17 +247,29 @@ fn read_into(fd: &OwnedFd, output: &mut Vec<u8>) -> bool {
 mod tests {
     use super::*;
 
-    fn run(script: &str, time: Duration) -> Result<String, CaptureError> {
+    use std::path::PathBuf;
+
+    use crate::process::spawn::Wiring;
+
+    fn output(script: &str, time: Duration, survivors: Survivors) -> Result<String, CaptureError> {
+        let launch = Launch {
+            program: PathBuf::from("/bin/sh"),
+            args: ["-c", script].map(Into::into).to_vec(),
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            directory: PathBuf::from("/"),
+            wiring: Wiring::StdoutAlone,
+            sideband: false,
+        };
         let limits = Limits {
             time,
-            bytes: 100,
-            daemons: Arc::new([]),
+            output: 100,
+            survivors,
         };
-        let arguments = ["-c".to_owned(), script.to_owned()];
-        let environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
-        let root = Path::new("/");
-        output_of(Path::new("/bin/sh"), &arguments, environment, root, &limits)
-            .map(|output| String::from_utf8_lossy(&output).into_owned())
+        output_of(launch, &limits).map(|output| String::from_utf8_lossy(&output).into_owned())
+    }
+
+    fn run(script: &str, time: Duration) -> Result<String, CaptureError> {
+        output(script, time, Survivors::Left(Arc::new([])))
     }
 
     const LONG: Duration = Duration::from_secs(30);
@@ -235,7 +302,10 @@ mod tests {
         let [left, background, main] = &seconds;
         let script = format!("setsid sleep {left} & sleep {background} & exec sleep {main}");
         let error = run(&script, Duration::from_millis(300)).unwrap_err();
-        assert!(matches!(error, CaptureError::Late(_)), "{error}");
+        assert!(
+            matches!(error, CaptureError::Run(RunError::Late(_))),
+            "{error}"
+        );
         assert!(begun.elapsed() < LONG);
         for seconds in &seconds {
             let line = format!("sleep\0{seconds}\0").into_bytes();

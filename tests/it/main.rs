@@ -18,6 +18,7 @@ mod leftovers;
 mod limits;
 mod line_view;
 mod listen_window;
+mod manopt;
 mod output;
 mod protocol;
 mod screen;

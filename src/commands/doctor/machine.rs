@@ -9,6 +9,7 @@ use crate::mcp::conditions;
 use crate::mcp::insight::size;
 use crate::process::probe::{self, Shortcoming};
 use crate::process::{files, orphans, pty, tree, wait};
+use crate::record::manopt;
 use crate::task::environment;
 use crate::task::shell::{self, ShellKind};
 
@@ -181,18 +182,33 @@ fn room(path: &Path, config: &Config) -> Finding {
     }
 }
 
-/// Whether manual pages can be looked up.
-pub fn manual() -> Finding {
+const INSTALL_PAGES: &str = "install the manual pages; small images of Debian leave them out: \
+     remove `path-exclude` from /etc/dpkg/dpkg.cfg.d, then run `apt-get install --reinstall man-db` \
+     and the same for the programs that you use";
+
+/// Whether manual pages can be looked up: `man` must show its own.
+pub fn manual(config: &Config) -> Finding {
+    const WHAT: &str = "man";
     let search_path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&search_path)
         .map(|directory| directory.join("man"))
         .find(|path| path.is_file());
-    match found {
-        Some(path) => Finding::ok("man", path.display().to_string()),
-        None => Finding::warning(
-            "man",
+    let Some(path) = found else {
+        return Finding::warning(
+            WHAT,
             "not found in PATH: options of programs cannot be looked up",
             "install it (Debian: run `apt-get install man-db`)",
+        );
+    };
+    let path = path.display();
+    match manopt::table(&[WHAT.to_owned()], config.manopt_timeout) {
+        Ok(table) => Finding::ok(
+            WHAT,
+            format!(
+                "{path}, {} options on its own page",
+                table.text.lines().count()
+            ),
         ),
+        Err(error) => Finding::warning(WHAT, format!("{path}: {error}"), INSTALL_PAGES),
     }
 }
