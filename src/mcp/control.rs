@@ -30,7 +30,7 @@ use crate::text::lines::grouped;
 use crate::text::mask::Secret;
 
 /// After a kill's receipt the end itself is waited for so long.
-const END_AFTER_KILL: Duration = Duration::from_millis(500);
+const END_AFTER_KILL: Duration = Duration::from_secs(2);
 
 impl Tools {
     /// Carries `zsh_send` out.

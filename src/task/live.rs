@@ -67,6 +67,8 @@ pub struct Leftover {
 pub struct Found {
     /// Who waits for input.
     pub waiting: Option<Waiting>,
+    /// Whether the next look is to confirm what this one has found.
+    pub unconfirmed: bool,
     /// States worth knowing.
     pub conditions: Vec<Condition>,
     /// How much could be seen.
@@ -121,6 +123,8 @@ pub struct State {
     pub taken: Option<u64>,
     /// Who waits for input, and for what, as far as is known.
     pub waiting: Option<Waiting>,
+    /// Whether somebody may wait for input, as one look has it that the next is to confirm.
+    pub unconfirmed: bool,
     /// States of its processes that are worth knowing, as far as is known.
     pub conditions: Vec<Condition>,
     /// How much of its processes can be seen.
@@ -190,6 +194,7 @@ impl State {
     /// What was seen of the task's processes counts no longer.
     pub fn forget_found(&mut self) {
         self.waiting = None;
+        self.unconfirmed = false;
         self.conditions.clear();
     }
 
@@ -390,8 +395,11 @@ impl LiveTask {
         let changed = {
             let mut state = self.monitor.lock();
             let waiting = found.waiting.filter(|_| state.queued_input == 0);
-            let changed = state.waiting != waiting || state.conditions != found.conditions;
+            let changed = state.waiting != waiting
+                || state.unconfirmed != found.unconfirmed
+                || state.conditions != found.conditions;
             state.waiting = waiting;
+            state.unconfirmed = found.unconfirmed;
             state.conditions = found.conditions;
             state.evidence = found.evidence;
             changed

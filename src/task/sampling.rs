@@ -192,6 +192,7 @@ impl Sampling {
         self.next = Some(soon.map_or(regular, |pause| regular.min(now + pause)));
         Found {
             waiting,
+            unconfirmed: self.confirming,
             conditions,
             evidence: self.evidence(view.shell),
         }

@@ -17,6 +17,10 @@ pub const SETTLE: Duration = Duration::from_millis(30);
 /// A reply to input is over when output has been silent for so long.
 pub const REPLY_SILENCE: Duration = Duration::from_millis(80);
 
+/// A reply waits so much longer for the look that is to confirm that the task waits for
+/// input again: without it the caller would have to ask for what it wants to know most.
+pub const CONFIRMATION: Duration = Duration::from_millis(150);
+
 /// What a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
@@ -193,7 +197,10 @@ fn replied(state: &State, before: u64) -> Look<Woken> {
     if state.showable_end().at.offset <= before {
         return Look::WaitUntil(None);
     }
-    let silent_at = state.last_output.unwrap_or_else(Instant::now) + REPLY_SILENCE;
+    let mut silent_at = state.last_output.unwrap_or_else(Instant::now) + REPLY_SILENCE;
+    if state.unconfirmed {
+        silent_at += CONFIRMATION;
+    }
     if Instant::now() >= silent_at {
         Look::Found(Woken::Output)
     } else {
