@@ -29,7 +29,7 @@
 //! | layer | module | what it may touch |
 //! |---|---|---|
 //! | L0 | [`base`] | the clock, locks |
-//! | L1 | [`text`], [`progress`], [`cli`] | nothing: pure |
+//! | L1 | [`text`], [`shell`], [`progress`], [`cli`] | nothing: pure |
 //! | L2 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
 //! | L2 | [`protocol`] | stdin and stdout |
 //! | L3 | [`task`] | processes and spool files, through [`process`] |
@@ -108,6 +108,26 @@ pub mod text {
     pub mod progress_lines;
     pub mod quoting;
     pub mod redact;
+}
+
+/// L1: command lines as zsh reads them, and what can be told from them. Pure.
+pub mod shell {
+    mod compound;
+    mod frame;
+    mod interpreters;
+    pub mod lexer;
+    pub mod normalise;
+    mod options;
+    mod prefix;
+    mod programs;
+    pub mod reader;
+    mod scan;
+    pub mod ssh;
+    pub mod syntax;
+    pub mod template;
+    pub mod token;
+    pub mod unquote;
+    mod words;
 }
 
 /// L1: how far a task has come. Pure.
