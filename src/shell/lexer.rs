@@ -71,7 +71,11 @@ impl Reader<'_> {
             b'&' if self.peek(1) == Some(b'>') => self.redirection(0),
             b';' | b'&' | b'|' => self.separator(byte),
             b'<' | b'>' => self.angle(),
-            b'0'..=b'9' if matches!(self.peek(1), Some(b'<' | b'>')) => self.redirection(1),
+            b'0'..=b'9'
+                if matches!(self.peek(1), Some(b'<' | b'>')) && self.peek(2) != Some(b'(') =>
+            {
+                self.redirection(1);
+            }
             b'{' => self.brace(),
             b'=' if self.peek(1) == Some(b'(') => {
                 self.begin_word();
@@ -332,7 +336,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::shell::lint::lints;
     use crate::shell::normalise::{hash, normalise};
+    use crate::shell::ssh::ssh_of_segment;
     use crate::shell::syntax::{failing_command, last_pipeline_segments, reported_segments};
     use crate::shell::template::{LONGEST_TEMPLATE, template};
     use crate::shell::token::Token;
@@ -357,6 +363,10 @@ mod tests {
     fn tell(text: &str) -> (Lexed, String, String, usize) {
         let segments = last_pipeline_segments(text).len() + reported_segments(text, 2).len();
         failing_command(text, &[0, 1]);
+        for lint in lints(text, false) {
+            assert!(!lint.to_string().is_empty());
+        }
+        ssh_of_segment(text);
         (lex(text), template(text), hash(text), segments)
     }
 

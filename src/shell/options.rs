@@ -32,6 +32,22 @@ impl Values {
     }
 }
 
+impl Values {
+    /// The letters of a cluster of short options that are options themselves: those in
+    /// front of an attached value, with the one that takes it. None of a long option.
+    pub fn letters_of(self, option: &str) -> &str {
+        if option.starts_with("--") || self.long.contains(&option) {
+            return "";
+        }
+        let letters = option.strip_prefix('-').unwrap_or_default();
+        let end = letters
+            .char_indices()
+            .find(|(_, letter)| self.letters.contains(*letter))
+            .map_or(letters.len(), |(at, letter)| at + letter.len_utf8());
+        letters.get(..end).unwrap_or_default()
+    }
+}
+
 /// Whether a word is an option as far as the shell does not change it. `-` alone stands
 /// for a file.
 pub(super) fn is_option(word: &Unquoted) -> bool {
@@ -77,6 +93,20 @@ mod tests {
             ("-", false),
         ] {
             assert_eq!(VALUES.takes_next(option), takes, "{option}");
+        }
+    }
+
+    #[test]
+    fn letters_end_with_the_one_that_takes_a_value() {
+        for (option, letters) in [
+            ("-vx", "vx"),
+            ("-vpleft", "vp"),
+            ("-p", "p"),
+            ("--port", ""),
+            ("-jar", ""),
+            ("word", ""),
+        ] {
+            assert_eq!(VALUES.letters_of(option), letters, "{option}");
         }
     }
 

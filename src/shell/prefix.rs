@@ -60,6 +60,7 @@ const fn runner(
 /// All that are known.
 const PREFIXES: &[Prefix] = &[
     Prefix {
+        unless: "elVK",
         assigns: true,
         ..silent(
             "sudo",
@@ -179,8 +180,8 @@ pub(super) fn part(words: &[Unquoted]) -> Option<Parted<'_>> {
     let mut own = 1 + usize::from(prefix.subcommand.is_some());
     let options = count_options(words.get(own..)?, prefix.values);
     let is_query = words.get(own..own + options)?.iter().any(|option| {
-        let letters = option.fixed().unwrap_or_default();
-        !letters.starts_with("--") && letters.contains(|letter| prefix.unless.contains(letter))
+        let letters = prefix.values.letters_of(option.fixed_part());
+        letters.contains(|letter| prefix.unless.contains(letter))
     });
     if is_query {
         return None;
@@ -231,6 +232,9 @@ mod tests {
             ("sudo -u bob x y", "x y"),
             ("sudo -Hu bob A=1 x", "x"),
             ("sudo -l", "sudo -l"),
+            ("sudo -e f", "sudo -e f"),
+            ("sudo -u eve x", "x"),
+            ("sudo -ueve x", "x"),
             ("env -i A=1 B=2 make all", "make all"),
             ("env", "env"),
             ("command -v git", "command -v git"),
