@@ -20,6 +20,11 @@ const BROKEN_PIPE: i32 = 141;
 /// Commands behind which the rest of a command line does not run.
 const ENDS: &[&str] = &["exit", "return", "exec", "logout", "bye"];
 
+/// Words that begin commands with pipelines of their own in the same shell.
+const COMPOUND: &[&str] = &[
+    "{", "if", "case", "for", "foreach", "while", "until", "repeat", "select",
+];
+
 /// Ways to have the first failure end the shell.
 const ENDS_ON_FAILURE: &[&str] = &["errexit", "err_exit", "ERR_EXIT", "ERREXIT", "set -e"];
 
@@ -185,25 +190,40 @@ pub fn reported_segments(command: &str, statuses: usize) -> Vec<&str> {
     let lists = lists(&lexed);
     let any_may_be_last = ENDS_ON_FAILURE.iter().any(|way| command.contains(way));
     let last = lists.iter().rposition(|list| !list.is_background);
-    let mut candidates = lists
+    let candidates: Vec<&Vec<Range<usize>>> = lists
         .iter()
         .enumerate()
         .filter(|(at, list)| Some(*at) == last || any_may_be_last || may_end(command, list))
         .flat_map(|(_, list)| &list.pipelines)
+        .collect();
+    if candidates.iter().any(|pipeline| is_open(command, pipeline)) {
+        return Vec::new();
+    }
+    let mut fitting = candidates
+        .into_iter()
         .filter(|pipeline| pipeline.len() == statuses);
-    match (candidates.next(), candidates.next()) {
+    match (fitting.next(), fitting.next()) {
         (Some(only), None) => texts(command, only),
         _ => Vec::new(),
     }
 }
 
-/// Whether the shell may end with this list.
+/// Whether the shell may end within this list.
 fn may_end(command: &str, list: &List) -> bool {
     list.pipelines.iter().flatten().any(|segment| {
         let text = command.get(segment.clone()).unwrap_or_default();
-        let name = text.split([' ', '\t', '\n']).find(|word| *word != "{");
-        name.is_some_and(|name| ENDS.contains(&name))
+        text.split([' ', '\t', '\n', ';', '(', '{'])
+            .any(|word| ENDS.contains(&word))
     })
+}
+
+/// Whether the statuses may be those of a pipeline within this one: zsh reports the inner
+/// ones of a group and a branch that make up a pipeline alone.
+fn is_open(command: &str, pipeline: &[Range<usize>]) -> bool {
+    let [only] = pipeline else { return false };
+    let text = command.get(only.clone()).unwrap_or_default();
+    let first = text.split([' ', '\t', '\n', ';']).next();
+    first.is_some_and(|word| COMPOUND.contains(&word))
 }
 
 fn texts<'a>(command: &'a str, pipeline: &[Range<usize>]) -> Vec<&'a str> {
@@ -339,6 +359,12 @@ mod tests {
             ("a | b; c | d", 2, &["c", "d"]),
             ("a | b || exit 1; c | d", 2, &[]),
             ("a | b || { exit 1 }; c | d", 2, &[]),
+            ("a | b && { c | d }", 2, &[]),
+            ("a | b; if c; then d | e; fi", 2, &[]),
+            ("if ! a | b; then exit 1; fi; c | d", 2, &[]),
+            ("if ! a; then return; fi; c | d", 2, &[]),
+            ("{ a; b } | c", 2, &["{ a; b }", "c"]),
+            ("if a; then b; fi; c | d", 2, &["c", "d"]),
             ("set -eo pipefail; a | b; c | d", 2, &[]),
             ("set -e; cd x; c | d", 2, &["c", "d"]),
         ];
