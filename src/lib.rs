@@ -96,6 +96,8 @@
 //!   documented from there.
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
+//! - **A program** whose subcommands or options matter to templates: one line in the
+//!   tables of [`shell`], and a row in `tests/fixtures/commands`.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;
@@ -125,9 +127,29 @@ pub mod text {
     pub mod sgr;
 }
 
-/// L1: command lines and manual pages. Pure.
+/// L1: command lines as zsh reads them, what can be told from them, and manual pages. Pure.
 pub mod shell {
+    mod compound;
+    mod frame;
+    mod interactive;
+    mod interpreters;
+    pub mod lexer;
+    pub mod lint;
     pub mod manpage;
+    pub mod normalise;
+    mod options;
+    mod prefix;
+    mod programs;
+    pub mod reader;
+    mod scan;
+    mod self_match;
+    pub mod ssh;
+    pub mod syntax;
+    pub mod template;
+    pub mod token;
+    pub mod unquote;
+    mod wait_loop;
+    mod words;
 }
 
 /// L1: how far a task has come. Pure.

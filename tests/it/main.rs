@@ -8,6 +8,7 @@
 mod arguments;
 mod calls_under_way;
 mod command_line;
+mod command_lines;
 mod commands;
 mod evidence;
 mod exec;
