@@ -197,6 +197,7 @@ pub mod task {
     pub mod budget;
     pub mod collector;
     pub mod deadline;
+    pub mod ending;
     pub mod environment;
     pub mod housekeeping;
     pub mod input;

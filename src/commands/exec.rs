@@ -90,7 +90,7 @@ fn start(arguments: &ExecArguments, config: &Config, supervisor: &Arc<Supervisor
 
     let source = Source::of_stdin(arguments.pty);
     let is_raw = source == Source::Terminal && !arguments.json;
-    let task = match supervisor.start(request(arguments, source, is_raw)) {
+    let task = match supervisor.start(request(arguments, source, is_raw), None) {
         Ok(task) => task,
         Err(error) => {
             output::complain(&error);

@@ -38,7 +38,7 @@ impl Tools {
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let task = self
             .supervisor
-            .start(request)
+            .start(request, None)
             .map_err(|error| error.to_string())?;
         let _attending = Attendance::of_start(&task.live);
         let stopped = self.watch(&task, Goal::End, pattern.as_ref(), yield_after, call)?;

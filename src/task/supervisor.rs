@@ -11,6 +11,7 @@ use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 
 use super::budget::{Budget, Store};
+use super::ending::OnEnd;
 use super::environment;
 use super::input::Sending;
 use super::journal::{Journal, ServerDir};
@@ -132,15 +133,20 @@ impl Supervisor {
             .map_err(String::as_str)
     }
 
-    /// Starts a command; it runs when this returns.
+    /// Starts a command; it runs when this returns. Its end is told to `on_end` first.
     ///
     /// # Errors
-    /// When it cannot be run: nothing runs and no task exists then.
-    pub fn start(self: &Arc<Self>, request: Request) -> Result<Arc<TaskHandle>, StartError> {
+    /// When it cannot be run: nothing runs and no task exists then, and `on_end` is
+    /// dropped.
+    pub fn start(
+        self: &Arc<Self>,
+        request: Request,
+        on_end: Option<OnEnd>,
+    ) -> Result<Arc<TaskHandle>, StartError> {
         self.check(&request)?;
         let shell = self.find_shell()?;
         let id = self.reserve()?;
-        let started = self.start_reserved(&id, request, &shell);
+        let started = self.start_reserved(&id, request, &shell, on_end);
         match &started {
             Ok(task) => {
                 let closed = self.registry.lock().insert(Arc::clone(task));
@@ -209,6 +215,7 @@ impl Supervisor {
         id: &str,
         request: Request,
         shell: &Shell,
+        on_end: Option<OnEnd>,
     ) -> Result<Arc<TaskHandle>, StartError> {
         let cookie = format!("{}/{id}", self.instance);
         let directory = self.start_directory(&request);
@@ -308,6 +315,7 @@ impl Supervisor {
                 script,
                 snapshots,
                 on_pressure,
+                on_end,
             };
             worker.run();
         };

@@ -4,6 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use super::input::{Flushed, InputQueue};
 use super::live::{Input, LiveTask};
 use super::shell;
 use crate::process::descriptors;
@@ -29,6 +30,36 @@ pub(super) fn input_descriptor<'a>(task: &LiveTask, spawned: &'a Spawned) -> Opt
         Input::Terminal => Some(&spawned.output),
         Input::Pipe | Input::None => spawned.input.as_ref(),
     }
+}
+
+/// Writes as much of the queued input as the program takes now.
+pub(super) fn feed_input(input: &mut InputQueue, task: &LiveTask, spawned: &mut Spawned) {
+    let flushed = match input_descriptor(task, spawned) {
+        Some(fd) => input.flush(fd, task.facts.input),
+        None => Flushed::Closed,
+    };
+    match flushed {
+        // Answers of the terminal alone: nobody waits for them to be read.
+        Flushed::Written {
+            taken: 0,
+            dropped: 0,
+        } => {}
+        Flushed::Written { taken, dropped } => task.report(|state| {
+            state.queued_input = state.queued_input.saturating_sub(taken);
+            state.dropped_input += dropped;
+        }),
+        Flushed::End | Flushed::Closed => close_input(input, task, spawned),
+    }
+}
+
+/// Closes the task's input; what is queued goes nowhere.
+pub(super) fn close_input(input: &mut InputQueue, task: &LiveTask, spawned: &mut Spawned) {
+    spawned.input = None;
+    *input = InputQueue::default();
+    task.report(|state| {
+        state.queued_input = 0;
+        state.input_closed = true;
+    });
 }
 
 /// The task's input, if anybody can answer it.

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::collector::{Collector, OnPressure};
-use super::input::{Flushed, InputQueue, Sending};
+use super::ending::{Ending, OnEnd};
+use super::input::{InputQueue, Sending};
 use super::journal::Journal;
 use super::kill_run::Kills;
 use super::leftovers::{self, Leftovers};
@@ -22,7 +23,9 @@ use super::sampling::Sampling;
 use super::shell;
 use super::spool::SpoolWriter;
 use super::state::{Effect, Event, Machine, Outcome};
-use super::wiring::{input_descriptor, input_source, output_name, read_report};
+use super::wiring::{
+    close_input, feed_input, input_descriptor, input_source, output_name, read_report,
+};
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::files::Temporary;
 use crate::process::pty;
@@ -64,6 +67,8 @@ pub struct Worker {
     pub snapshots: Arc<Snapshots>,
     /// Called when the spools of all tasks have passed the directory's quota.
     pub on_pressure: OnPressure,
+    /// Told of the end.
+    pub on_end: Option<OnEnd>,
 }
 
 struct Work {
@@ -73,6 +78,7 @@ struct Work {
     orders: (Receiver<Order>, OwnedFd),
     journal: Journal,
     machine: Machine,
+    ending: Ending,
     family: Family,
     input: InputQueue,
     kills: Kills,
@@ -120,6 +126,7 @@ impl Worker {
             orders: self.orders,
             journal: self.journal,
             machine: Machine::new(deadline),
+            ending: Ending::new(self.on_end),
             family,
             input,
             kills: Kills::default(),
@@ -153,7 +160,7 @@ impl Work {
             self.feed_input();
         }
         if ready.input_broken {
-            self.close_input();
+            close_input(&mut self.input, &self.task, &mut self.spawned);
         }
         if ready.output {
             self.read_output(READS_PER_TURN);
@@ -235,11 +242,15 @@ impl Work {
         for effect in self.machine.step(event, Instant::now()) {
             match effect {
                 Effect::SignalTree(signals) => {
+                    self.ending.note(&self.task);
                     let (family, shell) = (&mut self.family, &self.spawned.child);
                     let over = self.kills.escalate(signals, family, shell);
                     self.see_tree_gone(over);
                 }
                 Effect::SignalOnce(signal) => {
+                    if signal.ends() {
+                        self.ending.note(&self.task);
+                    }
                     let (family, shell) = (&mut self.family, &self.spawned.child);
                     self.kills.send_once(signal, family, shell);
                 }
@@ -307,31 +318,7 @@ impl Work {
     }
 
     fn feed_input(&mut self) {
-        let flushed = match input_descriptor(&self.task, &self.spawned) {
-            Some(fd) => self.input.flush(fd, self.task.facts.input),
-            None => Flushed::Closed,
-        };
-        match flushed {
-            // Answers of the terminal alone: nobody waits for them to be read.
-            Flushed::Written {
-                taken: 0,
-                dropped: 0,
-            } => {}
-            Flushed::Written { taken, dropped } => self.task.report(|state| {
-                state.queued_input = state.queued_input.saturating_sub(taken);
-                state.dropped_input += dropped;
-            }),
-            Flushed::End | Flushed::Closed => self.close_input(),
-        }
-    }
-
-    fn close_input(&mut self) {
-        self.spawned.input = None;
-        self.input = InputQueue::default();
-        self.task.report(|state| {
-            state.queued_input = 0;
-            state.input_closed = true;
-        });
+        feed_input(&mut self.input, &self.task, &mut self.spawned);
     }
 
     // Output and exit.
@@ -445,6 +432,8 @@ impl Work {
         if self.closed {
             self.read_rest();
         }
+        let output = self.output.spool.reader();
+        self.ending.tell(&self.task.facts, &end, &output);
         self.task.report(|state| {
             state.forget_found();
             state.ended = Some(end);
