@@ -29,10 +29,11 @@
 //! | layer | module | what it may touch |
 //! |---|---|---|
 //! | L0 | [`base`] | the clock, locks |
-//! | L1 | [`text`], [`progress`], [`cli`] | nothing: pure |
+//! | L1 | [`text`], [`progress`], [`neverhang`], [`cli`] | nothing: pure |
 //! | L2 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
 //! | L2 | [`protocol`] | stdin and stdout |
 //! | L3 | [`task`] | processes and spool files, through [`process`] |
+//! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
@@ -73,6 +74,7 @@
 //! | `hangup` | 1 | `poll(2)` of stdin: its end, also while the reader waits to answer |
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each tool call, at most 64 | a task's monitor |
+//! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //!
 //! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
@@ -94,6 +96,7 @@
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod neverhang;
 
 /// L0: time and locks.
 pub mod base {
@@ -142,6 +145,21 @@ pub mod protocol {
     pub mod message;
     pub mod reader;
     pub mod transport;
+}
+
+/// L3: what commands did, and what that says of the next ones. The store and its schema
+/// are the only ones that speak SQL; the rest is pure.
+pub mod alan {
+    pub mod estimate;
+    pub mod fingerprint;
+    pub mod history;
+    pub mod insight;
+    pub mod kill;
+    pub mod options;
+    pub mod outcome;
+    pub mod pattern;
+    pub mod rows;
+    pub mod run;
 }
 
 /// L3: one task, its output and its worker; all tasks and their limits.
