@@ -160,6 +160,8 @@ pub mod alan {
     pub mod pattern;
     pub mod rows;
     pub mod run;
+    pub mod schema;
+    pub mod store;
 }
 
 /// L3: one task, its output and its worker; all tasks and their limits.

@@ -26,8 +26,6 @@ pub struct PastRun {
     pub age: f64,
     /// Its failure's fingerprint.
     pub fingerprint: Option<String>,
-    /// Where it ran.
-    pub place: Place,
 }
 
 /// Where a command ran.
@@ -70,6 +68,8 @@ pub struct History {
     pub template: String,
     /// Its newest runs, newest first.
     pub runs: Vec<PastRun>,
+    /// Where it last succeeded.
+    pub last_success: Option<Place>,
     /// Its runs in this session's window.
     pub retries: Vec<Outcome>,
     /// The newest runs of others of its kind in that window.
@@ -129,16 +129,13 @@ impl History {
     }
 
     /// How many of the newest runs, this one included, failed with this fingerprint one
-    /// after the other; and where the command last succeeded. The history is that from
-    /// before the run.
-    pub fn same_failures(&self, fingerprint: &str) -> (u32, Option<&Place>) {
+    /// after the other. The history is that from before the run.
+    pub fn same_failures(&self, fingerprint: &str) -> u32 {
         let finished = self.runs.iter().filter(|run| run.outcome.is_complete());
         let same = finished
             .take_while(|run| run.fingerprint.as_deref() == Some(fingerprint))
             .count();
-        let success = self.runs.iter().find(|run| run.outcome == Outcome::Success);
-        let times = u32::try_from(same).unwrap_or(u32::MAX).saturating_add(1);
-        (times, success.map(|run| &run.place))
+        u32::try_from(same).unwrap_or(u32::MAX).saturating_add(1)
     }
 }
 
@@ -165,7 +162,6 @@ pub(crate) mod tests {
             outcome,
             age,
             fingerprint: fingerprint.map(str::to_owned),
-            place: Place::default(),
         }
     }
 
@@ -206,8 +202,8 @@ pub(crate) mod tests {
             ],
             ..History::default()
         };
-        assert_eq!(history.same_failures("a"), (3, None));
-        assert_eq!(history.same_failures("b"), (1, None));
+        assert_eq!(history.same_failures("a"), 3);
+        assert_eq!(history.same_failures("b"), 1);
     }
 
     #[test]

@@ -316,6 +316,16 @@ mod tests {
 
     proptest! {
         #[test]
+        fn numbers_of_an_export_read_back_as_they_were(timestamp in 0.0f64..4e9) {
+            let entry = Entry::RecentCommands(RecentCommand {
+                timestamp,
+                ..RecentCommand::default()
+            });
+            let line = serde_json::to_string(&entry).expect("json");
+            prop_assert_eq!(serde_json::from_str::<Entry>(&line).expect("an entry"), entry);
+        }
+
+        #[test]
         fn times_are_written_in_the_order_of_the_clock(one in 0u64..4_000_000_000_000_000, other in 0u64..4_000_000_000_000_000) {
             let at = |micros| SystemTime::UNIX_EPOCH + Duration::from_micros(micros);
             let (first, second) = (timestamp(at(one)), timestamp(at(other)));

@@ -103,7 +103,8 @@ fn masked(pipestatus: &[i32]) -> Vec<Insight> {
 
 fn same_failure(facts: &EndFacts<'_>, history: &History) -> Option<Insight> {
     let fingerprint = facts.fingerprint?;
-    let (times, success) = history.same_failures(&fingerprint.hash);
+    let times = history.same_failures(&fingerprint.hash);
+    let success = history.last_success.as_ref();
     (times >= SAME_FAILURES).then(|| Insight::SameFailure {
         times,
         line: fingerprint.first_line().to_owned(),
@@ -283,10 +284,8 @@ mod tests {
     fn the_same_failure_is_told_at_its_second_time_with_what_changed() {
         let print = crate::alan::fingerprint::of_failure("error: no", 2, &Redactor::default());
         let print = print.expect("a fingerprint");
-        let mut before = run(Outcome::Failure, 1.0, Some(&print.hash));
-        let mut success = run(Outcome::Success, 2.0, None);
-        success.place.cwd = Some("/a".to_owned());
-        before.place.cwd = Some("/b".to_owned());
+        let before = run(Outcome::Failure, 1.0, Some(&print.hash));
+        let success = run(Outcome::Success, 2.0, None);
         let facts = EndFacts {
             fingerprint: Some(&print),
             place: Place {
@@ -298,6 +297,10 @@ mod tests {
         let said = |runs| {
             let history = History {
                 runs,
+                last_success: Some(Place {
+                    cwd: Some("/a".to_owned()),
+                    git_head: None,
+                }),
                 ..History::default()
             };
             let insights = insights(&facts, &history);
