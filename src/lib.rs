@@ -58,7 +58,8 @@
 //!
 //! # Locks
 //!
-//! Order: the registry, then a task's monitor, then a spool's index. None is held over a
+//! Order: the registry, then a task's monitor, then a spool's index, then the store's
+//! queue. None is held over a
 //! read, a write, a spawn or a channel send. Whoever changes what others wait for does so
 //! under the task's monitor and notifies ([`task::live::LiveTask::report`]); a model
 //! check (`tests/model`) shows that no wake-up is lost.
@@ -89,6 +90,10 @@
 //!   `Tools::call`. The schema comes from the type.
 //! - **A setting**: one entry in the table of [`config`]; it is parsed, printed and
 //!   documented from there.
+//! - **An insight**: a variant of [`alan::insight::Insight`] with its words there, and a
+//!   condition in one of its two submodules.
+//! - **A column, a table, an index**: a new file in `data/schema` and its entry in
+//!   [`alan::schema`]; steps that have been released never change.
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.

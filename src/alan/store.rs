@@ -275,7 +275,7 @@ impl Store {
     fn read<T>(&self, see: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Option<T> {
         self.start();
         self.wait_until_open();
-        if !self.queued().1 {
+        if !is_readable(&self.shared.queue.lock()) {
             return None;
         }
         let seen = self.shared.pool.with(|database| {
@@ -304,12 +304,7 @@ impl Store {
     /// Copies of what is queued, and whether the database can be read.
     fn queued(&self) -> (Vec<Queued>, bool) {
         let queue = self.shared.queue.lock();
-        let readable = match &queue.phase {
-            Phase::Ready | Phase::Closed => true,
-            Phase::Failing { readable, .. } => *readable,
-            Phase::Idle | Phase::Opening => false,
-        };
-        (queue.oldest(usize::MAX), readable)
+        (queue.oldest(usize::MAX), is_readable(&queue))
     }
 
     fn wait_until_open(&self) {
@@ -345,6 +340,15 @@ impl Store {
     }
 }
 
+/// Whether the database can be read, as far as the writer knows.
+fn is_readable(queue: &Queue) -> bool {
+    match &queue.phase {
+        Phase::Ready | Phase::Closed => true,
+        Phase::Failing { readable, .. } => *readable,
+        Phase::Idle | Phase::Opening => false,
+    }
+}
+
 /// Whether waiting for the writer is in vain.
 fn is_hopeless(queue: &Queue) -> bool {
     matches!(queue.phase, Phase::Failing { .. } | Phase::Closed)
@@ -359,6 +363,7 @@ impl Drop for Store {
 #[cfg(test)]
 mod tests {
 
+    use std::sync::atomic::Ordering;
     use std::time::{Duration, SystemTime};
 
     use rusqlite::Connection;
@@ -443,6 +448,29 @@ mod tests {
             let kills = store.kills("make *");
             assert_eq!(kills.runs, round.unsigned_abs());
         }
+    }
+
+    #[test]
+    fn a_look_while_the_writer_writes_counts_each_run_once() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        let recorded = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..3000 {
+                    store.record(&run("make", Ending::Exited(0)));
+                    recorded.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            while recorded.load(Ordering::SeqCst) < 3000 {
+                let before = recorded.load(Ordering::SeqCst);
+                let seen = store.kills("make *").runs;
+                // One may be recorded and not counted here yet.
+                let after = recorded.load(Ordering::SeqCst) + 1;
+                assert!((before..=after).contains(&seen), "{before} {seen} {after}");
+            }
+        });
+        assert_eq!(store.kills("make *").runs, 3000);
     }
 
     #[test]

@@ -344,6 +344,12 @@ mod tests {
 
     proptest! {
         #[test]
+        fn any_name_has_a_nearest_one_or_none(name in any::<String>(), known in prop::collection::vec(any::<String>(), 0..4)) {
+            let found = nearest(&name, known.iter().map(String::as_str));
+            prop_assert!(found.is_none_or(|found| known.iter().any(|name| name == found)));
+        }
+
+        #[test]
         fn any_output_names_a_missing_command_or_none(output in any::<String>()) {
             let _ = missing_command(&output);
             let _ = missing_command(&format!("{output}not found"));

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::circuits::{self, NamedCircuit};
-use super::{Store, StoreError};
+use super::{Store, StoreError, is_readable};
 use crate::alan::pattern::Pattern;
 use crate::alan::rows::unix_seconds;
 use crate::neverhang::{Circuit, Decision, Lease, RunEnd};
@@ -110,7 +110,7 @@ impl Store {
     ) -> Option<T> {
         self.start();
         self.wait_until_open();
-        if !self.queued().1 {
+        if !is_readable(&self.shared.queue.lock()) {
             return None;
         }
         let changed = self.shared.pool.with(|database| {

@@ -27,6 +27,9 @@ const BUSY_SLICE: Duration = Duration::from_millis(250);
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// How long the end of the server waits for others' locks.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+/// The log's size from which on it is put into the file, in the writer's spare time: the
+/// default of SQLite does so within a commit, which readers then wait for.
+const LOG_BYTES: u64 = 4 << 20;
 /// How often is pruned, by whichever server comes first.
 const PRUNE_EVERY: Duration = Duration::from_secs(6 * 3600);
 
@@ -100,11 +103,14 @@ impl Writer<'_> {
         if self.database.is_none() {
             let (path, derivation) = (&self.setup.path, &self.setup.derivation);
             let (database, aside) = connection::open_present(path, BUSY_SLICE, derivation)?;
+            let connection = &database.connection;
+            connection.pragma_update(None, "wal_autocheckpoint", 0)?;
             self.note_moved(aside);
             self.database = Some(database);
         }
         self.take_over();
         self.write()?;
+        self.shorten_log()?;
         self.prune()
     }
 
@@ -129,6 +135,19 @@ impl Writer<'_> {
         drop(state);
         self.queue.notify_all();
         Ok(())
+    }
+
+    /// As far as nobody reads what is older; the last one to close does the rest.
+    fn shorten_log(&self) -> Result<(), DatabaseError> {
+        let log = connection::beside(&self.setup.path, "-wal");
+        let length = std::fs::metadata(log).map_or(0, |found| found.len());
+        match &self.database {
+            Some(database) if length > LOG_BYTES => {
+                let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
+                Ok(database.connection.query_row(checkpoint, [], |_| Ok(()))?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Once for each start. One that is in use, or cannot be read, stays where it is.
