@@ -961,6 +961,7 @@ mod tests {
             })
             .collect();
         assert_eq!(leases.len(), 1, "{decided:?}");
+        assert!(!decided.contains(&Decision::Allow), "{decided:?}");
         assert_eq!(stores[1].circuits().len(), 1);
         stores[1].circuit_report(&command, RunEnd::Finished, Some(leases[0]), later);
         for store in &stores {

@@ -178,3 +178,71 @@ pub fn reset(connection: &Connection, hash: Option<&str>) -> rusqlite::Result<us
         None => connection.execute("DELETE FROM circuits", []),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::alan::schema::tests::derivation;
+    use crate::alan::store::connection::open_present;
+
+    #[test]
+    fn nobody_changes_a_circuit_while_another_decides_about_it() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().join("alan.db");
+        let open = || open_present(&path, Duration::ZERO, &derivation(1)).expect("a database");
+        let (mut one, mut other) = (open().0.connection, open().0.connection);
+        let half_open = |circuit: &mut Circuit| circuit.state = State::HalfOpen { lease: None };
+        change(&mut one, "hash", "sleep 9", half_open).expect("changed");
+        let refused = change(&mut one, "hash", "sleep 9", |circuit| {
+            assert_eq!(circuit.state, State::HalfOpen { lease: None });
+            change(&mut other, "hash", "sleep 9", half_open)
+        });
+        assert!(refused.expect("changed").is_err(), "both decided at once");
+    }
+
+    #[test]
+    fn a_circuit_reads_back_as_it_was_put() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().join("alan.db");
+        let opened = open_present(&path, Duration::ZERO, &derivation(1));
+        let mut connection = opened.expect("a database").0.connection;
+        let lease = Lease {
+            owner: "me".to_owned(),
+            taken_at: 1.5,
+            until: 2.5,
+        };
+        let timeouts = vec![
+            TimedOut {
+                at: 0.25,
+                allowed: Some(5.0),
+            },
+            TimedOut {
+                at: 0.5,
+                allowed: None,
+            },
+        ];
+        for state in [
+            State::Open { since: 1.0 },
+            State::HalfOpen { lease: None },
+            State::HalfOpen { lease: Some(lease) },
+            State::Closed,
+        ] {
+            let wanted = Circuit {
+                state,
+                timeouts: timeouts.clone(),
+            };
+            change(&mut connection, "hash", "x", |circuit| {
+                *circuit = wanted.clone()
+            })
+            .expect("put");
+            assert_eq!(circuit(&connection, "hash").expect("read"), wanted);
+        }
+        change(&mut connection, "hash", "x", |circuit| {
+            *circuit = Circuit::default()
+        })
+        .expect("put");
+        assert_eq!(all(&connection).expect("read"), []);
+    }
+}

@@ -68,6 +68,23 @@ impl DatabaseError {
         )
     }
 
+    /// The cause in words; what the system says of the file and its directory where
+    /// SQLite only says that it cannot open or write.
+    pub fn cause(&self, path: &Path) -> String {
+        let vague = matches!(
+            self.code(),
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+        );
+        let system = [Some(path), path.parent()]
+            .into_iter()
+            .flatten()
+            .find_map(|path| files::check_writable(path).err());
+        match system {
+            Some(system) if vague => format!("{self}: {system}"),
+            _ => self.to_string(),
+        }
+    }
+
     /// Whether the file's content is not a sound database.
     pub fn is_corrupt(&self) -> bool {
         matches!(
@@ -255,6 +272,14 @@ mod tests {
         assert_eq!(mode(&scratch.path().join("new")), 0o700);
         assert_eq!(mode(&beside(&path, "-wal")), 0o600);
         assert!(opened.0.is_current(&path) && opened.1.is_none());
+    }
+
+    #[test]
+    fn the_cause_says_what_the_system_says_where_sqlite_is_vague() {
+        let missing = Path::new("/nowhere/alan.db");
+        let refused = Connection::open_with_flags(missing, OpenFlags::SQLITE_OPEN_READ_WRITE);
+        let cause = DatabaseError::from(refused.expect_err("no such file")).cause(missing);
+        assert!(cause.contains("No such file or directory"), "{cause}");
     }
 
     #[test]

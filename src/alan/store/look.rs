@@ -491,10 +491,17 @@ fn age(created_at: &str, now: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
+    use crate::alan::outcome::Ending;
     use crate::alan::pattern::{RemoteCommand, Ssh};
+    use crate::alan::rows::unix_seconds;
+    use crate::alan::run::Run;
+    use crate::alan::run::tests::{ended, pattern};
     use crate::alan::schema;
     use crate::alan::schema::tests::derivation;
+    use crate::text::redact::Redactor;
 
     /// What SQLite plans for every statement that a look prepares.
     #[test]
@@ -556,6 +563,35 @@ mod tests {
                 .map(str::to_owned),
         );
         found
+    }
+
+    #[test]
+    fn what_is_written_and_still_queued_counts_once() {
+        let mut database = Connection::open_in_memory().expect("memory");
+        schema::migrate(&mut database, &derivation(1)).expect("schema");
+        let queued: Vec<Queued> = (1..=3)
+            .map(|sequence| {
+                let ended = ended("make", Ending::Exited(0), SystemTime::now());
+                let run = Run::new(ended, &Redactor::default());
+                Queued {
+                    sequence,
+                    job: Arc::new(Job::Run(Box::new(run.rows(&sequence.to_string(), "s")))),
+                }
+            })
+            .collect();
+        write::batch(&mut database, "me", &queued[..2], 0.0).expect("written");
+        let look = Look::new(Some(&database), "me", queued.clone()).expect("a look");
+        let now = unix_seconds(SystemTime::now());
+        let history = look.history(&pattern("make"), "s", now).expect("a history");
+        assert_eq!((history.runs.len(), history.streak.current_streak), (3, 3));
+        assert_eq!(history.retries.len(), 3);
+        assert_eq!(look.kills("make *", "s").expect("counts").runs, 3);
+        let other = Look::new(Some(&database), "other", queued).expect("a look");
+        assert_eq!(
+            other.kills("make *", "s").expect("counts").runs,
+            5,
+            "its own queue"
+        );
     }
 
     #[test]

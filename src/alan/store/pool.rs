@@ -7,8 +7,9 @@ use parking_lot::Mutex;
 
 use super::connection::{Database, DatabaseError};
 
-/// How long a reader waits for others' locks; in WAL mode there are next to none.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long a lease waits for others' locks; for readers there are next to none in WAL
+/// mode.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Idle connections that are kept.
 const MOST_IDLE: usize = 4;
 

@@ -231,7 +231,7 @@ impl Writer<'_> {
     fn fail(&self, error: &DatabaseError) {
         let mut state = self.queue.lock();
         state.phase = Phase::Failing {
-            cause: error.to_string(),
+            cause: error.cause(&self.setup.path),
             readable: self.database.is_some() && !error.is_corrupt(),
         };
         drop(state);
