@@ -11,6 +11,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::alan::schema::{self, Derivation, SchemaError};
 use crate::process::files::{self, PrivateDirError};
 
+/// Memory for pages of the file, in KiB, for each connection; the system's own cache is
+/// next to it.
+const CACHE_KIB: i64 = 1024;
 /// Prepared statements kept by a connection: more than there are.
 const STATEMENTS: usize = 64;
 
@@ -131,6 +134,7 @@ impl Database {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(patience)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.pragma_update(None, "foreign_keys", true)?;

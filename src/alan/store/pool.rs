@@ -11,7 +11,7 @@ use super::connection::{Database, DatabaseError};
 /// mode.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Idle connections that are kept.
-const MOST_IDLE: usize = 4;
+const MOST_IDLE: usize = 2;
 
 /// The connections that nobody uses at the moment.
 #[derive(Debug)]
