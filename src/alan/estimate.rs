@@ -92,8 +92,7 @@ impl Estimate {
     /// An estimate from the newest runs (newest first) of the command and of its kind;
     /// `None` while there are fewer than 3 completed ones.
     pub fn new(template: &str, exact: &[Sample], alike: &[Sample]) -> Option<Estimate> {
-        let completed = |samples: &[Sample]| newest(samples).filter(|s| s.completed).count();
-        let (basis, samples) = if completed(exact) >= FEWEST_EXACT_SAMPLES {
+        let (basis, samples) = if is_enough(exact) {
             (Basis::Exact, exact)
         } else {
             (Basis::Template, alike)
@@ -142,6 +141,15 @@ impl Estimate {
         }
         Some((self.curve.below(part * now).seconds - elapsed).max(0.0))
     }
+}
+
+/// Whether runs of the very same command suffice, so that its kind is not asked for.
+pub fn is_enough(exact: &[Sample]) -> bool {
+    completed(exact) >= FEWEST_EXACT_SAMPLES
+}
+
+fn completed(samples: &[Sample]) -> usize {
+    newest(samples).filter(|sample| sample.completed).count()
 }
 
 /// When to look next at a command of which nothing is known: a 2-minute job is seen to

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::queue::{Job, Queued};
 use super::write;
-use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample};
+use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample, is_enough};
 use crate::alan::history::{
     History, HostHistory, PastRun, Place, RETRY_WINDOW_MINUTES, RemoteHistory, failures_in_a_row,
 };
@@ -109,7 +109,11 @@ impl<'a> Look<'a> {
     /// As SQLite.
     pub fn estimate(&self, pattern: &Pattern) -> rusqlite::Result<Option<Estimate>> {
         let exact = self.samples("command_hash", &pattern.hash)?;
-        let alike = self.samples("command_template", &pattern.template)?;
+        let alike = if is_enough(&exact) {
+            Vec::new()
+        } else {
+            self.samples("command_template", &pattern.template)?
+        };
         Ok(Estimate::new(&pattern.template, &exact, &alike))
     }
 
