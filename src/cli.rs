@@ -24,6 +24,8 @@ pub enum Command {
     Tasks(TasksArguments),
     /// Print the output of a task of any server.
     Log(LogArguments),
+    /// Print the options of a program as its manual page tells them.
+    Manopt(ManoptArguments),
     /// Check the shell, the state directory and the kernel, and say how to mend what is wrong.
     Doctor,
     /// Print the settings in use and where each comes from.
@@ -76,6 +78,14 @@ pub struct TasksArguments {
     /// Print one JSON object per line.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `manopt`.
+#[derive(Debug, Args)]
+pub struct ManoptArguments {
+    /// The command and its subcommand, as in `git push`; options after them are listed first.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
 }
 
 /// Arguments of `log`.

@@ -6,12 +6,15 @@
 //! that names its place and the value in use instead.
 //!
 //! Limits: reads the environment through a function and one file; knows no argument of
-//! the command line. Secrets are no settings, so that all values may be printed.
+//! the command line. Secrets are no settings, so that all values may be printed: of them
+//! only names and sources are known here ([`Secrets`]).
 
 mod choices;
 mod dirs;
 mod file;
 mod layers;
+mod resolve;
+mod secrets;
 mod value;
 
 use std::collections::BTreeMap;
@@ -25,6 +28,8 @@ use value::{Count, File, Flag, Kind, Names, Program, Size, Time};
 pub use choices::{ColorChoice, InsightChoice, LogLevel, ShellMode, SpoolMode};
 pub use dirs::{Env, StateDirError};
 pub use layers::{Source, Warning};
+pub use resolve::{Cause, ResolveError, Surroundings};
+pub use secrets::{SecretSource, Secrets};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -71,11 +76,13 @@ macro_rules! settings {
             $( $(#[$doc])* pub $key: $type, )*
             /// The directory that all servers of this user share, or why there is none.
             pub state_dir: Result<PathBuf, StateDirError>,
+            /// What `zsh_send` may type by name.
+            pub secrets: Secrets,
             sources: BTreeMap<&'static str, Source>,
         }
 
         /// Every key that the file may hold.
-        pub const KEYS: &[&str] = &[$( stringify!($key) ),*];
+        pub const KEYS: &[&str] = &[$( stringify!($key), )* secrets::KEY];
 
         impl Config {
             fn resolve(given: &mut Given<'_>) -> Config {
@@ -90,7 +97,9 @@ macro_rules! settings {
                 if let Some(name) = decided_by {
                     sources.insert(STATE_DIR_KEY, Source::Env { name });
                 }
-                Config { $( $key, )* state_dir, sources }
+                let (secrets, source) = Secrets::read(given);
+                sources.insert(secrets::KEY, source);
+                Config { $( $key, )* state_dir, secrets, sources }
             }
 
             /// Every setting with its value and source, for people to read.
@@ -102,6 +111,7 @@ macro_rules! settings {
                     Ok(path) => path.display().to_string(),
                     Err(error) => format!("none: {error}"),
                 }));
+                rows.push(self.row(secrets::KEY, self.secrets.to_string()));
                 rows
             }
         }
@@ -178,6 +188,20 @@ settings! {
 
     /// Which insights a result carries. Default all.
     insights: InsightChoice = InsightChoice::All, InsightChoice::WORDS;
+
+    /// Whether options of a program that fails again and again are looked up in its manual
+    /// page. Default true.
+    manopt_enabled: bool = true, Flag, env "ALAN_MANOPT_ENABLED";
+
+    /// How long such a look-up may take. Seconds; default 2, from 0.1 to 60.
+    manopt_timeout: Duration = seconds(2),
+        Time::seconds(Duration::from_millis(100)..=seconds(60)), env "ALAN_MANOPT_TIMEOUT";
+
+    /// The failure in a row at which options are looked up. Default 2, from 1 to 1000.
+    manopt_fail_trigger: usize = 2, Count(1..=1_000), env "ALAN_MANOPT_FAIL_TRIGGER";
+
+    /// The failure in a row from which on they are shown. Default 3, from 1 to 1000.
+    manopt_fail_present: usize = 3, Count(1..=1_000), env "ALAN_MANOPT_FAIL_PRESENT";
 
     /// What the server's log holds. Default error.
     log: LogLevel = LogLevel::Error, LogLevel::WORDS, env "ZSH_TOOL_LOG";

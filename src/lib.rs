@@ -29,7 +29,7 @@
 //! | layer | module | what it may touch |
 //! |---|---|---|
 //! | L0 | [`base`] | the clock, locks |
-//! | L1 | [`text`], [`progress`], [`neverhang`], [`cli`] | nothing: pure |
+//! | L1 | [`text`], [`shell`], [`progress`], [`neverhang`], [`cli`] | nothing: pure |
 //! | L2 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
 //! | L2 | [`protocol`] | stdin and stdout |
 //! | L3 | [`task`] | processes and spool files, through [`process`] |
@@ -54,15 +54,19 @@
 //! - One result shows what no earlier one has shown: the cursor moves when a delta is
 //!   taken, under the task's lock.
 //! - No command line is written or logged without [`text::redact`].
+//! - A secret that was typed into a task is masked before its output goes anywhere
+//!   ([`text::mask`], [`task::masking`]).
 //! - Nothing that comes from outside panics; a panic in one call answers that call.
 //!
 //! # Locks
 //!
 //! Order: the registry, then a task's monitor, then a spool's index, then the store's
-//! queue. None is held over a
-//! read, a write, a spawn or a channel send. Whoever changes what others wait for does so
-//! under the task's monitor and notifies ([`task::live::LiveTask::report`]); a model
-//! check (`tests/model`) shows that no wake-up is lost.
+//! queue. None is held over a read, a write, a spawn or a channel send. A task's emulated
+//! screen ([`task::terminal`]) has a lock of its own, under which no other is taken. Whoever
+//! changes what others wait for does so under the task's monitor and notifies
+//! ([`task::live::LiveTask::report`]); a model check (`tests/model`) shows that no wake-up
+//! is lost. Who needs a scan of the machine while another takes one waits for that one
+//! ([`process::snapshots`]), and holds nothing then.
 //!
 //! # Threads
 //!
@@ -77,9 +81,11 @@
 //! | `call-…` | one for each tool call, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
+//! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
 //! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
-//! end with the process; all others are joined or counted at the end. The thread that
+//! end with the process, and so do look-ups ([`record::manopt`]), whose processes the
+//! server's end takes along; all others are joined or counted at the end. The thread that
 //! starts a child is the one that waits for it. Nobody polls in a sleep
 //! loop.
 //!
@@ -96,6 +102,8 @@
 //!   [`alan::schema`]; steps that have been released never change.
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
+//! - **A program** whose subcommands or options matter to templates: one line in the
+//!   tables of [`shell`], and a row in `tests/fixtures/commands`.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;
@@ -112,29 +120,68 @@ pub mod base {
 /// L1: text as people read it. Pure.
 pub mod text {
     pub mod ansi;
+    pub mod canvas;
+    pub mod keys;
     pub mod lines;
+    pub mod mask;
     pub mod progress_lines;
     pub mod quoting;
     pub mod redact;
+    pub mod replies;
+    pub mod row;
+    pub mod screen;
+    pub mod sequences;
+    pub mod sgr;
+}
+
+/// L1: command lines as zsh reads them, what can be told from them, and manual pages. Pure.
+pub mod shell {
+    mod compound;
+    mod frame;
+    mod interactive;
+    mod interpreters;
+    pub mod lexer;
+    pub mod lint;
+    pub mod manpage;
+    pub mod normalise;
+    mod options;
+    mod prefix;
+    mod programs;
+    pub mod reader;
+    mod scan;
+    mod self_match;
+    pub mod ssh;
+    pub mod syntax;
+    pub mod template;
+    pub mod token;
+    pub mod unquote;
+    mod wait_loop;
+    mod words;
 }
 
 /// L1: how far a task has come. Pure.
 pub mod progress {
     pub mod advice;
+    pub mod condition;
+    pub mod tracker;
     pub mod waiting;
 }
 
 /// L2: the kernel. The only module with `unsafe`.
 pub mod process {
+    pub mod capture;
     pub mod descriptors;
     pub mod files;
     pub mod guard;
+    pub mod hindrance;
     pub mod kill;
     pub mod orphans;
+    pub mod owner;
     mod posix_spawn;
     pub mod probe;
     pub mod pty;
     pub mod signals;
+    pub mod snapshots;
     pub mod spawn;
     pub mod tree;
     pub mod wait;
@@ -172,6 +219,7 @@ pub mod alan {
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
     pub mod budget;
+    pub mod collector;
     pub mod deadline;
     pub mod environment;
     pub mod housekeeping;
@@ -181,18 +229,22 @@ pub mod task {
     pub mod leftovers;
     pub mod live;
     pub mod lookup;
+    pub mod masking;
     pub mod order;
     pub mod preludes;
     pub mod reading;
     pub mod registry;
     pub mod request;
     pub mod sampling;
+    pub mod secrets;
     pub mod segment;
     pub mod sending;
     pub mod shell;
     pub mod spool;
     pub mod state;
     pub mod supervisor;
+    pub mod terminal;
+    pub mod typing;
     pub mod watch;
     pub mod wiring;
     pub mod worker;
@@ -200,12 +252,14 @@ pub mod task {
 
 /// L4: where tasks meet what is remembered of them.
 pub mod record {
+    pub mod manopt;
     pub mod notices;
 }
 
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
+    pub mod conditions;
     pub mod control;
     pub mod dispatch;
     pub mod insight;
@@ -215,6 +269,7 @@ pub mod mcp {
     pub mod receipt;
     pub mod render;
     pub mod run;
+    pub mod screen;
     pub mod search;
     pub mod server;
     pub mod tools;
@@ -227,6 +282,7 @@ pub mod commands {
     pub mod doctor;
     pub mod exec;
     pub mod log;
+    pub mod manopt;
     pub mod output;
     pub mod serve;
     pub mod setup;

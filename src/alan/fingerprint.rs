@@ -66,7 +66,7 @@ pub fn of_failure(output: &str, exit_code: i32, redactor: &Redactor) -> Option<F
 fn error_lines(output: &str) -> Vec<String> {
     let lines: Vec<String> = tail(output)
         .lines()
-        .map(|line| ansi::readable(line.as_bytes(), Colours::Drop))
+        .map(|line| ansi::readable(line.as_bytes(), Colours::Drop, None))
         .map(|line| cut(line.trim(), LINE_BYTES).to_owned())
         .filter(|line| !line.is_empty())
         .collect();

@@ -5,6 +5,7 @@
 
 mod machine;
 mod plugin;
+mod secrets;
 mod self_check;
 
 use std::fmt;
@@ -102,8 +103,9 @@ fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
         Box::new(machine::kernel),
         Box::new(|| vec![machine::terminal()]),
         Box::new(|| machine::state_directory(config)),
-        Box::new(|| vec![machine::manual()]),
+        Box::new(|| vec![machine::manual(config)]),
         Box::new(|| configuration(warnings)),
+        Box::new(|| secrets::check(config)),
         Box::new(|| vec![plugin::check()]),
         Box::new(|| vec![self_check::run(config)]),
     ]

@@ -158,6 +158,7 @@ fn request(arguments: &ExecArguments, source: Source, is_raw: bool) -> Request {
             Source::Terminal | Source::Nothing => Stdin::Null,
         },
         terminal,
+        emulated: !is_raw,
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
     }
 }

@@ -57,9 +57,9 @@ pub fn start_log(config: &Config) {
 }
 
 /// A redactor that also knows the values of this environment's secrets.
-pub fn redactor() -> Arc<Redactor> {
+pub fn redactor(config: &Config) -> Arc<Redactor> {
     let secrets = std::env::vars_os()
-        .filter(|(name, _)| is_secret_name(&name.to_string_lossy()))
+        .filter(|(name, _)| config.secrets.hides(name) || is_secret_name(&name.to_string_lossy()))
         .filter_map(|(_, value)| value.into_string().ok());
     Arc::new(Redactor::new(secrets))
 }
@@ -129,9 +129,16 @@ fn settings(config: &Config) -> Settings {
             .unwrap_or_else(|| PathBuf::from("/")),
         keep_directory: config.keep_cwd,
         daemons: config.daemons.clone().into(),
-        environment: std::env::vars_os().collect(),
-        redactor: redactor(),
+        environment: environment(config),
+        redactor: redactor(config),
     }
+}
+
+/// What commands inherit: no variable that holds a listed secret is among it.
+pub fn environment(config: &Config) -> Vec<(OsString, OsString)> {
+    std::env::vars_os()
+        .filter(|(name, _)| !config.secrets.hides(name))
+        .collect()
 }
 
 /// Whether a variable says anything: an unexpanded `${…}` of a plugin does not.

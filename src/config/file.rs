@@ -129,6 +129,7 @@ impl<'de> Deserialize<'de> for Document {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::value::Field;
     use proptest::prelude::*;
 
     fn entry(key: &str, line: u64, value: Raw) -> Entry {
@@ -143,6 +144,11 @@ mod tests {
     fn entries_keep_order_line_and_type() {
         let yaml = "# comment\na: 1\n\nb: 2.5\nc: yes\nd: true\ne:\n  - x\n  - 2\nf: {g: 1}\nh:\na: .inf\n";
         let text = |text: &str| Raw::Text(text.to_owned());
+        let field = Field {
+            key: "g".to_owned(),
+            line: 10,
+            value: Raw::Integer(1),
+        };
         assert_eq!(
             parse(yaml.as_bytes()).unwrap(),
             [
@@ -151,7 +157,7 @@ mod tests {
                 entry("c", 5, text("yes")),
                 entry("d", 6, Raw::Bool(true)),
                 entry("e", 7, Raw::List(vec![text("x"), Raw::Integer(2)])),
-                entry("f", 10, Raw::Map),
+                entry("f", 10, Raw::Map(vec![field])),
                 entry("h", 11, Raw::Null),
                 entry("a", 12, Raw::Float(f64::INFINITY)),
             ]

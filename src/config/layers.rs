@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::dirs::{Env, base_directory, directory, variable};
 use super::file::{self, FileError};
@@ -119,7 +119,26 @@ impl<'a> Given<'a> {
         }
     }
 
-    fn warn_of_file(&mut self, line: Option<u64>, key: Option<String>, text: String) {
+    /// What `~` means.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// The line and the value of a key that is no setting: only the file can hold it.
+    pub(crate) fn take(&mut self, key: &str) -> Option<(u64, Raw)> {
+        self.entries.remove(key)
+    }
+
+    /// A line of the file.
+    pub(crate) fn place(&self, line: u64) -> Source {
+        Source::File {
+            path: self.path.clone(),
+            line: Some(line),
+        }
+    }
+
+    /// Notes a fault of the file.
+    pub(crate) fn warn_of_file(&mut self, line: Option<u64>, key: Option<String>, text: String) {
         let path = self.path.clone();
         self.warnings.push(Warning {
             place: Source::File { path, line },

@@ -10,7 +10,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
 
 /// Longer values are cut where a warning quotes them.
 const QUOTED_CHARS: usize = 40;
@@ -37,9 +38,19 @@ pub(crate) enum Raw {
     Float(f64),
     Text(String),
     List(Vec<Raw>),
-    Map,
+    Map(Vec<Field>),
     /// Of the environment, and no UTF-8: good for paths only.
     NotUtf8(OsString),
+}
+
+/// One `key: value` of a mapping inside the file.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Field {
+    /// Empty for a key that is no plain text.
+    pub key: String,
+    /// From 1.
+    pub line: u64,
+    pub value: Raw,
 }
 
 impl Raw {
@@ -69,7 +80,7 @@ impl Raw {
             }
             Raw::Text(text) => format!("{text:?}"),
             Raw::List(_) => "a list".to_owned(),
-            Raw::Map => "a mapping".to_owned(),
+            Raw::Map(_) => "a mapping".to_owned(),
             Raw::NotUtf8(_) => "a value that is not UTF-8".to_owned(),
         }
     }
@@ -83,6 +94,14 @@ impl Raw {
             _ => None,
         }
         .filter(|number: &f64| number.is_finite())
+    }
+
+    fn into_key(self) -> String {
+        match self {
+            Raw::Text(text) => text,
+            Raw::Integer(number) => number.to_string(),
+            _ => String::new(),
+        }
     }
 
     fn integer(&self) -> Option<i128> {
@@ -148,8 +167,15 @@ impl<'de> Deserialize<'de> for Raw {
                 Ok(Raw::List(list))
             }
             fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
-                while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Raw::Map)
+                let mut fields = Vec::new();
+                while let Some(key) = entries.next_key::<Spanned<Raw>>()? {
+                    fields.push(Field {
+                        line: key.referenced.line(),
+                        key: key.value.into_key(),
+                        value: entries.next_value()?,
+                    });
+                }
+                Ok(Raw::Map(fields))
             }
         }
 

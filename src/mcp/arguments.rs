@@ -129,7 +129,19 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
                 None => Err(wrong("a whole number")),
             };
         }
-        "array" if !value.is_array() => return Err(wrong("a list")),
+        "array" => {
+            let Some(items) = value.as_array() else {
+                return Err(wrong("a list of strings"));
+            };
+            if let Some((place, item)) =
+                items.iter().enumerate().find(|(_, item)| !item.is_string())
+            {
+                let item = show(item);
+                return Err(ArgumentError(format!(
+                    "{name}[{place}] must be a string, not {item}"
+                )));
+            }
+        }
         "object" => {
             let Some(entries) = value.as_object() else {
                 return Err(wrong("an object of names and strings"));
@@ -199,7 +211,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::mcp::tools::{self, PollArguments, RunArguments};
+    use crate::mcp::tools::{self, PollArguments, RunArguments, SendArguments};
 
     fn run(arguments: Value) -> Result<(RunArguments, Vec<Clamped>), String> {
         let tool = tools::find("zsh").ok_or("no tool")?;
@@ -237,7 +249,7 @@ mod tests {
             ),
             (
                 json!({"command": "x", "rows": 9999}),
-                "rows must be at most 1000, not 9999",
+                "rows must be at most 500, not 9999",
             ),
             (
                 json!({"command": "x", "env": {"A": 1}}),
@@ -273,6 +285,26 @@ mod tests {
             used: 50.0,
         };
         assert_eq!(clamped, Ok(vec![wanted]));
+    }
+
+    #[test]
+    fn lists_are_of_strings() {
+        let tool = tools::find("zsh_send")
+            .map(|tool| &tool.schema)
+            .cloned()
+            .unwrap_or_default();
+        for (keys, wanted) in [
+            (json!("Up"), "keys must be a list of strings, not \"Up\""),
+            (json!(["Up", 5]), "keys[1] must be a string, not 5"),
+        ] {
+            let arguments = json!({"task_id": "x", "keys": keys});
+            let read = read::<SendArguments>("zsh_send", &tool, Some(&arguments));
+            assert_eq!(
+                read.err().map(|error| error.0).as_deref(),
+                Some(wanted),
+                "{arguments}"
+            );
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `zsh_send`, `zsh_kill`, `zsh_tasks` and `zsh_health`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,55 +14,88 @@ use super::overview;
 use super::receipt;
 use super::render::View;
 use super::tools::{KillArguments, NoArguments, SendArguments, TasksArguments, Tool};
+use crate::config::Surroundings;
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Signal;
-use crate::task::live::{Attendance, Input};
+use crate::task::input::{LONGEST_LINE, Sending};
+use crate::task::live::{Attendance, Input, LiveTask};
 use crate::task::reading;
-use crate::task::registry::MAX_ORDERS;
+use crate::task::registry::{MAX_ORDERS, TaskHandle};
 use crate::task::request::InputError;
 use crate::task::sending::NoReceipt;
 use crate::task::state::KillOrder;
 use crate::task::watch::Goal;
+use crate::text::keys::{self, Key, KeyError};
+use crate::text::lines::grouped;
+use crate::text::mask::Secret;
 
 /// After a kill's receipt the end itself is waited for so long.
-const END_AFTER_KILL: Duration = Duration::from_millis(500);
+const END_AFTER_KILL: Duration = Duration::from_secs(2);
 
 impl Tools {
     /// Carries `zsh_send` out.
     pub(super) fn send(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Answer {
         let (arguments, clamped) = read::<SendArguments>(tool, arguments)?;
-        let notes: Vec<Insight> = clamped.iter().map(clamped_note).collect();
+        let mut notes: Vec<Insight> = clamped.iter().map(clamped_note).collect();
         let task = self.find(&arguments.task_id)?;
         let size = match (arguments.rows, arguments.cols) {
             (Some(rows), Some(cols)) => Some(TerminalSize { rows, cols }),
             (None, None) => None,
             _ => return Err("rows and cols go together: pass both".into()),
         };
+        let keys = arguments.keys.as_deref().unwrap_or_default();
         let eof = arguments.eof.unwrap_or(false);
-        if arguments.input.is_none() && !eof && size.is_none() {
-            return Err("nothing to send: pass input, eof: true, or rows and cols".into());
+        let types = arguments.input.is_some() || !keys.is_empty() || eof;
+        let secret = arguments.secret_env.as_deref();
+        if !types && secret.is_none() && size.is_none() {
+            return Err(
+                "nothing to send: pass input, secret_env, keys, eof: true, or rows and cols".into(),
+            );
+        }
+        if arguments.input.is_some() && secret.is_some() {
+            return Err("input and secret_env are two things to type: make two calls".into());
+        }
+        // All is read before anything is sent.
+        let keys: Vec<Key> = keys
+            .iter()
+            .map(|name| Key::parse(name))
+            .collect::<Result<_, KeyError>>()
+            .map_err(|error| error.to_string())?;
+        if !keys.is_empty() && task.live.facts.input == Input::Pipe {
+            return Err(InputError::NoKeyboard(task.id().to_owned())
+                .to_string()
+                .into());
         }
         let listen = match arguments.listen {
             Some(seconds) => seconds_of("listen", seconds)?,
             None => LISTEN,
         };
         let _attending = Attendance::begin(&task.live);
+        let secret = secret.map(|name| self.secret(name, &task)).transpose()?;
         // Marked before anything is sent: the reply may be faster than the next line.
         let after = task.live.state().output_end.offset;
         let refused = |error: InputError| error.to_string();
         if let Some(size) = size {
             self.supervisor.resize(&task, size).map_err(refused)?;
         }
-        if let Some(input) = &arguments.input {
-            let bytes = typed(
-                input,
-                arguments.enter.unwrap_or(true),
-                task.live.facts.input,
-            );
-            self.supervisor.send_input(&task, bytes).map_err(refused)?;
+        let enter = arguments.enter.unwrap_or(true);
+        if let Some((name, secret)) = secret {
+            // Looking it up may have taken a while.
+            if call.cancel.is_cancelled() {
+                return Err(NoAnswer::Cancelled);
+            }
+            self.supervisor
+                .send_secret(&task, name, secret, enter)
+                .map_err(|error| error.to_string())?;
         }
-        if eof {
-            self.supervisor.end_input(&task).map_err(refused)?;
+        if types {
+            let text = arguments.input.as_deref().map(|text| (text, enter));
+            let bytes = match task.live.facts.input {
+                Input::Terminal => at_terminal(&task.live, text, &keys),
+                Input::Pipe | Input::None => into_pipe(text),
+            };
+            let sending = Sending { bytes, end: eof };
+            self.supervisor.send(&task, sending).map_err(refused)?;
         }
         self.watch(&task, Goal::Reply { after }, None, listen, call)?;
         if !call.cancel.begin_answer() {
@@ -69,6 +103,7 @@ impl Tools {
         }
         let max_output = self.config.max_output;
         let delta = task.live.take_delta();
+        notes.extend(after_sending(&task.live, !keys.is_empty()));
         let stretches = reading::new_output(&task.spool, &delta, max_output);
         let showing = Showing {
             stretches,
@@ -79,6 +114,23 @@ impl Tools {
             max_output,
         };
         self.tell(&task, showing, call.palette)
+    }
+
+    /// A listed secret that is to be typed into this task, looked up now.
+    fn secret<'a>(&self, name: &'a str, task: &TaskHandle) -> Result<(&'a str, Secret), String> {
+        // Before a program is asked for it, which may ask a person.
+        self.supervisor
+            .check_secret_goes_to(task)
+            .map_err(|error| error.to_string())?;
+        let settings = self.supervisor.settings();
+        let around = Surroundings {
+            env: &|name| std::env::var_os(name),
+            environment: &settings.environment,
+            daemons: Arc::clone(&settings.daemons),
+        };
+        let secret = self.config.secrets.resolve(name, &around);
+        let secret = secret.map_err(|error| error.to_string())?;
+        Ok((name, secret))
     }
 
     /// Carries `zsh_kill` out.
@@ -139,14 +191,64 @@ impl Tools {
     }
 }
 
-/// Text as keys: Enter is CR on a terminal and LF in a pipe.
-fn typed(text: &str, enter: bool, input: Input) -> Vec<u8> {
+/// What a terminal sends for text, with Enter after it or not, and then for keys.
+fn at_terminal(task: &LiveTask, text: Option<(&str, bool)>, keys: &[Key]) -> Vec<u8> {
+    let modes = task.terminal_modes().unwrap_or_default();
+    let mut bytes = Vec::new();
+    if let Some((text, enter)) = text {
+        bytes = keys::typed(text, modes);
+        if enter {
+            bytes.push(b'\r');
+        }
+    }
+    bytes.extend(keys.iter().flat_map(|key| key.bytes(modes)));
+    bytes
+}
+
+/// Text as a pipe takes it.
+fn into_pipe(text: Option<(&str, bool)>) -> Vec<u8> {
+    let (text, enter) = text.unwrap_or(("", false));
     let mut bytes = text.as_bytes().to_vec();
     if enter {
-        bytes.push(match input {
-            Input::Terminal => b'\r',
-            Input::Pipe | Input::None => b'\n',
-        });
+        bytes.push(b'\n');
     }
     bytes
+}
+
+/// What is worth saying about what was sent.
+fn after_sending(task: &LiveTask, pressed: bool) -> Vec<Insight> {
+    let mut notes = Vec::new();
+    let (dropped, queued, runs) = {
+        let mut state = task.state();
+        let dropped = std::mem::take(&mut state.dropped_input);
+        (dropped, state.queued_input, state.ended.is_none())
+    };
+    if dropped > 0 {
+        notes.push(Insight::warning(format!(
+            "the terminal dropped {} bytes of input: in line mode it takes lines of at most {} bytes. \
+             Send shorter lines, or run it again with stdin_open: true.",
+            grouped(dropped as u64),
+            grouped(LONGEST_LINE as u64)
+        )));
+    }
+    if runs && queued > 0 && pressed {
+        notes.push(Insight::warning(
+            "the keys wait behind input that the program has not read: zsh_kill signal=INT reaches it at once.",
+        ));
+    }
+    // Said once a task: whoever has been told remembers.
+    if runs && draws_screen(task) && !std::mem::replace(&mut task.state().screen_told, true) {
+        notes.push(Insight::info(
+            "a full-screen program: zsh_poll screen=true shows what it looks like.",
+        ));
+    }
+    notes
+}
+
+/// Whether lines tell little of what the program shows: it has the alternate screen, or
+/// it takes keys as full-screen programs do. Line editors that do so too take pastes.
+fn draws_screen(task: &LiveTask) -> bool {
+    let modes = task.terminal_modes().unwrap_or_default();
+    let by_keys = modes.application_cursor && !modes.bracketed_paste;
+    by_keys || task.screen_view().is_some_and(|view| view.alternate)
 }

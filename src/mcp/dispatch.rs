@@ -9,18 +9,20 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::arguments::{self, ArgumentError, Clamped};
+use super::conditions;
 use super::insight::{self, Insight, Level};
 use super::notice;
 use super::render::{Palette, TaskResult, View};
 use super::tools::{Tool, ToolName};
 use crate::config::{Config, InsightChoice, Warning};
 use crate::record::notices;
-use crate::task::live::Cancel;
+use crate::task::live::{Cancel, Input};
 use crate::task::reading::{self, Match};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 use crate::task::watch::{Goal, Stopped, Tick, Watch};
 use crate::text::lines::{self, Layout, Shown, Stretch};
+use crate::text::screen;
 
 /// The default of `listen`.
 pub(super) const LISTEN: Duration = Duration::from_secs(2);
@@ -215,12 +217,15 @@ impl Tools {
             .stretches
             .map_err(|error| format!("the output of task {} cannot be read: {error}", task.id()))?;
         let numbered = showing.numbering == Numbering::Numbered;
+        // Taken beforehand: no lock is held while lines are laid out.
+        let columns = task.live.state().columns;
         let shown = lines::lay_out(
             &stretches,
             &Layout {
                 max_chars: showing.max_output,
                 numbered,
                 colours: palette.of_output(task.live.facts.input),
+                columns,
                 reader: &format!("zsh_poll task_id={}", task.id()),
             },
         );
@@ -229,6 +234,7 @@ impl Tools {
             new_bytes: showing.new_bytes,
             matched: showing.matched,
             numbered,
+            screen: None,
         };
         Ok(self.tell_lines(task, lines, showing.notes, palette))
     }
@@ -245,6 +251,7 @@ impl Tools {
         let view = View::of(&task.live);
         let tail = lines::last_chars(&lines.shown.text, TAIL_CHARS);
         let mut insights = insight::of_task(facts, view.end(), &task.spool.losses(), tail);
+        insights.extend(unseen(task));
         insights.extend(notes);
         if self.config.insights == InsightChoice::Useful {
             insights.retain(|insight| insight.level == Level::Warning);
@@ -270,6 +277,7 @@ impl Tools {
             new_bytes: lines.new_bytes,
             numbered: lines.numbered,
             matched: lines.matched,
+            screen: lines.screen,
             insights,
             log_path,
         };
@@ -279,6 +287,18 @@ impl Tools {
             ..Outcome::text(result.text(palette))
         }
     }
+}
+
+/// Says, once for a task that takes input, that nobody can see whether it waits for some.
+fn unseen(task: &TaskHandle) -> Option<Insight> {
+    let mut state = task.live.state();
+    let speaks = state.ended.is_none() && !state.evidence_told;
+    if !speaks || task.live.facts.input == Input::None {
+        return None;
+    }
+    let words = conditions::evidence_words(state.evidence)?;
+    state.evidence_told = true;
+    Some(Insight::warning(words))
 }
 
 /// What of a task's output a result is to show.
@@ -307,6 +327,8 @@ pub(super) struct Lines {
     pub matched: Option<Match>,
     /// Whether they carry their numbers.
     pub numbered: bool,
+    /// The screen whose rows they are.
+    pub screen: Option<screen::View>,
 }
 
 /// Whether lines carry their numbers.
@@ -349,11 +371,11 @@ pub(super) fn clamped_note(clamped: &Clamped) -> Insight {
 
 /// The newest line of output, short enough for a progress message.
 fn newest_line(task: &TaskHandle) -> String {
-    let (line_start, end) = {
+    let (line_start, end, columns) = {
         let state = task.live.state();
-        (state.line_start, state.output_end)
+        (state.line_start, state.output_end, state.columns)
     };
-    let line = reading::last_line(&task.spool, line_start, end).unwrap_or_default();
+    let line = reading::last_line(&task.spool, line_start, end, columns).unwrap_or_default();
     line.chars().take(PROGRESS_CHARS).collect()
 }
 
@@ -364,6 +386,7 @@ pub(super) fn matched(stopped: Stopped) -> Option<Match> {
         Stopped::Output
         | Stopped::Ended
         | Stopped::WaitsForInput
+        | Stopped::StandsStill
         | Stopped::Limit
         | Stopped::Cancelled => None,
     }

@@ -5,9 +5,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::conditions;
 use super::insight::size;
 use super::render::{self, View, millis, seconds, status_word, wanted_word};
 use crate::config::{Config, Warning};
+use crate::process::probe;
+use crate::progress::condition::Condition;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 
@@ -81,6 +84,7 @@ struct Row {
     silent: Option<Duration>,
     leftovers: usize,
     waiting: Option<&'static str>,
+    conditions: Vec<Condition>,
     command: String,
     description: Option<String>,
     pid: i32,
@@ -113,6 +117,7 @@ impl Row {
             silent,
             leftovers,
             waiting,
+            conditions: view.conditions().to_vec(),
             command: command.chars().skip(2).take(COMMAND_CHARS).collect(),
             description: facts.description.as_deref().map(redact),
             pid: facts.pid,
@@ -131,6 +136,7 @@ impl Row {
         if let Some(wanted) = self.waiting {
             facts.push(format!("waiting for {wanted}"));
         }
+        facts.extend(conditions::summary(&self.conditions));
         if self.leftovers > 0 {
             facts.push(format!("{} still running", self.leftovers));
         }
@@ -155,6 +161,7 @@ impl Row {
             "age_ms": millis(self.age),
             "silent_ms": self.silent.map(millis),
             "waiting_for": self.waiting,
+            "conditions": conditions::meta(&self.conditions),
             "leftovers": self.leftovers,
             "command": self.command,
             "description": self.description,
@@ -193,6 +200,8 @@ pub fn health(supervisor: &Supervisor, config: &Config, warnings: &[Warning]) ->
     if let Err(cause) = supervisor.directory() {
         problems.push(cause.to_owned());
     }
+    let shortcoming = probe::shortcoming().map(conditions::shortcoming_words);
+    problems.extend(shortcoming.map(str::to_owned));
     let mut lines = vec![
         format!(
             "status     {}",

@@ -11,6 +11,7 @@ use super::dispatch::{
 };
 use super::insight::Insight;
 use super::render::Palette;
+use super::screen;
 use super::search;
 use super::tools::{PollArguments, Tool, WaitFor};
 use crate::progress::advice::idle_polls_of;
@@ -18,7 +19,7 @@ use crate::task::live::Attendance;
 use crate::task::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::watch::{Goal, Stopped};
-use crate::text::lines::{Place, Stretch, grouped};
+use crate::text::lines::{Place, Shown, Stretch, grouped};
 
 impl Tools {
     /// Carries `zsh_poll` out.
@@ -28,6 +29,9 @@ impl Tools {
         refuse_contradictions(&arguments)?;
         let task = self.find(&arguments.task_id)?;
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
+        if arguments.screen == Some(true) {
+            return self.show_screen(&task, &arguments, notes, call);
+        }
         if let Some(pattern) = compile("grep", arguments.grep.as_deref())? {
             return self.grep(&task, &pattern, &arguments, notes, max_output, call.palette);
         }
@@ -51,8 +55,11 @@ impl Tools {
         }
         let delta = task.live.take_delta();
         // One that was woken by output is not empty, though another may have taken it; nor
-        // is one that found the task waiting for the caller.
-        let woken = matches!(stopped, Stopped::Output | Stopped::WaitsForInput);
+        // is one that found the task waiting for the caller, or stopped.
+        let woken = matches!(
+            stopped,
+            Stopped::Output | Stopped::WaitsForInput | Stopped::StandsStill
+        );
         let brought_output = delta.new_bytes() > 0 || woken;
         let waited = begun.elapsed().min(listen);
         task.live.count_poll(brought_output, idle_polls_of(waited));
@@ -70,6 +77,61 @@ impl Tools {
             max_output,
         };
         self.tell(&task, showing, call.palette)
+    }
+
+    /// Waits as any poll does, then shows the screen; what is new of the output stays
+    /// new. Without a wait of the caller's own, a screen that no new output has touched
+    /// is shown at once.
+    fn show_screen(
+        &self,
+        task: &TaskHandle,
+        arguments: &PollArguments,
+        notes: Vec<Insight>,
+        call: &mut Call,
+    ) -> Answer {
+        let no_screen = || {
+            format!(
+                "task {} has no terminal, so there is no screen: run the command again with pty: true",
+                task.id()
+            )
+        };
+        if task.live.terminal_modes().is_none() {
+            return Err(no_screen().into());
+        }
+        let pattern = compile("until", arguments.until.as_deref())?;
+        let goal = match arguments.wait_for {
+            Some(WaitFor::End) => Goal::End,
+            Some(WaitFor::Output) | None => Goal::Output,
+        };
+        let _attending = Attendance::begin(&task.live);
+        let asks_to_wait =
+            arguments.listen.is_some() || arguments.wait_for.is_some() || pattern.is_some();
+        let stopped = if asks_to_wait || task.live.state().unshown() > 0 {
+            let listen = match arguments.listen {
+                Some(seconds) => seconds_of("listen", seconds)?,
+                None => LISTEN,
+            };
+            Some(self.watch(task, goal, pattern.as_ref(), listen, call)?)
+        } else {
+            None
+        };
+        if !call.cancel.begin_answer() {
+            return Err(NoAnswer::Cancelled);
+        }
+        task.live.tell_end();
+        let view = task.live.screen_view().ok_or_else(no_screen)?;
+        let max_output = arguments.max_output.unwrap_or(self.config.max_output);
+        let lines = Lines {
+            shown: Shown {
+                text: screen::text(&view, max_output, task.id()),
+                ..Shown::default()
+            },
+            new_bytes: 0,
+            matched: stopped.and_then(matched),
+            numbered: true,
+            screen: Some(view),
+        };
+        Ok(self.tell_lines(task, lines, notes, call.palette))
     }
 
     fn read_range(
@@ -105,20 +167,32 @@ impl Tools {
         max_output: usize,
         palette: Palette,
     ) -> Answer {
-        let end = task.live.state().showable_end();
+        let (end, columns) = {
+            let state = task.live.state();
+            (state.showable_end(), state.columns)
+        };
         let range = search::Range {
             first: arguments.from_line.unwrap_or(1),
             last: arguments.to_line.unwrap_or(u64::MAX),
         };
         notes.extend(past_the_end(range.first, end));
         let context = arguments.context.unwrap_or(0);
-        let found = search::grep(&task.spool, end, pattern, range, context, max_output)
-            .map_err(|error| error.to_string())?;
+        let found = search::grep(
+            &task.spool,
+            end,
+            columns,
+            pattern,
+            range,
+            context,
+            max_output,
+        )
+        .map_err(|error| error.to_string())?;
         let lines = Lines {
             shown: found.into_shown(pattern, task.id()),
             new_bytes: 0,
             matched: None,
             numbered: true,
+            screen: None,
         };
         Ok(self.tell_lines(task, lines, notes, palette))
     }
@@ -149,6 +223,19 @@ fn refuse_contradictions(arguments: &PollArguments) -> Result<(), String> {
             "{} cannot go with {reader}, which reads a part of the output and does not wait: \
              leave one out, or make two calls",
             ignored.join(", ")
+        ));
+    }
+    let reads_output = [
+        ("grep", arguments.grep.is_some()),
+        ("from_line", arguments.from_line.is_some()),
+        ("to_line", arguments.to_line.is_some()),
+        ("full_output", arguments.full_output == Some(true)),
+    ];
+    let others: Vec<&str> = given(&reads_output).collect();
+    if arguments.screen == Some(true) && !others.is_empty() {
+        return Err(format!(
+            "screen shows the terminal and {} reads the output: leave one out, or make two calls",
+            others.join(", ")
         ));
     }
     if arguments.context.is_some_and(|lines| lines > 0) && arguments.grep.is_none() {

@@ -7,21 +7,22 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::conditions;
 use super::insight::{Insight, Level, size};
 use crate::progress::advice::{Advice, Situation, advise};
+use crate::progress::condition::{Condition, Evidence};
 use crate::progress::waiting::{Waiting, Wanted};
 use crate::task::live::{End, Facts, Input, Leftover, LiveTask};
 use crate::task::reading::Match;
 use crate::task::state::Outcome;
 use crate::text::ansi::{self, Colours};
-use crate::text::lines::{self, Shown};
+use crate::text::lines::Shown;
+use crate::text::screen;
 
 /// The echoed command line is cut after so many characters.
 const ECHO_CHARS: usize = 120;
 /// The `◷` line is no longer than this.
 const METER_CHARS: usize = 160;
-/// How much of a prompt is repeated.
-const PROMPT_CHARS: usize = 120;
 const RULE: &str = "───";
 /// Leftovers that are named; the others are counted.
 const LEFTOVERS_NAMED: usize = 8;
@@ -70,7 +71,11 @@ pub struct View {
     total_lines: u64,
     total_bytes: u64,
     unshown: u64,
+    queued_input: usize,
+    input_closed: bool,
     waiting: Option<Waiting>,
+    conditions: Vec<Condition>,
+    evidence: Evidence,
 }
 
 impl View {
@@ -89,7 +94,11 @@ impl View {
             total_lines: state.output_end.line.saturating_sub(1) + unfinished,
             total_bytes: state.output_end.offset,
             unshown: state.unshown(),
+            queued_input: state.queued_input,
+            input_closed: state.input_closed,
             waiting: state.waiting.clone(),
+            conditions: state.conditions.clone(),
+            evidence: state.evidence,
         }
     }
 
@@ -108,12 +117,18 @@ impl View {
         self.ended.as_ref()
     }
 
+    /// States of its processes that are worth knowing.
+    pub fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
     fn running(&self) -> bool {
         self.ended.is_none()
     }
 
     fn advice(&self, new_output: bool) -> Option<Advice> {
-        if !self.running() {
+        // What stopped it is told with what to do about it.
+        if !self.running() || self.conditions.iter().any(Condition::holds_up) {
             return None;
         }
         advise(&Situation {
@@ -141,6 +156,8 @@ pub struct TaskResult<'a> {
     pub numbered: bool,
     /// The line that `until` matched.
     pub matched: Option<Match>,
+    /// The screen, when that is shown and not lines of output.
+    pub screen: Option<screen::View>,
     /// What else is worth saying.
     pub insights: Vec<Insight>,
     /// The files that hold the output.
@@ -162,10 +179,16 @@ impl TaskResult<'_> {
         });
         lines.push(RULE.to_owned());
         lines.push(status_line(self.facts, &self.view, palette));
+        lines.extend(self.screen.as_ref().map(super::screen::line));
         lines.extend(self.leftover_line());
         lines.extend(self.position_line());
         lines.extend(self.meter_line());
-        lines.extend(self.waiting_line());
+        let waiting = self.view.waiting.as_ref();
+        lines.extend(waiting.map(|waiting| conditions::waiting_line(waiting, self.facts.input)));
+        lines.extend(conditions::condition_lines(
+            &self.view.conditions,
+            &self.facts.id,
+        ));
         if let Some(advice) = self.view.advice(self.new_bytes > 0) {
             lines.push(suggestion(&advice, &self.facts.id));
         }
@@ -228,32 +251,14 @@ impl TaskResult<'_> {
             1 => parts.push("1 empty poll".to_owned()),
             polls => parts.push(format!("{polls} empty polls")),
         }
+        if self.view.queued_input > 0 {
+            let waits = size(self.view.queued_input as u64);
+            parts.push(format!("{waits} of input wait to be read"));
+        }
         (!parts.is_empty()).then(|| {
             let line = format!("◷ {}", parts.join(" · "));
             line.chars().take(METER_CHARS).collect()
         })
-    }
-
-    /// `⌨ WAITING FOR INPUT "Password:" (reads tty: 4711 passwd)`
-    fn waiting_line(&self) -> Option<String> {
-        let waiting = self.view.waiting.as_ref()?;
-        let what = match waiting.wanted {
-            Wanted::Input => "INPUT",
-            Wanted::Password => "A PASSWORD",
-        };
-        let prompt = waiting.prompt.trim();
-        let prompt = match prompt {
-            "" => String::new(),
-            prompt => format!(" \"{}\"", lines::clip(prompt, PROMPT_CHARS)),
-        };
-        let device = match self.facts.input {
-            Input::Terminal => "tty",
-            Input::Pipe | Input::None => "stdin",
-        };
-        Some(format!(
-            "⌨ WAITING FOR {what}{prompt} (reads {device}: {} {})",
-            waiting.reader.pid, waiting.reader.name
-        ))
     }
 
     /// The twin for programs, `_meta["zsh-tool/result"]`.
@@ -272,12 +277,17 @@ impl TaskResult<'_> {
             "total_lines": self.view.total_lines,
             "omitted_lines": self.shown.omitted_lines,
             "matched_line": self.matched.as_ref().map(|found| found.line),
+            "queued_input": self.view.queued_input,
             "waiting_for": self.view.waiting.as_ref().map(|waiting| wanted_word(waiting.wanted)),
             "prompt": self.view.waiting.as_ref().map(|waiting| waiting.prompt.trim()),
+            "reader": self.view.waiting.as_ref().map(conditions::reader_meta),
+            "conditions": conditions::meta(&self.view.conditions),
+            "evidence": conditions::evidence_word(self.view.evidence),
             "leftovers": leftovers_meta(&self.view.leftovers),
             "insights": insights_meta(&self.insights),
             "poll_meta": self.poll_meta(),
             "log_path": self.log_path,
+            "screen": self.screen.as_ref().map(super::screen::meta),
         })
     }
 
@@ -311,7 +321,7 @@ pub fn echo(command: &str) -> String {
     let mut lines = command.lines().skip_while(|line| line.trim().is_empty());
     // A carriage return would hide what stands before it.
     let first = lines.next().unwrap_or_default().replace('\r', "^M");
-    let first = ansi::readable(first.as_bytes(), Colours::Drop);
+    let first = ansi::readable(first.as_bytes(), Colours::Drop, None);
     let more = lines.count();
     let mut echoed: String = first.chars().take(ECHO_CHARS).collect();
     if first.chars().count() > ECHO_CHARS {
@@ -332,7 +342,7 @@ pub(super) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
             parts.push(palette.paint(CYAN, "⟳ RUNNING"));
             parts.push(format!("{:.1}s", view.elapsed.as_secs_f64()));
             parts.push(format!("task={}", facts.id));
-            parts.push(format!("stdin={}", input_word(facts.input)));
+            parts.push(format!("stdin={}", input_word(facts.input, view)));
         }
         Some(end) => {
             parts.push(end_words(end, palette));
@@ -374,9 +384,10 @@ fn exit_colour(code: i32) -> &'static str {
     }
 }
 
-fn input_word(input: Input) -> &'static str {
+fn input_word(input: Input, view: &View) -> &'static str {
     match input {
         Input::None => "no",
+        Input::Pipe if view.input_closed => "closed",
         Input::Pipe => "open",
         Input::Terminal => "pty",
     }

@@ -140,6 +140,7 @@ impl Tools {
                 .collect(),
             stdin,
             terminal,
+            emulated: true,
             timeout: timeout.limit,
         })
     }

@@ -43,13 +43,15 @@ struct Search<'a> {
     after: usize,
 }
 
-/// Searches; at most `max_chars` of lines are kept, all matches are counted.
+/// Searches the output of a task whose terminal, if it has one, has this width; at most
+/// `max_chars` of lines are kept, all matches are counted.
 ///
 /// # Errors
 /// When a spool file cannot be read.
 pub fn grep(
     spool: &Spool,
     end: Place,
+    columns: Option<u16>,
     pattern: &Regex,
     range: Range,
     context: usize,
@@ -71,7 +73,8 @@ pub fn grep(
         if position.line > range.last {
             return ControlFlow::Break(());
         }
-        search.visit(position.line, &ansi::readable(bytes, Colours::Drop));
+        let text = ansi::readable(bytes, Colours::Drop, columns);
+        search.visit(position.line, &text);
         ControlFlow::Continue(())
     })?;
     Ok(search.found)

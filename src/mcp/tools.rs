@@ -23,7 +23,8 @@ A command that leaves processes behind (server &) ends all the same and names th
 them with zsh_kill. For commands that take long or never end pass background: true. \
 Commands have no terminal and stdin is empty: for programs that ask on a terminal (passwords, REPLs, editors) pass \
 pty: true; for a pipe that stays open pass stdin_open: true. A task found waiting for input returns at once and says so \
-(⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send. \
+(⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send (secret_env types a secret that the user \
+listed by name, unseen); so does a stopped one (⏸ STOPPED). \
 Every command starts in the project directory: pass cwd to run elsewhere. \
 Text ahead of a result that begins with `┌ notify` tells of tasks that ended meanwhile.";
 
@@ -55,11 +56,11 @@ pub struct RunArguments {
     pub background: Option<bool>,
     /// Return as soon as a line of output matches this regular expression (Rust syntax).
     pub until: Option<String>,
-    /// Terminal height in lines with pty. Default 24, from 1 to 1000.
-    #[schemars(range(min = 1, max = 1000))]
+    /// Terminal height in lines with pty. Default 24, from 1 to 500.
+    #[schemars(range(min = 1, max = 500))]
     pub rows: Option<u16>,
-    /// Terminal width in columns with pty. Default 80, from 1 to 1000.
-    #[schemars(range(min = 1, max = 1000))]
+    /// Terminal width in columns with pty. Default 80, from 2 to 500.
+    #[schemars(range(min = 2, max = 500))]
     pub cols: Option<u16>,
     /// Characters of output in the result; what is left out is named and can be read by zsh_poll. Default 30000, from 200 to 1000000.
     #[schemars(range(min = 200, max = 1_000_000))]
@@ -86,7 +87,7 @@ pub struct PollArguments {
     /// Seconds to wait at most. Default 2, from 0 to 50.
     #[schemars(range(min = 0, max = 50))]
     pub listen: Option<f64>,
-    /// output: return at the first new output; end: go on through output until the task ends. Default output.
+    /// output: return at the first new output; end: go on through output until the task ends, waits for input or is stopped. Default output.
     pub wait_for: Option<WaitFor>,
     /// Return as soon as a line not shown yet matches this regular expression (Rust syntax); output alone does not end the wait then.
     pub until: Option<String>,
@@ -101,6 +102,8 @@ pub struct PollArguments {
     /// Lines of context around each match of grep. Default 0, from 0 to 100.
     #[schemars(range(min = 0, max = 100))]
     pub context: Option<usize>,
+    /// Show the terminal's screen as a person sees it now (vim, htop, less, menus) instead of output: text without colours, cursor and size; only with pty. At once unless there is new output or listen, wait_for or until is passed; output stays new for the next poll. Default false.
+    pub screen: Option<bool>,
     /// Characters of output in the result. Default 30000, from 200 to 1000000.
     #[schemars(range(min = 200, max = 1_000_000))]
     pub max_output: Option<usize>,
@@ -112,17 +115,21 @@ pub struct PollArguments {
 pub struct SendArguments {
     /// The task, as `task=…` of an earlier result names it.
     pub task_id: String,
-    /// Text to type; Enter follows it unless enter is false.
+    /// Text to type, before keys. On a terminal a line's end is typed as Enter, and several lines arrive as one paste where the program asks for that.
     pub input: Option<String>,
-    /// Whether Enter follows the text. Default true.
+    /// Whether Enter follows input. Default true.
     pub enter: Option<bool>,
-    /// End of input: closes the pipe, or types Ctrl-D on a terminal. Default false.
+    /// Name of a secret that the user listed in the config: typed, with Enter, while the terminal hides input (pty only), before keys, and masked in all output. Not together with input.
+    pub secret_env: Option<String>,
+    /// Keys to press on a terminal (pty), in order, after input: Enter Tab Escape Space Backspace Insert Delete Up Down Left Right Home End PageUp PageDown F1 to F12, single characters, and chords: C-c, M-x, C-M-x, S-Tab, C-Left. A key right after Escape may be taken as M-: end the call with Escape where that matters.
+    pub keys: Option<Vec<String>>,
+    /// End of input, after input and keys: closes the pipe, or types the terminal's end-of-file character (Ctrl-D), in mid-line twice so that the program sees the end; line editors take it on an empty line only. Default false.
     pub eof: Option<bool>,
-    /// New terminal height in lines, together with cols. From 1 to 1000.
-    #[schemars(range(min = 1, max = 1000))]
+    /// New terminal height in lines, together with cols. From 1 to 500.
+    #[schemars(range(min = 1, max = 500))]
     pub rows: Option<u16>,
-    /// New terminal width in columns, together with rows. From 1 to 1000.
-    #[schemars(range(min = 1, max = 1000))]
+    /// New terminal width in columns, together with rows. From 2 to 500.
+    #[schemars(range(min = 2, max = 500))]
     pub cols: Option<u16>,
     /// Seconds to wait for what the input brings; ends 80 ms after output falls silent. Default 2, from 0 to 50.
     #[schemars(range(min = 0, max = 50))]
@@ -229,7 +236,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             description: "Shows what a task has written since the last result, with line numbers, and how it is \
                 doing. Waits up to listen seconds (2) for new output; with wait_for=end it goes on through output to \
                 the end, with until=REGEX to a line that matches: both save turns. full_output, from_line/to_line and \
-                grep (with context) read any part again, during and after the run.",
+                grep (with context) read any part again, during and after the run. For full-screen programs on a \
+                terminal (pty) screen=true shows what a person would see there, also after the end.",
             effect: Effect::ReadOnly,
             always_loaded: true,
             large_results: true,
@@ -239,9 +247,13 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Send,
             wire_name: "zsh_send",
             title: "Type into a task",
-            description: "Types text into a running task that was started with pty: true or stdin_open: true, and \
-                returns what it brought. Enter follows the text unless enter is false; eof ends the input; rows and \
-                cols resize the terminal.",
+            description: "Types into a running task that was started with pty: true or stdin_open: true, and returns \
+                what that brought. input is text, followed by Enter unless enter is false; keys are keys by name, \
+                for terminals: keys=[\"Down\", \"Down\", \"Enter\"], [\"Escape\", \":\", \"w\", \"q\", \"Enter\"], [\"C-c\"]; \
+                eof ends the input. One call may do all of it: rows and cols resize the terminal first, then come \
+                input, keys and eof, with nothing from other calls in between. At a password prompt secret_env types \
+                a secret that the user listed by name, which you never see. To interrupt what reads no input, \
+                use zsh_kill with signal=INT.",
             effect: Effect::Destructive,
             always_loaded: true,
             large_results: false,

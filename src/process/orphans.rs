@@ -123,7 +123,7 @@ pub fn kill_all(spared: &[String]) {
 }
 
 /// Waits until all have ended, or for so long.
-fn await_ends(processes: &mut Vec<Handle>, limit: Duration) {
+pub(super) fn await_ends(processes: &mut Vec<Handle>, limit: Duration) {
     let deadline = Instant::now() + limit;
     while !processes.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -1,15 +1,17 @@
 //! Whether a process is blocked on its terminal or its stdin, as the kernel tells it.
 //!
-//! `/proc/<pid>/task/<tid>/syscall` names the system call that a thread is blocked in and
-//! its arguments; the descriptor among them is looked up in `/proc/<pid>/fd`. The sets of
-//! `poll` and `select` are read from the process's memory, those of `epoll` from
-//! `/proc/<pid>/fdinfo`. Limits: Linux; processes of this user (or any, for root).
+//! In `/proc/<pid>/task/<tid>`, `syscall` names the system call that a thread is blocked
+//! in and its arguments; the descriptor among them is looked up in `fd`. The sets of
+//! `poll` and `select` are read from memory (`mem`), those of `epoll` from `fdinfo`.
+//! Limits: Linux; processes of this user that do not hide, or any, for root. Who waits on
+//! another terminal that stands behind the task's, as under `script` or sudo, is not seen.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::tree::ProcessInfo;
+use crate::progress::condition::Evidence;
 
 /// A set of more descriptors than this is not looked at: it is a server's.
 const MOST_DESCRIPTORS: usize = 64;
@@ -47,19 +49,19 @@ pub enum Look {
 }
 
 /// Looks at all threads of a process.
-pub fn look(process: &ProcessInfo, source: &Source) -> Look {
-    let pid = process.id.pid;
+pub fn look(pid: i32, source: &Source) -> Look {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return Look::Otherwise;
     };
     let mut readable = false;
     for thread in threads.flatten() {
-        let Ok(text) = std::fs::read_to_string(thread.path().join("syscall")) else {
+        let thread = Thread(thread.path());
+        let Some(text) = thread.call() else {
             continue;
         };
         readable = true;
         if let Some(call) = Call::parse(&text)
-            && let Some(blocked) = call.blocked_on(pid, source)
+            && let Some(blocked) = call.blocked_on(&thread, source)
         {
             return Look::Blocked(blocked);
         }
@@ -71,10 +73,123 @@ pub fn look(process: &ProcessInfo, source: &Source) -> Look {
     }
 }
 
-/// The CPU time that a process has used, in clock ticks; anybody may read it.
-pub fn cpu_ticks(pid: i32) -> Option<u64> {
-    let stat = procfs::process::Process::new(pid).ok()?.stat().ok()?;
-    Some(stat.utime + stat.stime)
+/// How much can be seen of a process that is this user's own; `None` when something else
+/// was in the way, such as a want of descriptors.
+pub fn evidence_of(pid: i32) -> Option<Evidence> {
+    let thread = PathBuf::from(format!("/proc/{pid}/task/{pid}"));
+    if !thread.exists() {
+        return Some(Evidence::Nothing);
+    }
+    match std::fs::read(thread.join("syscall")) {
+        Ok(_) => Some(Evidence::Whole),
+        Err(error) => matches!(
+            error.kind(),
+            ErrorKind::NotFound | ErrorKind::PermissionDenied
+        )
+        .then_some(Evidence::NoCalls),
+    }
+}
+
+/// What this machine keeps from whoever wants to know what processes wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shortcoming {
+    /// `/proc` cannot be read.
+    NoProc,
+    /// The calls that processes are blocked in cannot be read: by the policy of Yama, or
+    /// because the kernel was built without.
+    NoCalls,
+    /// Other users' processes are not shown (`hidepid`).
+    OthersHidden,
+}
+
+/// The worst of this machine's shortcomings.
+pub fn shortcoming() -> Option<Shortcoming> {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
+        return Some(Shortcoming::NoProc);
+    };
+    let own_call = std::fs::read_to_string("/proc/thread-self/syscall");
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    let forbidden = scope.is_ok_and(|scope| forbids_children(&scope)) && !may_trace_all(&status);
+    if own_call.is_err() || forbidden {
+        return Some(Shortcoming::NoCalls);
+    }
+    // The first process is another user's, or this one's own and shown.
+    (!Path::new("/proc/1").exists()).then_some(Shortcoming::OthersHidden)
+}
+
+/// Whether this scope of Yama's keeps a parent from looking into its children: 0 and 1
+/// do not.
+fn forbids_children(scope: &str) -> bool {
+    scope.trim().parse().is_ok_and(|scope: u8| scope > 1)
+}
+
+/// Whether the line `CapEff:` has `CAP_SYS_PTRACE`.
+fn may_trace_all(status: &str) -> bool {
+    const CAP_SYS_PTRACE: u64 = 1 << 19;
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+        .is_some_and(|set| set & CAP_SYS_PTRACE != 0)
+}
+
+/// How often a process's main thread has been switched to and from; anybody may read it.
+/// As long as it stays the same, the thread is in one and the same sleep, or runs without
+/// a pause.
+pub fn switches(pid: i32) -> Option<u64> {
+    Thread(format!("/proc/{pid}/task/{pid}").into()).switches()
+}
+
+/// The same for all threads together.
+pub fn switches_of_all(pid: i32) -> Option<u64> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let counts = threads
+        .flatten()
+        .filter_map(|thread| Thread(thread.path()).switches());
+    Some(counts.fold(0, u64::saturating_add))
+}
+
+/// The sum of the lines `voluntary_ctxt_switches:` and `nonvoluntary_ctxt_switches:`.
+fn parse_switches(status: &str) -> Option<u64> {
+    let counts: Vec<u64> = status
+        .lines()
+        .filter_map(|line| {
+            let (name, count) = line.split_once("ctxt_switches:")?;
+            matches!(name, "voluntary_" | "nonvoluntary_").then_some(count)
+        })
+        .filter_map(|count| count.trim().parse().ok())
+        .collect();
+    (!counts.is_empty()).then(|| {
+        counts
+            .iter()
+            .fold(0, |sum: u64, count| sum.saturating_add(*count))
+    })
+}
+
+/// A thread's own directory, `/proc/<pid>/task/<tid>`: it has descriptors and memory even
+/// when the main thread has ended.
+struct Thread(PathBuf);
+
+impl Thread {
+    /// What it is blocked in, as the kernel writes it.
+    fn call(&self) -> Option<String> {
+        std::fs::read_to_string(self.0.join("syscall")).ok()
+    }
+
+    fn switches(&self) -> Option<u64> {
+        parse_switches(&std::fs::read_to_string(self.0.join("status")).ok()?)
+    }
+
+    fn descriptor_name(&self, descriptor: i32) -> Option<PathBuf> {
+        std::fs::read_link(self.0.join(format!("fd/{descriptor}"))).ok()
+    }
+
+    fn memory(&self, address: u64, length: usize) -> Option<Vec<u8>> {
+        let file = File::open(self.0.join("mem")).ok()?;
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, address).ok()?;
+        Some(bytes)
+    }
 }
 
 /// A system call that a thread is blocked in.
@@ -97,11 +212,11 @@ impl Call {
         Some(Call { number, arguments })
     }
 
-    fn blocked_on(&self, pid: i32, source: &Source) -> Option<Blocked> {
+    fn blocked_on(&self, thread: &Thread, source: &Source) -> Option<Blocked> {
         let [first, second, third, fourth, fifth, _] = self.arguments;
         if self.is(&[libc::SYS_read, libc::SYS_readv]) {
             let descriptor = i32::try_from(first).ok()?;
-            return source.is_at(pid, descriptor).then_some(Blocked::Reading);
+            return source.is_at(thread, descriptor).then_some(Blocked::Reading);
         }
         let (descriptors, timed) = if self.is(POLL) {
             let timed = match self.number {
@@ -109,20 +224,20 @@ impl Call {
                 // An int: -1 and all below mean no limit.
                 _ => (third as i32) >= 0,
             };
-            (polled(pid, first, second)?, timed)
+            (polled(thread, first, second)?, timed)
         } else if self.is(SELECT) {
-            (selected(pid, first, second)?, fifth != 0)
+            (selected(thread, first, second)?, fifth != 0)
         } else if self.is(EPOLL) {
             let timed = match self.number {
                 EPOLL_PWAIT2 => fourth != 0,
                 _ => (fourth as i32) >= 0,
             };
-            (watched_by_epoll(pid, i32::try_from(first).ok()?)?, timed)
+            (watched_by_epoll(thread, i32::try_from(first).ok()?)?, timed)
         } else {
             return None;
         };
         source
-            .is_waited_for(pid, &descriptors)
+            .is_waited_for(thread, &descriptors)
             .then_some(Blocked::Waiting { timed })
     }
 
@@ -150,8 +265,10 @@ const EPOLL: &[i64] = &[libc::SYS_epoll_pwait, EPOLL_PWAIT2];
 
 impl Source {
     /// Whether a descriptor of a process is this input.
-    fn is_at(&self, pid: i32, descriptor: i32) -> bool {
-        descriptor_name(pid, descriptor).is_some_and(|name| self.is_named(&name))
+    fn is_at(&self, thread: &Thread, descriptor: i32) -> bool {
+        thread
+            .descriptor_name(descriptor)
+            .is_some_and(|name| self.is_named(&name))
     }
 
     fn is_named(&self, name: &Path) -> bool {
@@ -164,10 +281,10 @@ impl Source {
 
     /// Whether a set holds this input and nothing that a server or another terminal's
     /// program would wait for: no socket and no terminal master.
-    fn is_waited_for(&self, pid: i32, descriptors: &[i32]) -> bool {
+    fn is_waited_for(&self, thread: &Thread, descriptors: &[i32]) -> bool {
         let names: Vec<PathBuf> = descriptors
             .iter()
-            .filter_map(|descriptor| descriptor_name(pid, *descriptor))
+            .filter_map(|descriptor| thread.descriptor_name(*descriptor))
             .collect();
         let elsewhere = |name: &PathBuf| {
             name.to_string_lossy().starts_with("socket:")
@@ -178,17 +295,13 @@ impl Source {
     }
 }
 
-fn descriptor_name(pid: i32, descriptor: i32) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()
-}
-
 /// The descriptors of a `struct pollfd` array that are asked for input.
-fn polled(pid: i32, address: u64, count: u64) -> Option<Vec<i32>> {
+fn polled(thread: &Thread, address: u64, count: u64) -> Option<Vec<i32>> {
     const ENTRY: usize = 8;
     let count = usize::try_from(count)
         .ok()
         .filter(|count| *count <= MOST_DESCRIPTORS)?;
-    let bytes = memory(pid, address, count * ENTRY)?;
+    let bytes = thread.memory(address, count * ENTRY)?;
     let entries = bytes.chunks_exact(ENTRY).filter_map(|entry| {
         let descriptor = i32::from_ne_bytes(entry.get(..4)?.try_into().ok()?);
         let events = i16::from_ne_bytes(entry.get(4..6)?.try_into().ok()?);
@@ -198,12 +311,12 @@ fn polled(pid: i32, address: u64, count: u64) -> Option<Vec<i32>> {
 }
 
 /// The descriptors below `count` in the read set of a `select`.
-fn selected(pid: i32, count: u64, address: u64) -> Option<Vec<i32>> {
+fn selected(thread: &Thread, count: u64, address: u64) -> Option<Vec<i32>> {
     if address == 0 {
         return None;
     }
     let count = usize::try_from(count).ok().filter(|count| *count <= 1024)?;
-    let bytes = memory(pid, address, count.div_ceil(64) * 8)?;
+    let bytes = thread.memory(address, count.div_ceil(64) * 8)?;
     let is_set = |descriptor: &usize| {
         let byte = bytes.get(descriptor / 8).copied().unwrap_or_default();
         byte & (1 << (descriptor % 8)) != 0
@@ -216,8 +329,8 @@ fn selected(pid: i32, count: u64, address: u64) -> Option<Vec<i32>> {
 }
 
 /// The descriptors that an epoll instance watches for input.
-fn watched_by_epoll(pid: i32, epoll: i32) -> Option<Vec<i32>> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{epoll}")).ok()?;
+fn watched_by_epoll(thread: &Thread, epoll: i32) -> Option<Vec<i32>> {
+    let text = std::fs::read_to_string(thread.0.join(format!("fdinfo/{epoll}"))).ok()?;
     Some(parse_epoll(&text))
 }
 
@@ -233,13 +346,6 @@ fn parse_epoll(text: &str) -> Vec<i32> {
             (events & libc::EPOLLIN as u32 != 0).then_some(descriptor)
         })
         .collect()
-}
-
-fn memory(pid: i32, address: u64, length: usize) -> Option<Vec<u8>> {
-    let file = File::open(format!("/proc/{pid}/mem")).ok()?;
-    let mut bytes = vec![0; length];
-    file.read_exact_at(&mut bytes, address).ok()?;
-    Some(bytes)
 }
 
 #[cfg(test)]
@@ -264,9 +370,35 @@ mod tests {
         assert_eq!(parse_epoll(text), [0]);
     }
 
+    #[test]
+    fn this_process_can_be_seen_and_one_that_is_not_there_cannot() {
+        let own = std::process::id() as i32;
+        assert_eq!(evidence_of(own), Some(Evidence::Whole));
+        // Above any pid of a live machine.
+        assert_eq!(evidence_of(50_000_000), Some(Evidence::Nothing));
+    }
+
+    #[test]
+    fn switches_of_both_kinds_are_added() {
+        let text = "Threads:\t1\nvoluntary_ctxt_switches:\t564\nnonvoluntary_ctxt_switches:\t142\n";
+        assert_eq!(parse_switches(text), Some(706));
+        assert_eq!(parse_switches("Threads:\t1\n"), None);
+    }
+
+    #[test]
+    fn a_policy_that_forbids_looking_into_children_is_known() {
+        for (scope, forbids) in [("0\n", false), ("1\n", false), ("2\n", true), ("3\n", true)] {
+            assert_eq!(forbids_children(scope), forbids, "{scope}");
+        }
+        assert!(may_trace_all("Name:\tx\nCapEff:\t000001fffeffffff\n"));
+        assert!(!may_trace_all("CapEff:\t0000000000000000\n"));
+        assert!(!may_trace_all(""));
+    }
+
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in ".{0,200}") {
+            let _ = parse_switches(&text);
             let _ = Call::parse(&text);
             let _ = parse_epoll(&text);
         }

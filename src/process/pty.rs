@@ -10,7 +10,7 @@ use std::process::Command;
 
 use pty_process::blocking;
 use rustix::pty::OpenptFlags;
-use rustix::termios::{LocalModes, OptionalActions, Termios};
+use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 
 /// A terminal's size in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,7 @@ where
 {
     let (master, terminal) = open()?;
     resize(&master, size)?;
+    erase_whole_characters(&terminal);
     // SAFETY: the descriptor is the terminal's end of the pair just opened.
     let terminal = unsafe { blocking::Pts::from_fd(terminal) };
     let command = blocking::Command::from(command);
@@ -71,6 +72,15 @@ fn open() -> io::Result<(OwnedFd, OwnedFd)> {
     rustix::pty::unlockpt(&master)?;
     let terminal = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
     Ok((master, terminal))
+}
+
+/// Tells the line editing of a terminal that text is UTF-8, as terminals of today do:
+/// Backspace takes back a character and not its last byte. Without it only that is lost.
+fn erase_whole_characters(terminal: &OwnedFd) {
+    if let Ok(mut termios) = rustix::termios::tcgetattr(terminal) {
+        termios.input_modes |= InputModes::IUTF8;
+        let _ = rustix::termios::tcsetattr(terminal, OptionalActions::Now, &termios);
+    }
 }
 
 /// Tries whether terminals can be had.
@@ -108,6 +118,77 @@ pub fn input_modes(master: BorrowedFd) -> Option<(bool, bool)> {
         modes.contains(LocalModes::ECHO),
         modes.contains(LocalModes::ICANON),
     ))
+}
+
+/// How a terminal makes lines of what is typed into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineModes {
+    /// Whether it does: programs get whole lines then, and else every byte at once.
+    pub canonical: bool,
+    /// Whether it erases whole characters of UTF-8, and else bytes.
+    pub utf8: bool,
+    /// The character that ends the input, Ctrl-D unless the program chose another.
+    pub end_of_file: u8,
+    /// The character that takes the last one back.
+    pub erase: u8,
+    /// The characters after which a new line begins: they end the line or throw it away.
+    enders: [Option<u8>; 9],
+}
+
+impl LineModes {
+    /// A terminal as it is given to programs.
+    pub const USUAL: LineModes = LineModes {
+        canonical: true,
+        utf8: true,
+        end_of_file: 4,
+        erase: 0x7f,
+        enders: [
+            Some(b'\n'),
+            Some(b'\r'),
+            Some(4),
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+        ],
+    };
+
+    /// The modes of a terminal at this moment.
+    pub fn of(master: impl AsFd) -> Option<LineModes> {
+        let termios = rustix::termios::tcgetattr(master).ok()?;
+        let code = |index| termios.special_codes[index];
+        // Zero stands for a character that is switched off.
+        let given = |index| Some(code(index)).filter(|code| *code != 0);
+        let returns = termios.input_modes.contains(InputModes::ICRNL)
+            && !termios.input_modes.contains(InputModes::IGNCR);
+        let flushes = termios.local_modes.contains(LocalModes::ISIG)
+            && !termios.local_modes.contains(LocalModes::NOFLSH);
+        let signal = |index| given(index).filter(|_| flushes);
+        Some(LineModes {
+            canonical: termios.local_modes.contains(LocalModes::ICANON),
+            utf8: termios.input_modes.contains(InputModes::IUTF8),
+            end_of_file: given(SpecialCodeIndex::VEOF).unwrap_or(LineModes::USUAL.end_of_file),
+            erase: code(SpecialCodeIndex::VERASE),
+            enders: [
+                Some(b'\n'),
+                returns.then_some(b'\r'),
+                given(SpecialCodeIndex::VEOF),
+                given(SpecialCodeIndex::VEOL),
+                given(SpecialCodeIndex::VEOL2),
+                given(SpecialCodeIndex::VKILL),
+                signal(SpecialCodeIndex::VINTR),
+                signal(SpecialCodeIndex::VQUIT),
+                signal(SpecialCodeIndex::VSUSP),
+            ],
+        })
+    }
+
+    /// Whether a new line begins after this character.
+    pub fn begins_anew_after(&self, byte: u8) -> bool {
+        self.enders.contains(&Some(byte))
+    }
 }
 
 /// The size of a terminal; `None` for what is none, or has none.

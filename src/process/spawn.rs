@@ -26,6 +26,8 @@ const OUTPUT_PIPE_BYTES: usize = 256 * 1024;
 pub enum Wiring {
     /// stdin from `/dev/null`.
     Pipe,
+    /// The same, with stdout alone on our pipe and stderr to `/dev/null`.
+    StdoutAlone,
     /// stdin from a pipe that we write to.
     PipeWithInput,
     /// A terminal of its own.
@@ -125,8 +127,9 @@ impl Launch {
             (None, None)
         };
         let (pid, output, input) = match self.wiring {
-            Wiring::Pipe => self.start_on_pipes(theirs.as_ref(), false)?,
-            Wiring::PipeWithInput => self.start_on_pipes(theirs.as_ref(), true)?,
+            Wiring::Pipe | Wiring::StdoutAlone | Wiring::PipeWithInput => {
+                self.start_on_pipes(theirs.as_ref())?
+            }
             Wiring::Terminal(size) => {
                 let (pid, master) = self.start_on_terminal(theirs.as_ref(), size)?;
                 (pid, master, None)
@@ -154,19 +157,23 @@ impl Launch {
         self.program.file_name().unwrap_or(self.program.as_os_str())
     }
 
-    fn start_on_pipes(&self, sideband: Option<&OwnedFd>, with_input: bool) -> io::Result<Started> {
+    fn start_on_pipes(&self, sideband: Option<&OwnedFd>) -> io::Result<Started> {
         let (output, child_output) = descriptors::pipe()?;
         descriptors::widen_pipe(&output, OUTPUT_PIPE_BYTES);
-        let (child_input, input) = if with_input {
+        let (child_input, input) = if self.wiring == Wiring::PipeWithInput {
             let (read, write) = descriptors::pipe()?;
             (read, Some(write))
         } else {
             (descriptors::open_null()?, None)
         };
+        let child_errors = match self.wiring {
+            Wiring::StdoutAlone => child_input.as_fd(),
+            _ => child_output.as_fd(),
+        };
         let mut descriptors = vec![
             (child_input.as_fd(), 0),
             (child_output.as_fd(), 1),
-            (child_output.as_fd(), 2),
+            (child_errors, 2),
         ];
         descriptors.extend(sideband.map(|fd| (fd.as_fd(), SIDEBAND_FD)));
         let arguments = self.args.iter().map(OsString::as_os_str);

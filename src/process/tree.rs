@@ -10,11 +10,11 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
+
+use super::hindrance::Hindrance;
 
 /// The environment variable that carries a task's cookie.
 pub const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
@@ -47,11 +47,18 @@ pub struct ProcessInfo {
     pub name: String,
     /// Ended, but not yet reaped.
     pub zombie: bool,
+    /// What keeps it from running on, if anything does.
+    pub hindrance: Option<Hindrance>,
+    /// The CPU time that it has used, in clock ticks.
+    pub cpu_ticks: u64,
 }
 
 impl From<Stat> for ProcessInfo {
     fn from(stat: Stat) -> Self {
+        let hindrance = Hindrance::of(&stat);
         ProcessInfo {
+            hindrance,
+            cpu_ticks: stat.utime + stat.stime,
             id: Identity {
                 pid: stat.pid,
                 started: stat.starttime,
@@ -59,7 +66,7 @@ impl From<Stat> for ProcessInfo {
             parent: stat.ppid,
             group: stat.pgrp,
             session: stat.session,
-            zombie: matches!(stat.state, 'Z' | 'X'),
+            zombie: matches!(stat.state, 'Z' | 'X') && hindrance != Some(Hindrance::ZombieLeader),
             name: stat.comm,
         }
     }
@@ -178,6 +185,18 @@ impl Snapshot {
             .collect()
     }
 
+    /// The process of this number.
+    pub fn process(&self, pid: i32) -> Option<&ProcessInfo> {
+        self.processes.get(&pid)
+    }
+
+    /// The living processes of a process group.
+    pub fn group(&self, group: i32) -> impl Iterator<Item = &ProcessInfo> {
+        self.processes
+            .values()
+            .filter(move |process| process.group == group && !process.zombie)
+    }
+
     /// All processes below `pid`, nearest first, without itself.
     pub fn descendants(&self, pid: i32) -> Vec<&ProcessInfo> {
         self.descendants_but(pid, |_| false)
@@ -211,28 +230,6 @@ impl Snapshot {
 /// has ended or is hidden; others (no descriptor, no memory) would hit the next as well.
 fn is_about_one(error: &ProcError) -> bool {
     !matches!(error, ProcError::Io(..))
-}
-
-/// Scans that several tasks may use: each is as old as the asker allows.
-#[derive(Debug, Default)]
-pub struct Snapshots {
-    newest: Mutex<Option<(Instant, Arc<Snapshot>)>>,
-}
-
-impl Snapshots {
-    /// The newest scan if it is young enough, else a new one.
-    pub fn recent(&self, oldest: Duration) -> Arc<Snapshot> {
-        let newest = self.newest.lock().clone();
-        if let Some((taken, snapshot)) = newest
-            && taken.elapsed() <= oldest
-        {
-            return snapshot;
-        }
-        // Two that ask at once both scan: no lock is held over it.
-        let snapshot = Arc::new(Snapshot::take());
-        *self.newest.lock() = Some((Instant::now(), Arc::clone(&snapshot)));
-        snapshot
-    }
 }
 
 /// How a task's processes are recognised.
@@ -339,6 +336,30 @@ impl Family {
         living
     }
 
+    /// Those of the task's living processes that are known without a further look at any
+    /// of them: the session, whom an earlier scan found, and what lives below. Cheap, for
+    /// looks that are taken again and again.
+    pub fn nearest(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
+        self.learn_start(snapshot);
+        let shell = self.signs.shell;
+        let mut pids: HashSet<i32> = HashSet::new();
+        for process in snapshot.processes.values() {
+            let in_session = process.session == shell.pid && process.id.started >= shell.started;
+            if (in_session || self.known.contains(&process.id)) && pids.insert(process.id.pid) {
+                let below = snapshot.descendants(process.id.pid);
+                pids.extend(below.iter().map(|child| child.id.pid));
+            }
+        }
+        let mut nearest: Vec<ProcessInfo> = pids
+            .iter()
+            .filter_map(|pid| snapshot.processes.get(pid))
+            .filter(|process| !process.zombie)
+            .cloned()
+            .collect();
+        nearest.sort_by_key(|process| process.id);
+        nearest
+    }
+
     /// Learns when the shell started, if `/proc` could not be read then.
     fn learn_start(&mut self, snapshot: &Snapshot) {
         let shell = &mut self.signs.shell;
@@ -414,7 +435,17 @@ pub fn children_of_self() -> Option<Vec<i32>> {
     // Orphans are given to the first living thread, which is the main one; threads
     // that spawn hold their own children, which are none of the adopted.
     let own = std::process::id();
-    let text = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).ok()?;
+    children_listed_in(&format!("/proc/self/task/{own}/children"))
+}
+
+/// The children of a process's main thread, those too that `/proc` itself hides; none
+/// where the kernel does not tell.
+pub fn children_of(pid: i32) -> Vec<i32> {
+    children_listed_in(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default()
+}
+
+fn children_listed_in(path: &str) -> Option<Vec<i32>> {
+    let text = std::fs::read_to_string(path).ok()?;
     Some(
         text.split_ascii_whitespace()
             .filter_map(|pid| pid.parse().ok())
@@ -465,6 +496,8 @@ mod tests {
             session,
             name: format!("p{pid}"),
             zombie: false,
+            hindrance: None,
+            cpu_ticks: 0,
         }
     }
 

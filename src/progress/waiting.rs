@@ -19,6 +19,8 @@ pub const FIRST_PAUSES: [Duration; 4] = [
 ];
 /// … and then every second.
 pub const LATER_PAUSE: Duration = Duration::from_secs(1);
+/// The pause before the look that is to confirm one which has found something.
+pub const CONFIRMING_PAUSE: Duration = Duration::from_millis(100);
 
 /// How a process is blocked on the terminal or on its stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +53,21 @@ pub enum Sample {
         /// How.
         how: Blocked,
     },
-    /// The process in the foreground belongs to another user and cannot be read.
+    /// A process in the foreground cannot be read: it is another user's, or hides.
     Unreadable {
         /// Which.
         reader: Reader,
-        /// It has used neither CPU nor I/O since the last sample, as far as is known.
-        idle: bool,
+        /// How long it and what it has started have not run, and so have used neither
+        /// CPU nor I/O.
+        idle_for: Duration,
+        /// It stands between the terminal and a session of its own, as sudo does: the
+        /// terminal's modes are then those of a relay and tell nothing.
+        relays: bool,
+    },
+    /// The processes in the foreground are not shown at all.
+    Unseen {
+        /// Their process group, under a name that says so.
+        reader: Reader,
     },
     /// Nobody waits.
     Nobody,
@@ -80,15 +91,46 @@ pub enum Wanted {
     Password,
 }
 
+/// How it is known that a task waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The process was seen blocked on the input.
+    Blocked,
+    /// The process cannot be read; the terminal's modes, the last line and silence say so.
+    Signs,
+}
+
 /// A task that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// For what.
     pub wanted: Wanted,
+    /// How that is known.
+    pub proof: Proof,
     /// Who waits.
     pub reader: Reader,
     /// The unfinished last line of the output.
     pub prompt: String,
+}
+
+/// What one sample amounts to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement {
+    /// Nobody waits.
+    Nothing,
+    /// It may be said after so much more silence.
+    After(Duration),
+    /// Somebody waits.
+    Waits(Waiting),
+}
+
+impl Judgement {
+    fn after_silence(silent_for: Duration, waiting: Waiting) -> Judgement {
+        match SILENCE.saturating_sub(silent_for) {
+            Duration::ZERO => Judgement::Waits(waiting),
+            rest => Judgement::After(rest),
+        }
+    }
 }
 
 /// Decides from one sample. `modes` are those of the task's terminal, `silent_for` how
@@ -98,39 +140,47 @@ pub fn judge(
     modes: Option<Modes>,
     silent_for: Duration,
     last_line: &str,
-) -> Option<Waiting> {
+) -> Judgement {
     let hidden = modes.is_some_and(|modes| !modes.echo && modes.canonical);
+    let waiting = |reader: &Reader, proof, is_password| Waiting {
+        wanted: if is_password {
+            Wanted::Password
+        } else {
+            Wanted::Input
+        },
+        proof,
+        reader: reader.clone(),
+        prompt: last_line.to_owned(),
+    };
     match sample {
-        Sample::Nobody => None,
+        Sample::Nobody => Judgement::Nothing,
         Sample::Blocked { reader, how } => {
+            let is_password = hidden && *how == Blocked::Reading;
+            let waiting = waiting(reader, Proof::Blocked, is_password);
             let raw = modes.is_some_and(|modes| !modes.canonical);
-            let waits = match how {
-                Blocked::Reading | Blocked::Waiting => true,
-                Blocked::WaitingForATime => raw && silent_for >= SILENCE,
-            };
-            waits.then(|| Waiting {
-                wanted: if hidden && *how == Blocked::Reading {
-                    Wanted::Password
-                } else {
-                    Wanted::Input
-                },
-                reader: reader.clone(),
-                prompt: last_line.to_owned(),
-            })
+            match how {
+                Blocked::Reading | Blocked::Waiting => Judgement::Waits(waiting),
+                Blocked::WaitingForATime if raw => Judgement::after_silence(silent_for, waiting),
+                Blocked::WaitingForATime => Judgement::Nothing,
+            }
         }
-        Sample::Unreadable { reader, idle } => {
-            let echo_off = modes.is_some_and(|modes| !modes.echo);
-            let asks = echo_off || is_strong_prompt(last_line);
-            (asks && *idle && silent_for >= SILENCE).then(|| Waiting {
-                wanted: if hidden {
-                    Wanted::Password
-                } else {
-                    Wanted::Input
-                },
-                reader: reader.clone(),
-                prompt: last_line.to_owned(),
-            })
+        Sample::Unreadable {
+            reader,
+            idle_for,
+            relays,
+        } => {
+            let echo_off = modes.is_some_and(|modes| !modes.echo) && !relays;
+            if !echo_off && !is_strong_prompt(last_line) {
+                return Judgement::Nothing;
+            }
+            let waiting = waiting(reader, Proof::Signs, hidden);
+            Judgement::after_silence(silent_for.min(*idle_for), waiting)
         }
+        // Whether it works is not known either: both signs must be there.
+        Sample::Unseen { reader } if hidden && is_strong_prompt(last_line) => {
+            Judgement::after_silence(silent_for, waiting(reader, Proof::Signs, true))
+        }
+        Sample::Unseen { .. } => Judgement::Nothing,
     }
 }
 
@@ -167,9 +217,13 @@ pub struct Confirmation {
 
 impl Confirmation {
     /// Takes the next judgement in; the verdict.
-    pub fn take(&mut self, judged: Option<Waiting>) -> Option<Waiting> {
-        let confirmed = judged.is_some() && judged == self.last;
-        self.last = judged;
+    pub fn take(&mut self, judged: &Judgement) -> Option<Waiting> {
+        let waits = match judged {
+            Judgement::Waits(waiting) => Some(waiting.clone()),
+            Judgement::Nothing | Judgement::After(_) => None,
+        };
+        let confirmed = waits.is_some() && waits == self.last;
+        self.last = waits;
         self.last.clone().filter(|_| confirmed)
     }
 
@@ -217,7 +271,10 @@ mod tests {
         silent_for: Duration,
         line: &str,
     ) -> Option<Wanted> {
-        judge(sample, modes, silent_for, line).map(|waiting| waiting.wanted)
+        match judge(sample, modes, silent_for, line) {
+            Judgement::Waits(waiting) => Some(waiting.wanted),
+            Judgement::Nothing | Judgement::After(_) => None,
+        }
     }
 
     #[test]
@@ -243,23 +300,56 @@ mod tests {
         assert_eq!(wanted(&Sample::Nobody, LINE, SILENCE, "> "), None);
     }
 
+    fn unreadable(idle_for: Duration, relays: bool) -> Sample {
+        Sample::Unreadable {
+            reader: reader(),
+            idle_for,
+            relays,
+        }
+    }
+
     #[test]
     fn an_unreadable_process_needs_a_sign_silence_and_idleness() {
-        let unreadable = |idle| Sample::Unreadable {
-            reader: reader(),
-            idle,
-        };
+        let idle = unreadable(SILENCE, false);
+        assert_eq!(wanted(&idle, HIDDEN, SILENCE, ""), Some(Wanted::Password));
+        assert_eq!(wanted(&idle, RAW, SILENCE, ""), Some(Wanted::Input));
+        let question = "Continue? [Y/n] ";
+        assert_eq!(wanted(&idle, LINE, SILENCE, question), Some(Wanted::Input));
+        assert_eq!(wanted(&idle, LINE, SILENCE, "building: "), None);
+        assert_eq!(wanted(&idle, HIDDEN, NOW, ""), None);
+        let works = unreadable(NOW, false);
+        assert_eq!(wanted(&works, HIDDEN, SILENCE, "Password:"), None);
+    }
+
+    #[test]
+    fn the_modes_of_a_relay_tell_nothing() {
+        let relay = unreadable(SILENCE, true);
+        assert_eq!(wanted(&relay, RAW, SILENCE, ""), None);
+        let question = "Password:";
+        assert_eq!(wanted(&relay, RAW, SILENCE, question), Some(Wanted::Input));
+    }
+
+    #[test]
+    fn what_is_not_shown_needs_both_signs() {
+        let unseen = Sample::Unseen { reader: reader() };
+        let asks = "Password:";
         assert_eq!(
-            wanted(&unreadable(true), HIDDEN, SILENCE, ""),
+            wanted(&unseen, HIDDEN, SILENCE, asks),
             Some(Wanted::Password)
         );
-        assert_eq!(
-            wanted(&unreadable(true), LINE, SILENCE, "Continue? [Y/n] "),
-            Some(Wanted::Input)
-        );
-        assert_eq!(wanted(&unreadable(true), LINE, SILENCE, "building: "), None);
-        assert_eq!(wanted(&unreadable(false), HIDDEN, SILENCE, ""), None);
-        assert_eq!(wanted(&unreadable(true), HIDDEN, NOW, ""), None);
+        assert_eq!(wanted(&unseen, HIDDEN, SILENCE, ""), None);
+        assert_eq!(wanted(&unseen, LINE, SILENCE, asks), None);
+        assert_eq!(wanted(&unseen, HIDDEN, NOW, asks), None);
+    }
+
+    #[test]
+    fn how_much_silence_is_missing_is_told() {
+        let judged = judge(&unreadable(SILENCE, false), HIDDEN, NOW, "");
+        assert_eq!(judged, Judgement::After(SILENCE - NOW));
+        let judged = judge(&unreadable(NOW, false), HIDDEN, SILENCE, "");
+        assert_eq!(judged, Judgement::After(SILENCE - NOW));
+        let judged = judge(&blocked(Blocked::WaitingForATime), RAW, NOW, "");
+        assert_eq!(judged, Judgement::After(SILENCE - NOW));
     }
 
     #[test]
@@ -288,17 +378,19 @@ mod tests {
 
     #[test]
     fn two_samples_in_a_row_make_a_verdict() {
-        let waiting = Some(Waiting {
+        let waiting = Waiting {
             wanted: Wanted::Input,
+            proof: Proof::Blocked,
             reader: reader(),
             prompt: String::new(),
-        });
+        };
+        let judged = Judgement::Waits(waiting.clone());
         let mut confirmation = Confirmation::default();
-        assert_eq!(confirmation.take(waiting.clone()), None);
-        assert_eq!(confirmation.take(waiting.clone()), waiting);
-        assert_eq!(confirmation.take(None), None);
-        assert_eq!(confirmation.take(waiting.clone()), None);
+        assert_eq!(confirmation.take(&judged), None);
+        assert_eq!(confirmation.take(&judged), Some(waiting));
+        assert_eq!(confirmation.take(&Judgement::Nothing), None);
+        assert_eq!(confirmation.take(&judged), None);
         confirmation.reset();
-        assert_eq!(confirmation.take(waiting), None);
+        assert_eq!(confirmation.take(&judged), None);
     }
 }

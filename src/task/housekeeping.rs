@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::budget::Store;
+use super::collector::OnPressure;
 use super::journal;
 use super::registry::TaskHandle;
 use super::supervisor::Supervisor;
-use super::worker::OnPressure;
 use crate::process::orphans;
 use crate::process::tree;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::live::Leftover;
 use crate::process::kill::Handle;
-use crate::process::tree::{Family, Identity, ProcessInfo, Snapshot};
+use crate::process::tree::{self, Family, Identity, ProcessInfo, Snapshot};
 
 /// Leftovers whose ends are watched; more are found by scans.
 const MAX_WATCHED: usize = 32;
@@ -16,6 +16,12 @@ const LAST_SCAN: Duration = Duration::from_secs(30);
 /// How often those who had ended before they could be watched are looked for again: who
 /// is gone then each time goes on in processes that live for no longer than a look takes.
 const LOOKS: usize = 4;
+
+/// A cheap look that spares most commands a scan of the machine: whoever outlives the
+/// shell has been given to this process as its subreaper.
+pub(super) fn may_be(output_is_open: bool) -> bool {
+    output_is_open || tree::children_of_self().is_none_or(|children| !children.is_empty())
+}
 
 /// The leftovers of one task; none yet by default.
 #[derive(Default)]

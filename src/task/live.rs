@@ -9,11 +9,15 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::state::Outcome;
+use super::terminal::Terminal;
 use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
+use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
+use crate::progress::condition::{Condition, Evidence};
 use crate::progress::waiting::Waiting;
 use crate::text::lines::{Place, Position};
+use crate::text::screen::{self, Modes};
 
 /// What input a task takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +62,19 @@ pub struct Leftover {
     pub name: String,
 }
 
+/// What looks at a task's processes have made certain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Who waits for input.
+    pub waiting: Option<Waiting>,
+    /// Whether the next look is to confirm what this one has found.
+    pub unconfirmed: bool,
+    /// States worth knowing.
+    pub conditions: Vec<Condition>,
+    /// How much could be seen.
+    pub evidence: Evidence,
+}
+
 /// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
@@ -84,6 +101,8 @@ pub struct State {
     pub line_start: Position,
     /// Bytes at the output's end that are the beginning of a character.
     pub unfinished: u64,
+    /// The width of the task's terminal, if it has one.
+    pub columns: Option<u16>,
     /// When output last came.
     pub last_output: Option<Instant>,
     /// Processes that outlive the shell.
@@ -92,13 +111,26 @@ pub struct State {
     pub closed: bool,
     /// Bytes of input that wait for the program to read them.
     pub queued_input: usize,
-    /// Nothing reads the task's input any more, though it runs.
+    /// Bytes that the terminal has dropped of lines that are too long for it, and that no
+    /// result has told of.
+    pub dropped_input: usize,
+    /// A result has told that the program draws a full screen.
+    pub screen_told: bool,
+    /// Nothing reads the task's input any more, though it runs, or its end is on the way.
     pub input_closed: bool,
     /// How far a reader is that must not miss a byte: the worker reads on only as far as
     /// nothing is dropped before it is taken. `None`: there is no such reader.
     pub taken: Option<u64>,
     /// Who waits for input, and for what, as far as is known.
     pub waiting: Option<Waiting>,
+    /// Whether somebody may wait for input, as one look has it that the next is to confirm.
+    pub unconfirmed: bool,
+    /// States of its processes that are worth knowing, as far as is known.
+    pub conditions: Vec<Condition>,
+    /// How much of its processes can be seen.
+    pub evidence: Evidence,
+    /// Whether a result has told that not all can be seen.
+    pub evidence_told: bool,
     /// How many polls there were.
     pub polls: u64,
     /// How many polls in a row brought nothing.
@@ -152,6 +184,18 @@ impl State {
             },
             ..State::default()
         }
+    }
+
+    /// Whether the task stands still until somebody acts.
+    pub fn stands_still(&self) -> bool {
+        self.conditions.iter().any(Condition::holds_up)
+    }
+
+    /// What was seen of the task's processes counts no longer.
+    pub fn forget_found(&mut self) {
+        self.waiting = None;
+        self.unconfirmed = false;
+        self.conditions.clear();
     }
 
     /// Whether processes of the task live on after its end.
@@ -280,6 +324,7 @@ pub struct LiveTask {
     /// What does not change.
     pub facts: Facts,
     monitor: Monitor<State>,
+    terminal: Option<Terminal>,
 }
 
 impl LiveTask {
@@ -288,7 +333,48 @@ impl LiveTask {
         LiveTask {
             facts,
             monitor: Monitor::new(State::new()),
+            terminal: None,
         }
+    }
+
+    /// The same with an emulated terminal of this size.
+    #[must_use]
+    pub fn with_terminal(self, size: TerminalSize) -> LiveTask {
+        LiveTask {
+            terminal: Some(Terminal::new(size)),
+            ..self
+        }
+    }
+
+    /// Draws output on its emulated terminal, if it has one; gives what that answers.
+    pub(super) fn draw(&self, output: &[u8]) -> String {
+        let terminal = self.terminal.as_ref();
+        terminal.map_or_else(String::new, |terminal| terminal.feed(output))
+    }
+
+    /// Changes the size of its emulated terminal.
+    pub(super) fn resize_screen(&self, size: TerminalSize) {
+        if let Some(terminal) = &self.terminal {
+            terminal.resize(size);
+        }
+    }
+
+    /// No output will come: what is to be seen stays.
+    pub(super) fn close_screen(&self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.close();
+        }
+    }
+
+    /// What is to be seen on its emulated terminal, also after its end; `None` in pipe
+    /// mode and where a person's own terminal draws.
+    pub fn screen_view(&self) -> Option<screen::View> {
+        self.terminal.as_ref().map(Terminal::view)
+    }
+
+    /// The modes that its program has switched its terminal to.
+    pub fn terminal_modes(&self) -> Option<Modes> {
+        self.terminal.as_ref().map(Terminal::modes)
     }
 
     /// Its state, locked: for looking at, briefly.
@@ -303,14 +389,19 @@ impl LiveTask {
         result
     }
 
-    /// Reports who waits for input. While input is on its way to the task, what was seen
-    /// before counts no longer.
-    pub fn report_waiting(&self, waiting: Option<Waiting>) {
+    /// Reports what was found. While input is on its way to the task, who waited before
+    /// counts no longer.
+    pub fn report_found(&self, found: Found) {
         let changed = {
             let mut state = self.monitor.lock();
-            let waiting = waiting.filter(|_| state.queued_input == 0);
-            let changed = state.waiting != waiting;
+            let waiting = found.waiting.filter(|_| state.queued_input == 0);
+            let changed = state.waiting != waiting
+                || state.unconfirmed != found.unconfirmed
+                || state.conditions != found.conditions;
             state.waiting = waiting;
+            state.unconfirmed = found.unconfirmed;
+            state.conditions = found.conditions;
+            state.evidence = found.evidence;
             changed
         };
         if changed {

@@ -2,12 +2,13 @@
 
 use crossbeam_channel::Sender;
 
+use super::input::Sending;
 use super::kill_run::Receipt;
 use super::state::KillOrder;
+use super::typing::SecretOrder;
 use crate::process::pty::TerminalSize;
 
-/// What a request asks of a worker.
-#[derive(Debug)]
+/// What a request asks of a worker. It may hold a secret, so that nothing prints it.
 pub enum Order {
     /// Signal the tree; the receipt is the answer.
     Kill {
@@ -17,9 +18,9 @@ pub enum Order {
         receipt: Sender<Receipt>,
     },
     /// Write to the program.
-    Input(Vec<u8>),
-    /// No more input comes.
-    EndInput,
+    Input(Sending),
+    /// Type a secret, if the terminal does not show it.
+    Secret(SecretOrder),
     /// A new window size.
     Resize(TerminalSize),
     /// The server ends.

@@ -234,15 +234,26 @@ impl<'a> Assembly<'a> {
 /// How much is looked at of the output's end for its last line.
 const LAST_LINE_BYTES: u64 = 4096;
 
-/// The unfinished line at the output's end as plain text: where prompts stand.
-pub fn unfinished_line(spool: &Spool, line_start: Position, end: Position) -> String {
+/// The unfinished line at the output's end as plain text, as far as the cursor stands in
+/// it: where prompts stand.
+pub fn unfinished_line(
+    spool: &Spool,
+    line_start: Position,
+    end: Position,
+    columns: Option<u16>,
+) -> String {
     let from = end.offset.saturating_sub(LAST_LINE_BYTES);
     let bytes = newest_bytes(spool, from.max(line_start.offset), end.offset);
-    ansi::readable(&bytes, Colours::Drop)
+    ansi::prompt(&bytes, columns)
 }
 
 /// The newest line of the output as plain text; for progress messages.
-pub fn last_line(spool: &Spool, line_start: Position, end: Position) -> Option<String> {
+pub fn last_line(
+    spool: &Spool,
+    line_start: Position,
+    end: Position,
+    columns: Option<u16>,
+) -> Option<String> {
     let at_end = end.offset.saturating_sub(line_start.offset);
     let from = if at_end > 0 && at_end <= LAST_LINE_BYTES {
         line_start.offset
@@ -252,7 +263,7 @@ pub fn last_line(spool: &Spool, line_start: Position, end: Position) -> Option<S
     newest_bytes(spool, from, end.offset)
         .split(|byte| *byte == b'\n')
         .rev()
-        .map(|line| ansi::readable(line, Colours::Drop))
+        .map(|line| ansi::readable(line, Colours::Drop, columns))
         .find(|text| !text.trim().is_empty())
 }
 
@@ -346,6 +357,7 @@ pub struct Match {
 #[derive(Debug)]
 pub struct PatternWatch<'a> {
     pattern: &'a Regex,
+    columns: Option<u16>,
     /// The start of the first line that may still match.
     from: Place,
     /// Where the last look ended.
@@ -354,9 +366,10 @@ pub struct PatternWatch<'a> {
 
 impl<'a> PatternWatch<'a> {
     /// A watch of what no result has shown, and of the unfinished last line.
-    pub fn new(pattern: &'a Regex, delta: &Delta) -> PatternWatch<'a> {
+    pub fn new(pattern: &'a Regex, delta: &Delta, columns: Option<u16>) -> PatternWatch<'a> {
         PatternWatch {
             pattern,
+            columns,
             from: Place {
                 at: delta.from,
                 inside_line: false,
@@ -377,7 +390,7 @@ impl<'a> PatternWatch<'a> {
     pub fn look(&mut self, spool: &Spool, end: Position) -> io::Result<Option<Match>> {
         let mut found = None;
         self.from = for_each_line(spool, self.from, end.offset, |position, bytes| {
-            let text = ansi::readable(bytes, Colours::Drop);
+            let text = ansi::readable(bytes, Colours::Drop, self.columns);
             if self.pattern.is_match(&text) {
                 found = Some(Match {
                     line: position.line,

@@ -36,6 +36,9 @@ pub struct Request {
     pub stdin: Stdin,
     /// Its terminal, in PTY mode.
     pub terminal: Option<TerminalSize>,
+    /// Whether that terminal is emulated. Where it is passed through to a person's own
+    /// one, that draws the screen and answers the program's queries.
+    pub emulated: bool,
     /// After how long it is ended.
     pub timeout: Option<Duration>,
 }
@@ -103,7 +106,7 @@ pub enum InputError {
     #[error("task {0} has ended: nothing reads input any more")]
     Ended(String),
     /// Nothing reads there any more.
-    #[error("task {0} has closed its stdin: nothing reads input any more")]
+    #[error("stdin of task {0} is closed: nothing reads input any more")]
     Closed(String),
     /// It has no stdin.
     #[error(
@@ -123,6 +126,11 @@ pub enum InputError {
         /// The limit.
         limit: usize,
     },
+    /// It has no keyboard.
+    #[error(
+        "keys need a terminal, and task {0} has a pipe: send text with input, or run the command again with pty: true"
+    )]
+    NoKeyboard(String),
     /// It has no window.
     #[error("task {0} has no terminal to resize: run the command again with pty: true")]
     NoTerminal(String),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 
+use super::input::Sending;
 use super::kill_run::Receipt;
 use super::live::Input;
 use super::order::Order;
@@ -63,41 +64,7 @@ impl Supervisor {
     /// # Errors
     /// When it takes no input, or too much waits already.
     pub fn send_input(&self, task: &TaskHandle, bytes: Vec<u8>) -> Result<(), InputError> {
-        let id = task.id().to_owned();
-        if task.live.facts.input == Input::None {
-            return Err(InputError::NoInput(id));
-        }
-        let waiting = {
-            let mut state = task.live.state();
-            if state.ended.is_some() {
-                return Err(InputError::Ended(id));
-            }
-            if state.input_closed {
-                return Err(InputError::Closed(id));
-            }
-            let waiting = state.queued_input;
-            if waiting + bytes.len() <= MAX_QUEUED_INPUT {
-                state.queued_input += bytes.len();
-                // What it waited for is on its way.
-                state.waiting = None;
-                None
-            } else {
-                Some(waiting)
-            }
-        };
-        if let Some(waiting) = waiting {
-            return Err(InputError::Full {
-                id,
-                waiting,
-                limit: MAX_QUEUED_INPUT,
-            });
-        }
-        let length = bytes.len();
-        self.order_input(task, Order::Input(bytes))
-            .inspect_err(|_| {
-                let mut state = task.live.state();
-                state.queued_input = state.queued_input.saturating_sub(length);
-            })
+        self.send(task, Sending { bytes, end: false })
     }
 
     /// Tells a task that no more input comes.
@@ -105,10 +72,56 @@ impl Supervisor {
     /// # Errors
     /// When it takes no input.
     pub fn end_input(&self, task: &TaskHandle) -> Result<(), InputError> {
+        self.send(
+            task,
+            Sending {
+                bytes: Vec::new(),
+                end: true,
+            },
+        )
+    }
+
+    /// Writes to a task, and then ends its input where that is asked for; nothing that
+    /// others send comes in between.
+    ///
+    /// # Errors
+    /// When it takes no input, or too much waits already.
+    pub fn send(&self, task: &TaskHandle, sending: Sending) -> Result<(), InputError> {
+        let id = || task.id().to_owned();
         if task.live.facts.input == Input::None {
-            return Err(InputError::NoInput(task.id().to_owned()));
+            return Err(InputError::NoInput(id()));
         }
-        self.order_input(task, Order::EndInput)
+        let (weight, closes) = (
+            sending.weight(),
+            sending.end && task.live.facts.input == Input::Pipe,
+        );
+        {
+            let mut state = task.live.state();
+            if state.ended.is_some() {
+                return Err(InputError::Ended(id()));
+            }
+            if state.input_closed {
+                return Err(InputError::Closed(id()));
+            }
+            // The end is always taken: it is how a task that waits for more comes to one.
+            if !sending.bytes.is_empty() && state.queued_input + weight > MAX_QUEUED_INPUT {
+                return Err(InputError::Full {
+                    id: id(),
+                    waiting: state.queued_input,
+                    limit: MAX_QUEUED_INPUT,
+                });
+            }
+            state.queued_input += weight;
+            state.input_closed = closes;
+            // What it waited for is on its way.
+            state.forget_found();
+        }
+        self.order_input(task, Order::Input(sending))
+            .inspect_err(|_| {
+                let mut state = task.live.state();
+                state.queued_input = state.queued_input.saturating_sub(weight);
+                state.input_closed &= !closes;
+            })
     }
 
     /// Changes the size of a task's terminal.

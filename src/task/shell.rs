@@ -7,6 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::process::files;
 use crate::process::signals::Exit;
 
 /// Linux takes no argument longer than this, its end mark included (MAX_ARG_STRLEN).
@@ -107,17 +108,7 @@ pub enum NoShell {
 /// # Errors
 /// When there is none.
 pub fn find(configured: &str, search_path: &OsStr) -> Result<Shell, NoShell> {
-    let locate = |name: &str| {
-        if name.contains('/') {
-            let path = PathBuf::from(name);
-            return is_executable(&path).then_some(path);
-        }
-        // A relative entry of PATH would mean another program in every directory.
-        std::env::split_paths(search_path)
-            .filter(|directory| directory.is_absolute())
-            .map(|directory| directory.join(name))
-            .find(|path| is_executable(path))
-    };
+    let locate = |name: &str| files::find_program(name, search_path);
     if let Some(path) = locate(configured) {
         return Ok(Shell {
             kind: kind_of(&path),
@@ -145,12 +136,6 @@ pub fn find(configured: &str, search_path: &OsStr) -> Result<Shell, NoShell> {
         }
     }
     Err(NoShell::None)
-}
-
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path)
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 fn kind_of(path: &Path) -> ShellKind {

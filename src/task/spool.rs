@@ -111,10 +111,12 @@ impl SpoolWriter {
         self.end.at
     }
 
-    /// How far behind a reader may be without missing anything, even if the disk fails:
-    /// a third of the smallest segment that is kept, since output comes in bursts.
-    pub fn safe_lag(&self) -> u64 {
-        self.quota.min(MEMORY_QUOTA) / 8
+    /// Whether a reader that has taken so many bytes would miss some if much more came and
+    /// the disk failed: it may be behind by a third of the smallest segment that is kept,
+    /// since output comes in bursts. Without such a reader nobody would.
+    pub fn leaves_behind(&self, taken: Option<u64>) -> bool {
+        let safe = self.quota.min(MEMORY_QUOTA) / 8;
+        taken.is_some_and(|taken| self.end().offset > taken + safe)
     }
 
     /// Whether the directory's quota was passed since the last call, by whomever.

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::budget::{Budget, Store};
 use super::environment;
+use super::input::Sending;
 use super::journal::{Journal, ServerDir};
 use super::live::{Cancel, Facts, Input, LiveTask, Look, State};
 use super::order::Order;
@@ -25,8 +26,8 @@ use crate::base::clock::Clock;
 use crate::process::descriptors::Waker;
 use crate::process::files::{self, Temporary};
 use crate::process::orphans;
+use crate::process::snapshots::Snapshots;
 use crate::process::spawn::{Launch, Wiring};
-use crate::process::tree::Snapshots;
 use crate::text::redact::Redactor;
 
 /// All tasks together get so long to end with the server; what hangs in the kernel is
@@ -68,7 +69,7 @@ pub struct Settings {
     pub keep_directory: bool,
     /// Programs that are meant to live on.
     pub daemons: Arc<[String]>,
-    /// The server's environment.
+    /// What commands inherit of the server's environment.
     pub environment: Vec<(OsString, OsString)>,
     /// Takes secrets out of what is written.
     pub redactor: Arc<Redactor>,
@@ -218,21 +219,29 @@ impl Supervisor {
             request.terminal.is_some(),
         );
         let (arguments, script) = self.arguments(id, shell, &request.command)?;
+        let emulated = request.terminal.filter(|_| request.emulated);
         let (wiring, input, first_input) = match (request.terminal, request.stdin) {
             (Some(size), Stdin::Text(text)) => (
                 Wiring::Terminal(size),
                 Input::Terminal,
-                Some((text.into_bytes(), false)),
+                Some(Sending {
+                    bytes: text.into_bytes(),
+                    end: false,
+                }),
             ),
             (Some(size), _) => (Wiring::Terminal(size), Input::Terminal, None),
             (None, Stdin::Null) => (Wiring::Pipe, Input::None, None),
             (None, Stdin::Text(text)) => (
                 Wiring::PipeWithInput,
                 Input::None,
-                Some((text.into_bytes(), true)),
+                Some(Sending {
+                    bytes: text.into_bytes(),
+                    end: true,
+                }),
             ),
             (None, Stdin::Open) => (Wiring::PipeWithInput, Input::Pipe, None),
         };
+        let columns = request.terminal.map(|size| size.cols);
         let launch = Launch {
             program: shell.path.clone(),
             args: arguments,
@@ -279,7 +288,12 @@ impl Supervisor {
                 pid: spawned.id.pid,
                 ..facts
             };
-            let task = Arc::new(LiveTask::new(facts));
+            let task = LiveTask::new(facts);
+            let task = Arc::new(match emulated {
+                Some(size) => task.with_terminal(size),
+                None => task,
+            });
+            task.report(|state| state.columns = columns);
             let _ = report.send(Ok(Arc::clone(&task)));
             drop(report);
             let worker = Worker {

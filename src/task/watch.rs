@@ -17,6 +17,10 @@ pub const SETTLE: Duration = Duration::from_millis(30);
 /// A reply to input is over when output has been silent for so long.
 pub const REPLY_SILENCE: Duration = Duration::from_millis(80);
 
+/// A reply waits so much longer for the look that is to confirm that the task waits for
+/// input again: without it the caller would have to ask for what it wants to know most.
+pub const CONFIRMATION: Duration = Duration::from_millis(150);
+
 /// What a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
@@ -42,6 +46,8 @@ pub enum Stopped {
     Matched(Match),
     /// The task waits for input.
     WaitsForInput,
+    /// A signal has stopped the task.
+    StandsStill,
     /// The time is over.
     Limit,
     /// The call was cancelled.
@@ -74,6 +80,7 @@ pub struct Watch<'a> {
 enum Woken {
     Ended,
     WaitsForInput,
+    StandsStill,
     Output,
     MoreToMatch,
 }
@@ -84,17 +91,17 @@ impl Watch<'_> {
     /// # Errors
     /// When the output cannot be searched for the pattern.
     pub fn run(mut self, task: &TaskHandle) -> io::Result<Stopped> {
-        let (shown, told) = {
+        let (shown, told, columns) = {
             let state = task.live.state();
             let shown = match self.goal {
                 Goal::Reply { after } => after,
                 Goal::Output | Goal::End => state.shown(),
             };
-            (shown, state.end_told)
+            (shown, state.end_told, state.columns)
         };
         let mut pattern = self
             .pattern
-            .map(|pattern| PatternWatch::new(pattern, &task.live.peek_delta()));
+            .map(|pattern| PatternWatch::new(pattern, &task.live.peek_delta(), columns));
         let mut settled_at = None;
         let mut next_tick = self.tick.as_ref().map(|tick| Instant::now() + tick.every);
         loop {
@@ -126,6 +133,9 @@ impl Watch<'_> {
                     if state.waiting.is_some() {
                         return Look::Found(Woken::WaitsForInput);
                     }
+                    if state.stands_still() {
+                        return Look::Found(Woken::StandsStill);
+                    }
                     match goal {
                         Goal::End => Look::WaitUntil(None),
                         Goal::Output => heard(state, shown, &mut settled_at),
@@ -137,6 +147,7 @@ impl Watch<'_> {
             match woken {
                 Some(Woken::Ended) => return Ok(Stopped::Ended),
                 Some(Woken::WaitsForInput) => return Ok(Stopped::WaitsForInput),
+                Some(Woken::StandsStill) => return Ok(Stopped::StandsStill),
                 Some(Woken::Output) => return Ok(Stopped::Output),
                 Some(Woken::MoreToMatch) if Instant::now() < self.limit => {}
                 Some(Woken::MoreToMatch) | None => {
@@ -186,7 +197,10 @@ fn replied(state: &State, before: u64) -> Look<Woken> {
     if state.showable_end().at.offset <= before {
         return Look::WaitUntil(None);
     }
-    let silent_at = state.last_output.unwrap_or_else(Instant::now) + REPLY_SILENCE;
+    let mut silent_at = state.last_output.unwrap_or_else(Instant::now) + REPLY_SILENCE;
+    if state.unconfirmed {
+        silent_at += CONFIRMATION;
+    }
     if Instant::now() >= silent_at {
         Look::Found(Woken::Output)
     } else {

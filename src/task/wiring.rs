@@ -5,10 +5,15 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use super::live::{Input, LiveTask};
+use super::shell;
+use crate::process::descriptors;
 use crate::process::probe::Source;
 use crate::process::pty;
 use crate::process::spawn::Spawned;
 use crate::process::tree;
+
+/// The most that is read of a side-band, which holds one or two short records.
+const REPORT_BYTES: usize = 64 * 1024;
 
 /// The task's output.
 pub(super) fn output_name(task: &LiveTask, spawned: &Spawned) -> Option<PathBuf> {
@@ -36,4 +41,10 @@ pub(super) fn input_source(task: &LiveTask, spawned: &Spawned) -> Option<Source>
         }
         Input::None => None,
     }
+}
+
+/// What the shell's prologue has reported.
+pub(super) fn read_report(sideband: Option<OwnedFd>) -> shell::Report {
+    let bytes = sideband.map(|sideband| descriptors::read_waiting(&sideband, REPORT_BYTES));
+    shell::read_report(&bytes.unwrap_or_default())
 }

@@ -11,23 +11,25 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use super::input::{Flushed, InputQueue};
+use super::collector::{Collector, OnPressure};
+use super::input::{Flushed, InputQueue, Sending};
 use super::journal::Journal;
 use super::kill_run::Kills;
-use super::leftovers::Leftovers;
-use super::live::{End, LiveTask};
+use super::leftovers::{self, Leftovers};
+use super::live::{End, LiveTask, State};
 use super::order::Order;
 use super::sampling::Sampling;
 use super::shell;
 use super::spool::SpoolWriter;
 use super::state::{Effect, Event, Machine, Outcome};
-use super::wiring::{input_descriptor, input_source, output_name};
+use super::wiring::{input_descriptor, input_source, output_name, read_report};
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::files::Temporary;
 use crate::process::pty;
 use crate::process::signals::Exit;
+use crate::process::snapshots::Snapshots;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{self, Family, Identity, Signs, Snapshots};
+use crate::process::tree::{Family, Identity, Signs};
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -36,11 +38,6 @@ const READS_PER_TURN: usize = 8;
 /// After the exit this many bytes may still stand in the pipe: they are read in any
 /// case, however slow the disk is.
 const PIPE_BYTES: usize = 1024 * 1024;
-/// The most that is read of a side-band, which holds one or two short records.
-const REPORT_BYTES: usize = 64 * 1024;
-
-/// Makes room on the disk.
-pub type OnPressure = Arc<dyn Fn() + Send + Sync>;
 
 /// A worker before it starts to work.
 pub struct Worker {
@@ -54,8 +51,8 @@ pub struct Worker {
     pub cookie: String,
     /// Orders, and what becomes readable when there is one.
     pub orders: (Receiver<Order>, OwnedFd),
-    /// Input to begin with, and whether the end follows it.
-    pub first_input: Option<(Vec<u8>, bool)>,
+    /// Input to begin with.
+    pub first_input: Option<Sending>,
     /// Names of programs that are no leftovers once they have left the session.
     pub daemons: Arc<[String]>,
     /// The task's file in the state directory.
@@ -72,10 +69,9 @@ pub struct Worker {
 struct Work {
     task: Arc<LiveTask>,
     spawned: Spawned,
-    spool: SpoolWriter,
+    output: Collector,
     orders: (Receiver<Order>, OwnedFd),
     journal: Journal,
-    on_pressure: OnPressure,
     machine: Machine,
     family: Family,
     input: InputQueue,
@@ -108,12 +104,7 @@ impl Worker {
             .timeout
             .and_then(|timeout| self.task.facts.started.mono.checked_add(timeout));
         let mut input = InputQueue::default();
-        if let Some((bytes, end)) = self.first_input {
-            input.push(bytes);
-            if end {
-                input.push_end(self.task.facts.input);
-            }
-        }
+        input.push(self.first_input.unwrap_or_default());
         let family = Family::new(Signs {
             shell: self.spawned.id,
             cookie: self.cookie,
@@ -123,12 +114,11 @@ impl Worker {
         let source = input_source(&self.task, &self.spawned);
         let sampling = Sampling::new(source, self.snapshots, Instant::now());
         let mut work = Work {
+            output: Collector::new(Arc::clone(&self.task), self.spool, self.on_pressure),
             task: self.task,
             spawned: self.spawned,
-            spool: self.spool,
             orders: self.orders,
             journal: self.journal,
-            on_pressure: self.on_pressure,
             machine: Machine::new(deadline),
             family,
             input,
@@ -173,8 +163,11 @@ impl Work {
         }
         self.follow_kill(&ready.ended);
         self.follow_leftovers(&ready.ended);
+        if self.output.release(Instant::now()) {
+            self.look_after_output();
+        }
         self.step(Event::Time);
-        self.look_for_waiting();
+        self.look_at_processes();
         if self.journal.due().is_some_and(|due| Instant::now() >= due) {
             self.journal.write(&self.task);
         }
@@ -183,7 +176,9 @@ impl Work {
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
         let orders = Some(poller.watch(self.orders.1.as_fd(), Interest::Read));
-        let reads = self.machine.output_open() && !self.closed && !self.reader_lags();
+        // The program has to wait for a reader that must not miss a byte.
+        let lags = self.output.spool.leaves_behind(self.task.state().taken);
+        let reads = self.machine.output_open() && !self.closed && !lags;
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
@@ -220,12 +215,6 @@ impl Work {
         }
     }
 
-    /// Whether the program has to wait for a reader that must not miss a byte.
-    fn reader_lags(&self) -> bool {
-        let taken = self.task.state().taken;
-        taken.is_some_and(|taken| self.spool.end().offset > taken + self.spool.safe_lag())
-    }
-
     fn time_to_wait(&self) -> Option<Duration> {
         [
             self.machine.next_wake(),
@@ -233,6 +222,7 @@ impl Work {
             self.leftovers.next_scan(),
             self.journal.due(),
             self.sampling.next(),
+            self.output.masking.due(),
         ]
         .into_iter()
         .flatten()
@@ -263,13 +253,20 @@ impl Work {
         }
     }
 
-    /// Looks whether the task waits for input, when that is due.
-    fn look_for_waiting(&mut self) {
+    /// Looks what the task waits for or is in, when that is due.
+    fn look_at_processes(&mut self) {
         if self.sampling.is_due(Instant::now()) {
-            let waiting =
-                self.sampling
-                    .look(&self.task, &self.spawned, &mut self.family, &self.spool);
-            self.task.report_waiting(waiting);
+            let (family, spool) = (&mut self.family, &self.output.spool);
+            let found = self.sampling.look(&self.task, &self.spawned, family, spool);
+            self.task.report_found(found);
+        }
+    }
+
+    /// A signal changes what processes do: what was seen before counts no longer.
+    fn begin_looks_anew(&mut self) {
+        if !self.machine.exited() {
+            self.task.report(State::forget_found);
+            self.sampling.restart(Instant::now());
         }
     }
 
@@ -282,11 +279,20 @@ impl Work {
                 Order::Kill { order, receipt } => {
                     self.kills.expect(receipt);
                     self.step(Event::Kill(order));
+                    self.begin_looks_anew();
                 }
-                Order::Input(bytes) => self.input.push(bytes),
-                Order::EndInput => self.input.push_end(self.task.facts.input),
+                Order::Input(sending) => self.input.push(sending),
+                Order::Secret(order) => {
+                    self.feed_input();
+                    let (waits, terminal) = (self.input.wants_to_write(), &self.spawned.output);
+                    order.carry_out(&self.task, terminal, waits, &mut self.output.masking);
+                    self.sampling.restart(Instant::now());
+                }
                 Order::Resize(size) => {
-                    let _ = pty::resize(&self.spawned.output, size);
+                    self.task.resize_screen(size);
+                    if pty::resize(&self.spawned.output, size).is_ok() {
+                        self.task.report(|state| state.columns = Some(size.cols));
+                    }
                 }
                 Order::Shutdown => {
                     self.shutting_down = true;
@@ -302,12 +308,18 @@ impl Work {
 
     fn feed_input(&mut self) {
         let flushed = match input_descriptor(&self.task, &self.spawned) {
-            Some(fd) => self.input.flush(fd),
+            Some(fd) => self.input.flush(fd, self.task.facts.input),
             None => Flushed::Closed,
         };
         match flushed {
-            Flushed::Written(count) => self.task.report(|state| {
-                state.queued_input = state.queued_input.saturating_sub(count);
+            // Answers of the terminal alone: nobody waits for them to be read.
+            Flushed::Written {
+                taken: 0,
+                dropped: 0,
+            } => {}
+            Flushed::Written { taken, dropped } => self.task.report(|state| {
+                state.queued_input = state.queued_input.saturating_sub(taken);
+                state.dropped_input += dropped;
             }),
             Flushed::End | Flushed::Closed => self.close_input(),
         }
@@ -333,6 +345,7 @@ impl Work {
                 Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
                 Transfer::WouldBlock => return true,
                 Transfer::Closed => {
+                    self.finish_output();
                     self.step(Event::OutputClosed);
                     return true;
                 }
@@ -342,23 +355,30 @@ impl Work {
     }
 
     fn take_output(&mut self, chunk: &[u8]) {
-        self.spool.append(chunk);
-        if self.spool.budget_exceeded() {
-            (self.on_pressure)();
-        }
-        let end = self.spool.end();
-        let line_start = self.spool.line_start();
-        let unfinished = self.spool.unfinished();
-        let now = Instant::now();
-        self.task.report(|state| {
-            state.output_end = end;
-            state.line_start = line_start;
-            state.unfinished = unfinished;
-            state.last_output = Some(now);
-            state.waiting = None;
-        });
-        self.sampling.restart(now);
+        self.output.take(chunk, Instant::now());
+        self.look_after_output();
         self.step(Event::Output);
+    }
+
+    /// Takes what the mask held back at the output's end.
+    fn finish_output(&mut self) {
+        if self.output.finish(Instant::now()) {
+            self.look_after_output();
+        }
+    }
+
+    /// Output came: what it asks of the terminal is answered, and what was seen of the
+    /// processes before it counts no longer.
+    fn look_after_output(&mut self) {
+        // No input of the caller's: a task that waits for that goes on waiting.
+        let replies = self.output.take_replies();
+        if !replies.is_empty() {
+            self.input.push_reply(replies.into_bytes());
+            self.feed_input();
+        }
+        if !self.machine.exited() {
+            self.sampling.restart(Instant::now());
+        }
     }
 
     fn see_exit(&mut self) {
@@ -410,8 +430,8 @@ impl Work {
     // The end and what is left.
 
     fn finish(&mut self, exit: Exit, exited: Instant, outcome: Outcome, looked: bool) {
-        let report = self.read_report();
-        if !looked && self.may_have_leftovers() {
+        let report = read_report(self.spawned.sideband.take());
+        if !looked && leftovers::may_be(self.machine.output_open()) {
             self.scan_leftovers();
         }
         let end = End {
@@ -426,6 +446,7 @@ impl Work {
             self.read_rest();
         }
         self.task.report(|state| {
+            state.forget_found();
             state.ended = Some(end);
             state.closed = self.closed;
         });
@@ -433,19 +454,6 @@ impl Work {
             self.spawned.child.reap();
         }
         self.journal.note_end(Instant::now());
-    }
-
-    fn read_report(&mut self) -> shell::Report {
-        let sideband = self.spawned.sideband.take();
-        let bytes = sideband.map(|sideband| descriptors::read_waiting(&sideband, REPORT_BYTES));
-        shell::read_report(&bytes.unwrap_or_default())
-    }
-
-    /// A cheap look that spares most commands a scan of the machine: whoever outlives
-    /// the shell has been given to this process as its subreaper.
-    fn may_have_leftovers(&self) -> bool {
-        self.machine.output_open()
-            || tree::children_of_self().is_none_or(|children| !children.is_empty())
     }
 
     fn scan_leftovers(&mut self) {
@@ -467,6 +475,7 @@ impl Work {
         while self.machine.output_open() && turns > 0 && !self.read_output(READS_PER_TURN) {
             turns -= 1;
         }
+        self.finish_output();
     }
 
     fn close(&mut self) {
@@ -479,6 +488,7 @@ impl Work {
             // group and session are those of its leftovers and of no others.
             self.spawned.child.reap();
         }
+        self.task.close_screen();
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.
         while self.orders.0.try_recv().is_ok() {}

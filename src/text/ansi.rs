@@ -1,11 +1,18 @@
-//! One line of terminal output as a person reads it.
+//! One line of output as a person reads it: the text that a terminal finally shows.
 //!
-//! Escape sequences are parsed as a terminal parses them and left out, but for colours
-//! when they are wanted; other control characters are shown in caret notation (`^@`,
-//! `^H`), those of C1 as the escape sequence that they stand for (`^[[`); invalid UTF-8
-//! becomes U+FFFD. Limits: no cursor movement is carried out.
+//! Most lines are plain and stay as they are. Of a line that only carriage returns
+//! rewrite, as progress bars do, the newest frame counts. A line that moves its cursor in
+//! any other way (line editors, full-screen programs) is drawn on a
+//! [`canvas`](super::canvas). Other sequences are left out, but for colours where they
+//! are wanted. Control characters are shown in caret notation (`^@`), those of C1 as the
+//! escape sequence that they stand for (`^[[`); drawing leaves out bells and padding.
+//! Invalid UTF-8 becomes U+FFFD. Limits: each line stands alone, so that a colour or a
+//! string of a terminal command ends with its line.
 
 use vte::{Params, Parser, Perform};
+
+use super::canvas::{Canvas, Erase};
+use super::sgr::{Style, StyledText};
 
 /// Whether colours (SGR sequences) stay in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,19 +23,10 @@ pub enum Colours {
     Drop,
 }
 
-/// The newest frame of a line whose carriage returns rewrite it, as progress bars do.
-pub fn newest_frame(line: &[u8]) -> &[u8] {
-    let content = without_returns_at_end(line);
-    match memchr::memrchr(b'\r', content) {
-        Some(place) => content.get(place + 1..).unwrap_or_default(),
-        None => content,
-    }
-}
-
-/// Whether a carriage return within a line rewrites it, so that what stands before is
-/// not to be seen.
+/// Whether what stands behind this place in a line is not rewritten by it, so that what
+/// stands before is not to be seen: a carriage return, or a place on the screen by number.
 pub fn is_rewritten(line: &[u8]) -> bool {
-    memchr::memchr(b'\r', without_returns_at_end(line)).is_some()
+    memchr::memchr(b'\r', without_returns_at_end(line)).is_some() || names_screen_rows(line)
 }
 
 fn without_returns_at_end(line: &[u8]) -> &[u8] {
@@ -39,86 +37,348 @@ fn without_returns_at_end(line: &[u8]) -> &[u8] {
     line.get(..end).unwrap_or_default()
 }
 
-/// A line's bytes (without its newline) as readable text.
-pub fn readable(line: &[u8], colours: Colours) -> String {
-    let frame = newest_frame(line);
-    if !frame
-        .iter()
-        .any(|byte| (*byte < 0x20 && *byte != b'\t') || matches!(*byte, 0x7f | C1_LEAD))
-    {
-        return String::from_utf8_lossy(frame).into_owned();
+/// A line's bytes (without its newline) as readable text, for a terminal of this width if
+/// it was written to one. Nothing but tabs, and colours where they are kept, is a control
+/// character in it. Reading it again gives the same.
+pub fn readable(line: &[u8], colours: Colours, columns: Option<u16>) -> String {
+    let line = String::from_utf8_lossy(without_returns_at_end(line));
+    if is_plain(line.as_bytes()) {
+        return line.into_owned();
     }
-    let mut view = View {
-        text: String::with_capacity(frame.len()),
-        colours,
-        coloured: false,
-    };
-    Parser::new().advance(&mut view, frame);
-    if view.coloured {
-        view.text.push_str("\x1b[0m");
+    if memchr::memchr2(ESCAPE, BACKSPACE, line.as_bytes()).is_none() {
+        let frame = line.rsplit('\r').next().unwrap_or_default();
+        return spell_out(frame, colours).unwrap_or_default();
     }
-    view.text
+    spell_out(&line, colours).unwrap_or_else(|| draw(&line, colours, columns).into_text())
 }
 
+/// The same of the part in which the cursor stands: what a program asks.
+pub fn prompt(line: &[u8], columns: Option<u16>) -> String {
+    let text = String::from_utf8_lossy(without_returns_at_end(line));
+    spell_out(&text, Colours::Drop)
+        .unwrap_or_else(|| draw(&text, Colours::Drop, columns).into_cursor_text())
+}
+
+const BACKSPACE: u8 = 0x08;
+const ESCAPE: u8 = 0x1b;
 /// The first byte of the control characters U+0080 to U+009F, and of a few others.
 const C1_LEAD: u8 = 0xc2;
 
-struct View {
-    text: String,
-    colours: Colours,
-    /// A colour is on that the line itself has not reset.
-    coloured: bool,
+/// Whether there is nothing to spell out and nothing to leave out. Looks at every byte,
+/// without a branch for each.
+fn is_plain(line: &[u8]) -> bool {
+    !line.iter().fold(false, |found, byte| {
+        found | ((*byte < 0x20) & (*byte != b'\t')) | (*byte == 0x7f) | (*byte == C1_LEAD)
+    })
 }
 
-impl Perform for View {
+/// The text of a line whose cursor only returns; `None` for any other.
+fn spell_out(line: &str, colours: Colours) -> Option<String> {
+    let mut speller = Speller {
+        text: StyledText::with_capacity(line.len()),
+        colours,
+        style: Style::default(),
+        returned: false,
+        draws: false,
+    };
+    // What it left of a line that draws is not wanted: that line is drawn from its start.
+    let _ = Parser::new().advance_until_terminated(&mut speller, line.as_bytes());
+    (!speller.draws).then(|| speller.text.finish())
+}
+
+struct Speller {
+    text: StyledText,
+    colours: Colours,
+    style: Style,
+    /// What comes next stands in the place of all before it.
+    returned: bool,
+    draws: bool,
+}
+
+impl Speller {
+    fn push(&mut self, text: &str) {
+        if std::mem::take(&mut self.returned) {
+            self.text.clear();
+        }
+        self.text.push(text, self.style);
+    }
+}
+
+impl Perform for Speller {
     fn print(&mut self, character: char) {
-        if character == '\u{7f}' {
-            self.text.push_str("^?");
-        } else {
-            self.text.push(character);
+        match character {
+            '\u{7f}' => self.push("^?"),
+            character => self.push(character.encode_utf8(&mut [0; 4])),
         }
     }
 
     fn execute(&mut self, byte: u8) {
         match byte {
-            b'\t' => self.text.push('\t'),
-            0..0x20 => {
-                self.text.push('^');
-                self.text.push(char::from(byte + b'@'));
+            BACKSPACE => self.draws = true,
+            b'\r' => self.returned = true,
+            b'\t' => self.push("\t"),
+            byte => {
+                for character in in_caret_notation(byte) {
+                    self.print(character);
+                }
             }
-            0x7f => self.text.push_str("^?"),
-            0x80..0xa0 => {
-                self.text.push_str("^[");
-                self.text.push(char::from(byte - 0x80 + b'@'));
-            }
-            _ => self.text.push(char::REPLACEMENT_CHARACTER),
         }
     }
 
-    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], _ignore: bool, action: char) {
-        if action != 'm' || self.colours == Colours::Drop || !intermediates.is_empty() {
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
+        if ignore {
             return;
         }
-        let groups: Vec<String> = params
-            .iter()
-            .map(|group| {
-                group
+        match (intermediates, action) {
+            ([], 'm') if self.colours == Colours::Keep => self.style.apply(params),
+            (
+                [],
+                '@' | 'A'..='K' | 'P' | 'X' | 'Z' | '`' | 'a' | 'b' | 'd' | 'e' | 'f' | 's' | 'u',
+            ) => self.draws = true,
+            (b"?", 'h' | 'l') => {
+                self.draws = params
                     .iter()
-                    .map(u16::to_string)
-                    .collect::<Vec<_>>()
-                    .join(":")
-            })
-            .collect();
-        self.coloured = !matches!(groups.last().map(String::as_str), None | Some("0"));
-        self.text.push_str("\x1b[");
-        self.text.push_str(&groups.join(";"));
-        self.text.push('m');
+                    .flatten()
+                    .any(|mode| is_drawing_mode(*mode, action));
+            }
+            _ => {}
+        }
     }
+
+    fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, byte: u8) {
+        self.draws = !ignore
+            && matches!(
+                (intermediates, byte),
+                ([], b'7' | b'8' | b'D' | b'E' | b'M' | b'c') | ([b'(' | b')'], b'0')
+            );
+    }
+
+    fn terminated(&self) -> bool {
+        self.draws
+    }
+}
+
+/// Bracketed paste is switched on by line editors, the alternate screen by programs that
+/// fill the screen.
+fn is_drawing_mode(mode: u16, action: char) -> bool {
+    match mode {
+        BRACKETED_PASTE => action == 'h',
+        mode => ALTERNATE_SCREEN.contains(&mode),
+    }
+}
+
+const BRACKETED_PASTE: u16 = 2004;
+const ALTERNATE_SCREEN: [u16; 3] = [47, 1047, 1049];
+
+/// `^@`; of C1 `^[@`.
+fn in_caret_notation(byte: u8) -> impl Iterator<Item = char> {
+    let (prefix, shown) = match byte {
+        0..0x20 => (Some('^'), char::from(byte + b'@')),
+        0x7f => (Some('^'), '?'),
+        0x80..0xa0 => (Some('^'), char::from(byte - 0x80 + b'@')),
+        _ => (None, char::REPLACEMENT_CHARACTER),
+    };
+    let second = (0x80..0xa0).contains(&byte).then_some('[');
+    prefix.into_iter().chain(second).chain([shown])
+}
+
+/// Whether a line sends the cursor to a row of the screen, or clears the screen.
+fn names_screen_rows(line: &[u8]) -> bool {
+    struct Places(bool);
+    impl Perform for Places {
+        fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], _: bool, action: char) {
+            self.0 = intermediates.is_empty()
+                && (matches!(action, 'H' | 'f' | 'd')
+                    || (action == 'J' && parameter(params, 0, 0) == 2));
+        }
+
+        fn terminated(&self) -> bool {
+            self.0
+        }
+    }
+    let mut places = Places(false);
+    if memchr::memchr(ESCAPE, line).is_some() {
+        let _ = Parser::new().advance_until_terminated(&mut places, line);
+    }
+    places.0
+}
+
+/// A parameter; one that is missing or 0 has the default.
+fn parameter(params: &Params, place: usize, default: u16) -> u16 {
+    params
+        .iter()
+        .nth(place)
+        .and_then(|group| group.first().copied())
+        .filter(|value| *value > 0)
+        .unwrap_or(default)
+}
+
+fn draw(line: &str, colours: Colours, columns: Option<u16>) -> Canvas {
+    let mut pen = Pen {
+        canvas: Canvas::new(columns),
+        colours,
+        style: Style::default(),
+        line_drawing: [false; 2],
+        shifted: false,
+    };
+    Parser::new().advance(&mut pen, line.as_bytes());
+    pen.canvas
+}
+
+/// Carries out what a terminal carries out.
+struct Pen {
+    canvas: Canvas,
+    colours: Colours,
+    style: Style,
+    /// Whether the first and the second character set are the one of lines and corners.
+    line_drawing: [bool; 2],
+    /// The second character set is used.
+    shifted: bool,
+}
+
+impl Perform for Pen {
+    fn print(&mut self, character: char) {
+        if character == '\u{7f}' {
+            self.execute(0x7f);
+            return;
+        }
+        let [first, second] = self.line_drawing;
+        let drawn = if self.shifted { second } else { first };
+        self.canvas.print(if drawn {
+            line_drawing(character)
+        } else {
+            character
+        });
+    }
+
+    fn execute(&mut self, byte: u8) {
+        match byte {
+            BACKSPACE => self.canvas.go_left(1),
+            b'\t' => self.canvas.tab(),
+            b'\r' => self.canvas.go_to_column(0),
+            VERTICAL_TAB | FORM_FEED => self.canvas.go_down(1),
+            SHIFT_OUT => self.shifted = true,
+            SHIFT_IN => self.shifted = false,
+            0 | BELL => {}
+            byte => in_caret_notation(byte).for_each(|character| self.canvas.print(character)),
+        }
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
+        if ignore {
+            return;
+        }
+        let count = parameter(params, 0, 1);
+        let columns = usize::from(count);
+        let rows = u64::from(count);
+        let canvas = &mut self.canvas;
+        match (intermediates, action) {
+            ([], 'm') if self.colours == Colours::Keep => {
+                self.style.apply(params);
+                canvas.set_style(self.style);
+            }
+            ([], '@') => canvas.insert_columns(columns),
+            ([], 'A') => canvas.go_up(rows),
+            ([], 'B' | 'e') => canvas.go_down(rows),
+            ([], 'C' | 'a') => canvas.go_right(columns),
+            ([], 'D') => canvas.go_left(columns),
+            ([], 'E') => {
+                canvas.go_down(rows);
+                canvas.go_to_column(0);
+            }
+            ([], 'F') => {
+                canvas.go_up(rows);
+                canvas.go_to_column(0);
+            }
+            ([], 'G' | '`') => canvas.go_to_column(columns - 1),
+            ([], 'H' | 'f') => {
+                canvas.go_to_screen_row(rows - 1);
+                canvas.go_to_column(usize::from(parameter(params, 1, 1)) - 1);
+            }
+            ([], 'I') => canvas.go_right_by_tabs(columns),
+            ([], 'Z') => canvas.go_left_by_tabs(columns),
+            ([], 'd') => canvas.go_to_screen_row(rows - 1),
+            ([], 'J') => match parameter(params, 0, 0) {
+                0 => canvas.erase_in_screen(Erase::After),
+                1 => canvas.erase_in_screen(Erase::Before),
+                2 => canvas.erase_in_screen(Erase::All),
+                _ => {}
+            },
+            ([], 'K') => match parameter(params, 0, 0) {
+                0 => canvas.erase_in_row(Erase::After),
+                1 => canvas.erase_in_row(Erase::Before),
+                2 => canvas.erase_in_row(Erase::All),
+                _ => {}
+            },
+            ([], 'P') => canvas.delete_columns(columns),
+            ([], 'X') => canvas.erase_columns(columns),
+            ([], 'b') => canvas.repeat(columns),
+            ([], 's') => canvas.save_cursor(),
+            ([], 'u') => canvas.restore_cursor(),
+            (b"?", 'h') if switches_screen(params) => canvas.enter_alternate_screen(),
+            (b"?", 'l') if switches_screen(params) => canvas.leave_alternate_screen(),
+            _ => {}
+        }
+    }
+
+    fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, byte: u8) {
+        if ignore {
+            return;
+        }
+        let [first, second] = &mut self.line_drawing;
+        match (intermediates, byte) {
+            (b"(", set) => *first = set == b'0',
+            (b")", set) => *second = set == b'0',
+            ([], b'7') => self.canvas.save_cursor(),
+            ([], b'8') => self.canvas.restore_cursor(),
+            ([], b'D') => self.canvas.go_down(1),
+            ([], b'E') => {
+                self.canvas.go_down(1);
+                self.canvas.go_to_column(0);
+            }
+            ([], b'M') => self.canvas.go_up(1),
+            ([], b'c') => {
+                self.canvas.reset();
+                self.style = Style::default();
+                self.line_drawing = [false; 2];
+                self.shifted = false;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn switches_screen(params: &Params) -> bool {
+    let mut modes = params.iter().flatten();
+    modes.any(|mode| ALTERNATE_SCREEN.contains(mode))
+}
+
+const BELL: u8 = 0x07;
+const VERTICAL_TAB: u8 = 0x0b;
+const FORM_FEED: u8 = 0x0c;
+const SHIFT_OUT: u8 = 0x0e;
+const SHIFT_IN: u8 = 0x0f;
+
+/// What the VT100's special graphics set shows for `_` to `~`.
+const SPECIAL_GRAPHICS: [char; 32] = [
+    ' ', '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺', '⎻', '─',
+    '⎼', '⎽', '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
+];
+
+fn line_drawing(character: char) -> char {
+    let place = u32::from(character).wrapping_sub(u32::from('_'));
+    let shown = SPECIAL_GRAPHICS.get(place as usize);
+    shown.copied().unwrap_or(character)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::canvas;
+
+    fn plain(line: &[u8]) -> String {
+        readable(line, Colours::Drop, Some(80))
+    }
 
     #[test]
     fn lines_read_as_on_a_terminal() {
@@ -126,20 +386,16 @@ mod tests {
             (b"plain", "plain"),
             (b"tab\there", "tab\there"),
             (b"\x1b[31mred\x1b[0m", "red"),
-            (b"\x1b]0;title\x07text", "text"),
-            (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
             (b"\x1b[2K\x1b[1Gline", "line"),
             (b"nul\0here", "nul^@here"),
-            (b"back\x08space", "back^Hspace"),
+            (b"bell\x07", "bell^G"),
             (b"del\x7f", "del^?"),
             (b"bad \xff utf8", "bad \u{fffd} utf8"),
             (b"bad \xff utf8 \x01", "bad \u{fffd} utf8 ^A"),
-            (b"10%\r20%\r30%", "30%"),
-            (b"10%\r20%\r", "20%"),
+            (b"\x1b[1mcut \xe3\x81", "cut \u{fffd}"),
             (b"windows\r", "windows"),
             (b"\r\r\r", ""),
             ("日本語 \x1b[1m太字".as_bytes(), "日本語 太字"),
-            (b"cut \x1b[3", "cut "),
             ("8-bit \u{9b}31mred\u{85}".as_bytes(), "8-bit ^[[31mred^[E"),
             ("\u{80}\u{9f}".as_bytes(), "^[@^[_"),
             (
@@ -148,35 +404,259 @@ mod tests {
             ),
         ];
         for (bytes, wanted) in table {
-            assert_eq!(readable(bytes, Colours::Drop), *wanted, "{bytes:?}");
+            assert_eq!(plain(bytes), *wanted, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn of_a_line_that_only_returns_the_newest_frame_counts() {
+        let table: &[(&[u8], &str)] = &[
+            (b"10%\r20%\r30%", "30%"),
+            (b"10%\r20%\r", "20%"),
+            (b"a long first frame\rshort", "short"),
+            (b"\x1b[32ma long first frame\r\x1b[1mshort\x1b[0m", "short"),
+            (b"done\r\x1b[?25h\r", "done"),
+            (b"\x1b[?2004l\rcol\tumn\r", "col\tumn"),
+        ];
+        for (bytes, wanted) in table {
+            assert_eq!(plain(bytes), *wanted, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_that_moves_within_its_row_is_followed() {
+        let table: &[(&[u8], &str)] = &[
+            (b"back\x08space", "bacspace"),
+            (b"\x08\x08x", "x"),
+            (b"N\x08NA\x08AM\x08ME\x08E _\x08i_\x08n", "NAME in"),
+            (b"p\x08pr\x08\x08pri\x08\x08\x08print", "print"),
+            (b"abcdef\x1b[3Dx", "abcxef"),
+            (b"abcdef\r\x1b[2Cx", "abxdef"),
+            (b"abcdef\x1b[2Gx", "axcdef"),
+            (b"abcdef\x1b[2`x\x1b[2ay", "axcdyf"),
+            (b"abcdef\x1b[3G\x1b[K", "ab"),
+            (b"abcdef\x1b[3G\x1b[1K", "   def"),
+            (b"abcdef\x1b[3G\x1b[2Kx", "  x"),
+            (b"abcdef\x1b[3G\x1b[2P", "abef"),
+            (b"abcdef\x1b[3G\x1b[2@", "ab  cdef"),
+            (b"abcdef\x1b[3G\x1b[2X", "ab  ef"),
+            (b"abcdef\x1b[3G\x1b[20X", "ab"),
+            (b"-\x1b[4b|", "-----|"),
+            (b"\x1b[10Gx", "         x"),
+            (b"> \x1b[3G", "> "),
+            (b"a\tb\x08c", "a\tc"),
+            (b"a\tb\x1b[4Gx", "a  x    b"),
+            (b"ab\x1b7cd\x1b8x", "abxd"),
+            (b"12345678901\r\tx\x08", "12345678x01"),
+            (b"\x1b[2Ka\0b\x07c\x7f", "abc^?"),
+            (b"\x1b(0lqk\x1b(B lqk", "┌─┐ lqk"),
+            (b"\x1b)0\x0eqx\x0f qx", "─│ qx"),
+        ];
+        for (bytes, wanted) in table {
+            assert_eq!(plain(bytes), *wanted, "{:?}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn wide_characters_and_marks_keep_their_columns() {
+        let table: &[(&str, &str)] = &[
+            ("日本\x08\x08x", "日x"),
+            ("日本\x08x", "日 x"),
+            ("日本\x1b[2Gx", " x本"),
+            ("e\u{301}x\x08y", "e\u{301}y"),
+            ("ax\x08\u{301}", "a\u{301}x"),
+            ("\u{301}x\x08y", "\u{301}y"),
+            ("日本語\x1b[3G\x1b[P", "日 語"),
+        ];
+        for (text, wanted) in table {
+            assert_eq!(plain(text.as_bytes()), *wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn text_that_reaches_the_last_column_goes_on() {
+        let wraps = |text: &[u8]| readable(text, Colours::Drop, Some(4));
+        // The cursor stays in the last column until there is more.
+        assert_eq!(wraps(b"abcd\x08x"), "abxd");
+        assert_eq!(wraps(b"abcde\x08x"), "abcdx");
+        assert_eq!(wraps(b"abcd \ref\x08g"), "abcdeg");
+        assert_eq!(wraps(b"abcdef\x1b[Ax\x1b[By"), "abxdef y");
+        assert_eq!(wraps("abc日\x08\x08x".as_bytes()), "abcx");
+        // A line editor at its terminal's width, and one where nobody knows it.
+        assert_eq!(wraps(b"\x1b[?2004h$ ab \rcd"), "$ abcd");
+        let unknown = readable(b"abcdef\x08x", Colours::Drop, None);
+        assert_eq!(unknown, "abcdex");
+    }
+
+    #[test]
+    fn rows_of_a_screen_stand_apart() {
+        let table: &[(&[u8], &str)] = &[
+            (
+                b"\x1b[2;3Hmiddle\x1b[1;1Htop  \x1b[5dend",
+                "top ⏎ middle ⏎ end",
+            ),
+            (b"\x1b[5;10Honly", "         only"),
+            (b"old\x1b[H\x1b[2Jnew", "new"),
+            (b"\x1b[3;1Hc\x1b[2;1Hb\x1b[J\x1b[1;1Ha", "a ⏎ b"),
+            (b"\x1b[1;1Ha\x1b[2;1Hb\x1b[3;1Hc\x1b[2;1H\x1b[1J", "c"),
+            (b"\x1b[2A\x1b[2Kservice done", "service done"),
+            (b"below\x1b[A\rabove", "above ⏎ below"),
+            (b"one\x1bDtwo\x1bEthree\x1bM!", "one ⏎ tw! ⏎ three"),
+            (b"$ \x1b[?1049h\x1b[2Jeditor\x1b[?1049lleft", "$ left"),
+            (b"text\x1b[24;1H\x1b[?1049l\rleft", "left"),
+            (b"all\x1bcnew", "new"),
+            (
+                b"\x1b[1;1Htext\x1b[2;1H~\x1b[3;1H~\x1b[4;1H~  \x1b[5;1H:",
+                "text ⏎ ~ (×3) ⏎ :",
+            ),
+        ];
+        for (bytes, wanted) in table {
+            assert_eq!(plain(bytes), *wanted, "{:?}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn other_sequences_leave_nothing_behind() {
+        let table: &[(&[u8], &str)] = &[
+            (b"\x1b]0;title\x07text", "text"),
+            (b"\x1b]0;title\x1b\\text", "text"),
+            (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+            (b"text\x1b]0;never ends", "text"),
+            (b"a\x1bPq#0;2;0\x1b\\b", "ab"),
+            (b"a\x1bPnever ends", "a"),
+            (b"a\x1b_apc\x1b\\\x1b^pm\x1b\\\x1bXsos\x1b\\b", "ab"),
+            (b"a\x1b[?25l\x1b[?1006;1000h\x1b[>4;2m\x1b[!p\x1b=\x1b[6nb", "ab"),
+            (b"a\x1b[1;24r\x1b[4l\x1b[22;0;0tb", "ab"),
+            (b"a\x1b[99999;99999;99999zb", "ab"),
+            (b"a\x1b[1;2;3;4;5;6;7;8;9;10;11;12;13;14;15;16;17;18;19;20;21;22;23;24;25;26;27;28;29;30;31;32;33;34;35mb", "ab"),
+            (b"cut \x1b[3", "cut "),
+            (b"cut \x1b", "cut "),
+            (b"broken \x1b[3\x18mend", "broken ^Xmend"),
+        ];
+        for (bytes, wanted) in table {
+            assert_eq!(plain(bytes), *wanted, "{:?}", bytes.escape_ascii());
         }
     }
 
     #[test]
     fn colours_stay_when_wanted_and_are_closed() {
-        assert_eq!(
-            readable(b"\x1b[1;31mred\x1b[K", Colours::Keep),
-            "\x1b[1;31mred\x1b[0m"
-        );
-        assert_eq!(
-            readable(b"\x1b[38;5;200mx\x1b[m", Colours::Keep),
-            "\x1b[38;5;200mx\x1b[0m"
-        );
+        let table: &[(&str, &str)] = &[
+            ("\x1b[1;31mred\x1b[K", "\x1b[1;31mred\x1b[0m"),
+            ("\x1b[38;5;200mx\x1b[m", "\x1b[38;5;200mx\x1b[0m"),
+            ("\x1b[38:2::1:2:3mx", "\x1b[38;2;1;2;3mx\x1b[0m"),
+            ("\x1b[38;2;1;2;3;1mx", "\x1b[1;38;2;1;2;3mx\x1b[0m"),
+            (
+                "\x1b[91;104mx\x1b[39my\x1b[49mz",
+                "\x1b[91;104mx\x1b[0;104my\x1b[0mz",
+            ),
+            (
+                "\x1b[31m\x1b[31ma\x1b[31mb\x1b[1mc",
+                "\x1b[31mab\x1b[1mc\x1b[0m",
+            ),
+            ("\x1b[4:3;58:5:9mx\x1b[24;59my", "\x1b[4:3;58;5;9mx\x1b[0my"),
+            ("\x1b[31m\x1b[0mnone", "none"),
+            ("\x1b[31mold\rnew", "\x1b[31mnew\x1b[0m"),
+            ("\x1b[31mab\x1b[0m\x08x", "\x1b[31ma\x1b[0mx"),
+            (
+                "\x1b[1;1H\x1b[31ma\x1b[2;1Hb",
+                "\x1b[31ma\x1b[0m ⏎ \x1b[31mb\x1b[0m",
+            ),
+            ("\x1b[38;5;999;38;2;1mx", "x"),
+        ];
+        for (text, wanted) in table {
+            let kept = readable(text.as_bytes(), Colours::Keep, None);
+            assert_eq!(kept, *wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_is_where_the_cursor_stands() {
+        let screen = b"\x1b[1;1HTitle\x1b[9;3HName: \x1b[24;1HF1 help\x1b[9;9H";
+        assert_eq!(prompt(screen, Some(80)), "  Name: ");
+        assert_eq!(prompt(b"\x1b[?2004h>>> \x1b[K", Some(80)), ">>> ");
+        assert_eq!(prompt(b"50%\rPassword: ", Some(80)), "Password: ");
+    }
+
+    #[test]
+    fn what_numbers_rows_rewrites_what_stands_before() {
+        assert!(is_rewritten(b"10%\r20%"));
+        assert!(is_rewritten(b"\x1b[3;1Htext"));
+        assert!(is_rewritten(b"\x1b[2Jtext"));
+        assert!(!is_rewritten(b"10%\r"));
+        assert!(!is_rewritten(b"\x1b[31mtext\x1b[K"));
+    }
+
+    #[test]
+    fn far_columns_and_rows_take_bounded_room() {
+        let far: String = (0..20_000)
+            .map(|number| format!("\x1b[{0};65535Hx\x1b[65535Cy\x1b[65535B", number % 65_536))
+            .collect();
+        let text = plain(far.as_bytes());
+        assert!(text.len() < 20_000, "{}", text.len());
+        let unknown = readable(b"\x1b[65535Cx", Colours::Drop, None);
+        assert_eq!(unknown.len(), usize::from(canvas::MAX_COLUMNS));
+        let padded = "\x1b[990Cyyyyyyyyyyyy".repeat(20_000);
+        let padded = readable(padded.as_bytes(), Colours::Drop, None);
+        assert_eq!(padded.matches('y').count(), 12 * 20_000);
+        assert!(padded.len() < canvas::PADDED_COLUMNS + 12 * 20_000);
     }
 
     fn has_control(text: &str) -> bool {
         text.chars().any(|c| c.is_control() && c != '\t')
     }
 
+    /// Pieces that lines are made of, sequences more often than chance would have them.
+    fn pieces() -> impl proptest::strategy::Strategy<Value = String> {
+        proptest::collection::vec(
+            proptest::prop_oneof![
+                r"[a-z ]{1,9}",
+                r"[あ漢\x{301}\x{200d}é👩]{1,4}",
+                r"[\x00-\x09\x0b-\x1f\x7f-\x{9f}]",
+                r"\x1b\[[0-9]{0,5}(;[0-9]{1,3})?[@A-KPXZ`abdefsum]",
+                r"\x1b\[[0-9:;]{0,12}m",
+                r"\x1b\[\?(47|1049|2004|25)[hl]",
+                r"\x1b[78DEMc]|\x1b[()][0B]|\x1b][a-z;]{0,5}\x07",
+            ],
+            0..40,
+        )
+        .prop_map(|pieces| pieces.concat())
+    }
+
+    use proptest::strategy::Strategy;
+
     proptest::proptest! {
         #[test]
         fn no_bytes_panic_and_no_control_is_left(bytes in proptest::collection::vec(0u8.., 0..300)) {
-            proptest::prop_assert!(!has_control(&readable(&bytes, Colours::Drop)));
+            proptest::prop_assert!(!has_control(&plain(&bytes)));
         }
 
         #[test]
-        fn no_text_leaves_a_control(text in r"[\x00-\x{9f}あ°é]{0,80}") {
-            proptest::prop_assert!(!has_control(&readable(text.as_bytes(), Colours::Drop)));
+        fn no_sequence_leaves_a_control(text in pieces(), columns in proptest::option::of(0u16..90)) {
+            let read = readable(text.as_bytes(), Colours::Drop, columns);
+            proptest::prop_assert!(!has_control(&read), "{read:?}");
+        }
+
+        #[test]
+        fn what_is_read_reads_the_same(text in pieces(), columns in proptest::option::of(0u16..90)) {
+            for colours in [Colours::Drop, Colours::Keep] {
+                let once = readable(text.as_bytes(), colours, columns);
+                proptest::prop_assert_eq!(&readable(once.as_bytes(), colours, columns), &once);
+                let bare = readable(once.as_bytes(), Colours::Drop, columns);
+                proptest::prop_assert_eq!(bare, readable(text.as_bytes(), Colours::Drop, columns));
+            }
+        }
+
+        #[test]
+        fn plain_text_stays_as_it_is(text in r"[ -~\tあ漢é👩]{0,200}") {
+            proptest::prop_assert_eq!(plain(text.as_bytes()), text);
+        }
+
+        #[test]
+        fn drawn_text_stays_as_it_is(text in r"[ -~あ漢é]{0,200}", columns in 2u16..90) {
+            let drawn = format!("\x1b[?2004h{text}");
+            let read = readable(drawn.as_bytes(), Colours::Drop, Some(columns));
+            let inked = if text.trim().is_empty() { "" } else { text.as_str() };
+            proptest::prop_assert_eq!(read, inked);
         }
     }
 }

@@ -99,6 +99,8 @@ pub struct Layout<'a> {
     pub numbered: bool,
     /// Whether colours stay.
     pub colours: Colours,
+    /// The width of the terminal that the output was written to.
+    pub columns: Option<u16>,
     /// The call that reads omitted lines, `zsh_poll task_id=…`; `from_line` is added.
     /// Empty: there is none.
     pub reader: &'a str,
@@ -149,7 +151,7 @@ pub fn unfinished_character(bytes: &[u8]) -> usize {
 
 /// Lays output out as text.
 pub fn lay_out(stretches: &[Stretch], layout: &Layout) -> Shown {
-    let rows = progress_rows(rows(stretches, layout.colours));
+    let rows = progress_rows(rows(stretches, layout));
     let Some(from_line) = rows.first().map(Row::first) else {
         return Shown::default();
     };
@@ -256,18 +258,20 @@ impl Row {
     }
 
     /// Adds the end of a line whose middle is missing.
-    fn join(&mut self, rest: &[u8], colours: Colours) {
+    fn join(&mut self, rest: &[u8], layout: &Layout) {
         let Row::Line { text, .. } = self else {
             return;
         };
-        let readable = ansi::readable(rest, colours);
-        *text = if ansi::is_rewritten(rest) {
-            clip(&readable, LINE_CHARS)
-        } else {
-            let head: String = text.chars().take(LINE_CHARS / 3).collect();
-            let tail = last_chars(&readable, LINE_CHARS - LINE_CHARS / 3);
-            format!("{head}… middle of the line omitted …{tail}")
-        };
+        if ansi::is_rewritten(rest) {
+            *text = whole_line(rest, layout);
+            return;
+        }
+        // Colours do not stay where a line is cut: a sequence could be cut as well.
+        let head = ansi::readable(text.as_bytes(), Colours::Drop, None);
+        let head: String = head.chars().take(LINE_CHARS / 3).collect();
+        let tail = ansi::readable(rest, Colours::Drop, layout.columns);
+        let tail = last_chars(&tail, LINE_CHARS - LINE_CHARS / 3);
+        *text = format!("{head}… middle of the line omitted …{tail}");
     }
 
     /// Marks a line whose end is missing, so that it does not look whole.
@@ -293,7 +297,7 @@ impl Row {
 }
 
 /// Splits output into lines. A line of which a part is missing is shown cut.
-fn rows(stretches: &[Stretch], colours: Colours) -> Vec<Row> {
+fn rows(stretches: &[Stretch], layout: &Layout) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     // The row of a line that goes on behind its piece.
     let mut open = None;
@@ -316,7 +320,7 @@ fn rows(stretches: &[Stretch], colours: Colours) -> Vec<Row> {
                 let goes_on = open.take().and_then(|place: usize| rows.get_mut(place));
                 match (goes_on, rest) {
                     (Some(row), Some(rest)) if row.last() == number => {
-                        row.join(rest, colours);
+                        row.join(rest, layout);
                         number += 1;
                     }
                     (goes_on, rest) => {
@@ -324,14 +328,14 @@ fn rows(stretches: &[Stretch], colours: Colours) -> Vec<Row> {
                             row.break_off();
                         }
                         if let Some(rest) = rest {
-                            let text = tail_of_line(rest, colours);
+                            let text = tail_of_line(rest, layout);
                             rows.push(Row::Line { number, text });
                             number += 1;
                         }
                     }
                 }
                 for line in lines {
-                    let text = clip(&ansi::readable(line, colours), LINE_CHARS);
+                    let text = whole_line(line, layout);
                     rows.push(Row::Line { number, text });
                     number += 1;
                 }
@@ -359,12 +363,31 @@ fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The end of a line whose beginning is missing. Where a carriage return rewrites it,
 /// what is missing was not to be seen.
-fn tail_of_line(rest: &[u8], colours: Colours) -> String {
-    let text = ansi::readable(rest, colours);
+fn tail_of_line(rest: &[u8], layout: &Layout) -> String {
     if ansi::is_rewritten(rest) {
-        return clip(&text, LINE_CHARS);
+        return whole_line(rest, layout);
     }
+    let text = ansi::readable(rest, Colours::Drop, layout.columns);
     format!("…{}", last_chars(&text, LINE_CHARS))
+}
+
+/// A line as it is shown. One that is cut has no colours: a sequence could be cut as well.
+fn whole_line(line: &[u8], layout: &Layout) -> String {
+    let text = ansi::readable(line, layout.colours, layout.columns);
+    if text.len() <= LINE_CHARS {
+        return text;
+    }
+    match layout.colours {
+        Colours::Drop => clip(&text, LINE_CHARS),
+        Colours::Keep => {
+            let plain = ansi::readable(line, Colours::Drop, layout.columns);
+            if plain.chars().count() <= LINE_CHARS {
+                text
+            } else {
+                clip(&plain, LINE_CHARS)
+            }
+        }
+    }
 }
 
 /// The last so many characters.
@@ -493,6 +516,7 @@ mod tests {
             max_chars,
             numbered,
             colours: Colours::Drop,
+            columns: None,
             reader: "zsh_poll task_id=ab",
         }
     }

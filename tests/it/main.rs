@@ -8,20 +8,37 @@
 mod arguments;
 mod calls_under_way;
 mod command_line;
+mod command_lines;
 mod commands;
+mod evidence;
 mod exec;
 mod exit_codes;
+mod keys;
 mod kill;
 mod leftovers;
 mod limits;
+mod line_view;
 mod listen_window;
+mod manopt;
 mod output;
 mod protocol;
+mod screen;
+mod secrets;
 mod shutdown;
 mod terminal;
 mod terminal_mode;
 mod timing;
 mod waiting;
+mod waiting_programs;
+
+/// Real programs on a terminal, used as an agent uses them.
+mod programs {
+    mod colours;
+    mod editors;
+    mod prompts;
+    mod repl;
+    mod session;
+}
 
 /// What the tests are written with; no test of its own.
 mod support {
@@ -32,4 +49,5 @@ mod support {
     pub mod program;
     pub mod result;
     pub mod terminal;
+    pub mod unprivileged;
 }

@@ -31,6 +31,28 @@ fn a_question_gives_control_back_and_names_who_asks() {
 }
 
 #[test]
+fn a_reply_to_input_tells_that_the_next_question_waits() {
+    let env = Env::new();
+    let asks = "while read \"x?> \"; do print got $x; done";
+    let (client, result) = run_on_terminal(&env, asks);
+    let mut told = 0;
+    for round in 0..5 {
+        let input = format!("round {round}");
+        let arguments = json!({"task_id": result.task_id(), "input": input, "listen": LONG});
+        let reply = client.call("zsh_send", arguments);
+        assert!(
+            reply.text.contains(&format!("got {input}")),
+            "{}",
+            reply.text
+        );
+        told += u32::from(reply.meta["waiting_for"] == json!("input"));
+    }
+    // The silence that ends a reply is shorter than what a verdict takes, and a machine
+    // that is busy may be late with the look that would make the reply wait for it.
+    assert!(told >= 1, "no reply told that the next question waits");
+}
+
+#[test]
 fn a_password_is_told_from_other_input() {
     let env = Env::new();
     let (client, result) = run_on_terminal(&env, "read -s 'word?Password: '; echo; echo done");

@@ -5,8 +5,11 @@ use std::process::{Command, Stdio};
 
 use super::Finding;
 use crate::config::{Config, SpoolMode};
+use crate::mcp::conditions;
 use crate::mcp::insight::size;
+use crate::process::probe::{self, Shortcoming};
 use crate::process::{files, orphans, pty, tree, wait};
+use crate::record::manopt;
 use crate::task::environment;
 use crate::task::shell::{self, ShellKind};
 
@@ -83,7 +86,23 @@ pub fn kernel() -> Vec<Finding> {
             "use Linux 3.4 or newer, and a sandbox that allows PR_SET_CHILD_SUBREAPER",
         ),
     };
-    vec![proc, children, pidfd, subreaper]
+    vec![proc, children, blocked_calls(), pidfd, subreaper]
+}
+
+/// Whether it can be seen what commands wait for.
+fn blocked_calls() -> Finding {
+    const WHAT: &str = "/proc/…/syscall";
+    let Some(shortcoming) = probe::shortcoming() else {
+        return Finding::ok(WHAT, "readable: commands that wait for input are seen");
+    };
+    let mend = match shortcoming {
+        Shortcoming::NoProc => "mount it: run `mount -t proc proc /proc`",
+        Shortcoming::NoCalls => {
+            "run `sysctl kernel.yama.ptrace_scope=1`, or give the server CAP_SYS_PTRACE"
+        }
+        Shortcoming::OthersHidden => "run `mount -o remount,hidepid=0 /proc`",
+    };
+    Finding::warning(WHAT, conditions::shortcoming_words(shortcoming), mend)
 }
 
 fn own_pid() -> i32 {
@@ -163,18 +182,33 @@ fn room(path: &Path, config: &Config) -> Finding {
     }
 }
 
-/// Whether manual pages can be looked up.
-pub fn manual() -> Finding {
+const INSTALL_PAGES: &str = "install the manual pages; small images of Debian leave them out: \
+     remove `path-exclude` from /etc/dpkg/dpkg.cfg.d, then run `apt-get install --reinstall man-db` \
+     and the same for the programs that you use";
+
+/// Whether manual pages can be looked up: `man` must show its own.
+pub fn manual(config: &Config) -> Finding {
+    const WHAT: &str = "man";
     let search_path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&search_path)
         .map(|directory| directory.join("man"))
         .find(|path| path.is_file());
-    match found {
-        Some(path) => Finding::ok("man", path.display().to_string()),
-        None => Finding::warning(
-            "man",
+    let Some(path) = found else {
+        return Finding::warning(
+            WHAT,
             "not found in PATH: options of programs cannot be looked up",
             "install it (Debian: run `apt-get install man-db`)",
+        );
+    };
+    let path = path.display();
+    match manopt::table(&[WHAT.to_owned()], config.manopt_timeout) {
+        Ok(table) => Finding::ok(
+            WHAT,
+            format!(
+                "{path}, {} options on its own page",
+                table.text.lines().count()
+            ),
         ),
+        Err(error) => Finding::warning(WHAT, format!("{path}: {error}"), INSTALL_PAGES),
     }
 }

@@ -47,9 +47,9 @@ pub fn status(task: &TaskHandle, leftovers: &[Leftover], config: &Config) {
 /// When stdout or the spool fails.
 pub fn json(task: &TaskHandle, leftovers: &[Leftover], config: &Config) -> Result<(), OutputError> {
     let live = &task.live;
-    let (end, output_end) = {
+    let (end, output_end, columns) = {
         let state = live.state();
-        (state.ended.clone(), state.showable_end())
+        (state.ended.clone(), state.showable_end(), state.columns)
     };
     let view = View::of(live);
     let stretches = reading::excerpt(&task.spool, Place::FIRST.at, output_end, config.max_output)
@@ -60,6 +60,7 @@ pub fn json(task: &TaskHandle, leftovers: &[Leftover], config: &Config) -> Resul
             max_chars: config.max_output,
             numbered: false,
             colours: Colours::Drop,
+            columns,
             reader: "",
         },
     );

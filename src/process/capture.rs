@@ -1,0 +1,328 @@
+//! Running a short program for what it prints, within limits of time and output.
+//!
+//! For programs that the server itself asks something. Limits: stdin is empty and there
+//! is no terminal; what is printed is kept by nobody but the caller, and overwritten when
+//! dropped. What hangs in the kernel, or has become another user's, is left behind.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use zeroize::Zeroizing;
+
+use super::descriptors::{self, Interest, Poller, Transfer};
+use super::files;
+use super::kill::Handle;
+use super::orphans;
+use super::signals::{Exit, Signal};
+use super::spawn::{Launch, SpawnError, Spawned};
+use super::tree::{self, COOKIE_VARIABLE, Family, Signs, Snapshot};
+use super::wait::Child;
+
+/// How long a tree is hunted that was sent SIGKILL.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a program may take.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// From its start to its end; after it its tree is ended.
+    pub time: Duration,
+    /// Bytes of output; with more its tree is ended.
+    pub output: usize,
+    /// What becomes of processes that outlive it.
+    pub survivors: Survivors,
+}
+
+/// What becomes of processes that outlive a program which ended by itself.
+#[derive(Debug, Clone)]
+pub enum Survivors {
+    /// They are ended.
+    Ended,
+    /// They live on. Programs of these names live on even where the tree is ended.
+    Left(Arc<[String]>),
+}
+
+/// What a program printed.
+#[derive(Debug)]
+pub struct Captured {
+    /// How it ended; `None`: it was ended at the limit of its output.
+    pub exit: Option<Exit>,
+    /// Its output, up to the limit.
+    pub output: Zeroizing<Vec<u8>>,
+}
+
+/// Why a program has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It was not started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// It was ended.
+    #[error("it did not end within {} s and was ended", .0.as_secs_f64())]
+    Late(Duration),
+}
+
+/// Why there is no whole output of a program that does well.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// It has no result.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// It said that it failed.
+    #[error("it ended with exit code {}", .0.code())]
+    Failed(Exit),
+    /// It was ended.
+    #[error("it printed more than {0} bytes and was ended")]
+    TooMuch(usize),
+}
+
+/// Runs a program to its end, or to a limit; the calling thread waits. The cookie in its
+/// environment, by which its processes are found, is one of this run's own.
+///
+/// # Errors
+/// When it cannot be started or takes too long; then its tree is ended.
+pub fn run(mut launch: Launch, limits: &Limits) -> Result<Captured, RunError> {
+    let deadline = Instant::now() + limits.time;
+    let cookie = format!("capture/{}", files::random_id());
+    launch
+        .environment
+        .retain(|(name, _)| name != COOKIE_VARIABLE);
+    let variable = (COOKIE_VARIABLE.into(), cookie.clone().into());
+    launch.environment.push(variable);
+    let (mut running, daemons) = match &limits.survivors {
+        Survivors::Ended => (Running::start(launch, cookie, Arc::from([]))?, None),
+        Survivors::Left(daemons) => {
+            let running = Running::start(launch, cookie, Arc::clone(daemons))?;
+            (running, Some(daemons))
+        }
+    };
+    // Room for all of it from the start: growing would leave copies in memory.
+    let mut output = Zeroizing::new(Vec::with_capacity(limits.output + 1));
+    let stop = running.gather(&mut output, limits.output, deadline);
+    match (&stop, daemons) {
+        (Stop::Ended(_), Some(_)) => running.spawned.child.reap(),
+        _ => running.end_all(),
+    }
+    match stop {
+        Stop::Ended(exit) => Ok(Captured {
+            exit: Some(exit),
+            output,
+        }),
+        Stop::Full => Ok(Captured { exit: None, output }),
+        Stop::Late => Err(RunError::Late(limits.time)),
+    }
+}
+
+/// The same for a program that is to do well: all that it has printed.
+///
+/// # Errors
+/// When it fails, or passes a limit.
+pub fn output_of(launch: Launch, limits: &Limits) -> Result<Zeroizing<Vec<u8>>, CaptureError> {
+    let captured = run(launch, limits)?;
+    match captured.exit {
+        Some(Exit::Code(0)) => Ok(captured.output),
+        Some(exit) => Err(CaptureError::Failed(exit)),
+        None => Err(CaptureError::TooMuch(limits.output)),
+    }
+}
+
+/// Why no more is read.
+enum Stop {
+    Ended(Exit),
+    Full,
+    Late,
+}
+
+struct Running {
+    spawned: Spawned,
+    family: Family,
+}
+
+impl Running {
+    fn start(
+        launch: Launch,
+        cookie: String,
+        daemons: Arc<[String]>,
+    ) -> Result<Running, SpawnError> {
+        let spawned = launch.spawn()?;
+        let family = Family::new(Signs {
+            shell: spawned.id,
+            cookie,
+            output: tree::name_of_descriptor(&spawned.output),
+            daemons,
+        });
+        Ok(Running { spawned, family })
+    }
+
+    fn gather(&self, output: &mut Vec<u8>, most: usize, deadline: Instant) -> Stop {
+        let mut is_open = true;
+        loop {
+            // Looked up before reading: what it printed before its end is read below.
+            let exit = self.child().peek_exit();
+            is_open = is_open && read_into(&self.spawned.output, output);
+            if output.len() > most {
+                output.truncate(most);
+                return Stop::Full;
+            }
+            if let Some(exit) = exit {
+                return Stop::Ended(exit);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Stop::Late;
+            }
+            let mut poller = Poller::default();
+            poller.watch(self.child().ended(), Interest::Read);
+            if is_open {
+                poller.watch(self.spawned.output.as_fd(), Interest::Read);
+            }
+            poller.wait(Some(left));
+        }
+    }
+
+    /// Sends SIGKILL until nobody of the family lives.
+    fn end_all(&mut self) {
+        let last = Instant::now() + PATIENCE;
+        loop {
+            let snapshot = Snapshot::take();
+            let living = self.family.living(&snapshot);
+            if !snapshot.is_whole() {
+                // Those of its process group are reached without being seen.
+                let _ = self.child().signal_group(Signal::Kill);
+            }
+            let left = last.saturating_duration_since(Instant::now());
+            if (living.is_empty() && self.child().has_ended()) || left.is_zero() {
+                break;
+            }
+            let mut handles: Vec<Handle> = living
+                .iter()
+                .filter_map(|process| Handle::open(process.id).ok())
+                .collect();
+            for process in &handles {
+                let _ = process.signal(Signal::Kill);
+            }
+            if handles.is_empty() {
+                let mut poller = Poller::default();
+                poller.watch(self.child().ended(), Interest::Read);
+                poller.wait(Some(left));
+            } else {
+                orphans::await_ends(&mut handles, left);
+            }
+        }
+        if self.child().has_ended() {
+            self.spawned.child.reap();
+        }
+    }
+
+    fn child(&self) -> &Child {
+        &self.spawned.child
+    }
+}
+
+/// Reads what is there into the room that is left; false: no more will come, or there is
+/// no room.
+fn read_into(fd: &OwnedFd, output: &mut Vec<u8>) -> bool {
+    loop {
+        let length = output.len();
+        output.resize(output.capacity(), 0);
+        let room = output.get_mut(length..).unwrap_or_default();
+        if room.is_empty() {
+            return false;
+        }
+        let read = descriptors::read(fd, room);
+        let count = match read {
+            Transfer::Bytes(count) => count,
+            Transfer::WouldBlock | Transfer::Closed => 0,
+        };
+        output.truncate(length + count);
+        match read {
+            Transfer::Bytes(_) => {}
+            Transfer::WouldBlock => return true,
+            Transfer::Closed => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::path::PathBuf;
+
+    use crate::process::spawn::Wiring;
+
+    fn output(script: &str, time: Duration, survivors: Survivors) -> Result<String, CaptureError> {
+        let launch = Launch {
+            program: PathBuf::from("/bin/sh"),
+            args: ["-c", script].map(Into::into).to_vec(),
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            directory: PathBuf::from("/"),
+            wiring: Wiring::StdoutAlone,
+            sideband: false,
+        };
+        let limits = Limits {
+            time,
+            output: 100,
+            survivors,
+        };
+        output_of(launch, &limits).map(|output| String::from_utf8_lossy(&output).into_owned())
+    }
+
+    fn run(script: &str, time: Duration) -> Result<String, CaptureError> {
+        output(script, time, Survivors::Left(Arc::new([])))
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn stdout_alone_is_taken() {
+        assert_eq!(run("echo out; echo err >&2; cat", LONG).unwrap(), "out\n");
+    }
+
+    #[test]
+    fn a_failure_is_told_by_its_exit_code() {
+        let error = run("echo out; exit 3", LONG).unwrap_err();
+        assert_eq!(error.to_string(), "it ended with exit code 3");
+    }
+
+    #[test]
+    fn who_prints_too_much_is_ended() {
+        let error = run("yes", LONG).unwrap_err();
+        assert!(matches!(error, CaptureError::TooMuch(100)), "{error}");
+        let most = run("printf %0100d 7", LONG).unwrap();
+        assert_eq!(most.len(), 100);
+    }
+
+    #[test]
+    fn who_takes_too_long_is_ended_with_all_that_it_started() {
+        let begun = Instant::now();
+        // No other process has these arguments. The first leaves the session.
+        let own = std::process::id();
+        let seconds = ["1", "2", "3"].map(|which| format!("60.{own}{which}"));
+        let [left, background, main] = &seconds;
+        let script = format!("setsid sleep {left} & sleep {background} & exec sleep {main}");
+        let error = run(&script, Duration::from_millis(300)).unwrap_err();
+        assert!(
+            matches!(error, CaptureError::Run(RunError::Late(_))),
+            "{error}"
+        );
+        assert!(begun.elapsed() < LONG);
+        for seconds in &seconds {
+            let line = format!("sleep\0{seconds}\0").into_bytes();
+            let alive = Snapshot::take()
+                .descendants(1)
+                .iter()
+                .map(|process| format!("/proc/{}/cmdline", process.id.pid))
+                .filter_map(|path| std::fs::read(path).ok())
+                .any(|found| found == line);
+            assert!(!alive, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn who_leaves_a_process_with_the_output_behind_is_not_waited_for() {
+        let begun = Instant::now();
+        assert_eq!(run("sleep 6 & echo out", LONG).unwrap(), "out\n");
+        assert!(begun.elapsed() < Duration::from_secs(6));
+    }
+}

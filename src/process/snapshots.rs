@@ -1,0 +1,114 @@
+//! Scans of the machine that several tasks use together.
+//!
+//! Who needs one takes the newest if it is young enough, waits for the one that is under
+//! way, or takes one himself. Those who look again and again do so at common times, so
+//! that one scan serves them all.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::tree::Snapshot;
+use crate::base::sync::Monitor;
+
+/// The common scans.
+#[derive(Debug)]
+pub struct Snapshots {
+    /// Common times are whole multiples of a pause after this one.
+    epoch: Instant,
+    newest: Monitor<Newest>,
+}
+
+#[derive(Debug, Default)]
+struct Newest {
+    /// The last scan and when it was done.
+    snapshot: Option<(Instant, Arc<Snapshot>)>,
+    /// Somebody takes one.
+    under_way: bool,
+}
+
+impl Default for Snapshots {
+    fn default() -> Snapshots {
+        Snapshots {
+            epoch: Instant::now(),
+            newest: Monitor::new(Newest::default()),
+        }
+    }
+}
+
+impl Snapshots {
+    /// The newest scan if it is not older than this, else a new one, taken here or by
+    /// whoever has begun one already.
+    pub fn recent(&self, oldest: Duration) -> Arc<Snapshot> {
+        let mut newest = self.newest.lock();
+        let mut waited = false;
+        loop {
+            if let Some((taken, snapshot)) = &newest.snapshot
+                && !newest.under_way
+                && (waited || taken.elapsed() <= oldest)
+            {
+                return Arc::clone(snapshot);
+            }
+            if !newest.under_way {
+                break;
+            }
+            waited = true;
+            newest = self.newest.wait(newest, None);
+        }
+        newest.under_way = true;
+        drop(newest);
+        let scan = UnderWay(self);
+        let snapshot = Arc::new(Snapshot::take());
+        self.newest.lock().snapshot = Some((Instant::now(), Arc::clone(&snapshot)));
+        drop(scan);
+        snapshot
+    }
+
+    /// The common time that is nearest to `pause` from now, and at least half of it away.
+    pub fn common_time(&self, now: Instant, pause: Duration) -> Instant {
+        let earliest = now.saturating_duration_since(self.epoch) + pause / 2;
+        let times = earliest.as_nanos().div_ceil(pause.as_nanos().max(1));
+        let times = u32::try_from(times).unwrap_or(u32::MAX);
+        self.epoch + pause * times
+    }
+}
+
+/// A scan under way. Its end is told even if it panics, since others wait for it.
+struct UnderWay<'a>(&'a Snapshots);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.newest.lock().under_way = false;
+        self.0.newest.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_scan_serves_all_who_ask_at_once() {
+        let snapshots = Snapshots::default();
+        let first = snapshots.recent(Duration::ZERO);
+        let again = snapshots.recent(Duration::from_secs(3600));
+        assert!(Arc::ptr_eq(&first, &again));
+        let newer = snapshots.recent(Duration::ZERO);
+        assert!(!Arc::ptr_eq(&first, &newer));
+    }
+
+    #[test]
+    fn common_times_are_the_same_for_all() {
+        let snapshots = Snapshots::default();
+        let pause = Duration::from_secs(1);
+        let at = |millis| {
+            let now = snapshots.epoch + Duration::from_millis(millis);
+            let next = snapshots.common_time(now, pause);
+            next.duration_since(snapshots.epoch).as_millis()
+        };
+        assert_eq!(at(0), 1000);
+        assert_eq!(at(499), 1000);
+        assert_eq!(at(501), 2000);
+        assert_eq!(at(1400), 2000);
+        assert_eq!(at(2000), 3000);
+    }
+}

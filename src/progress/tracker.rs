@@ -1,0 +1,752 @@
+//! Slow or stuck: a judgement from heartbeats (it lives) and state changes (it gets on).
+//!
+//! A *heartbeat* is evidence of life: bytes of output, bytes read or written, processes
+//! born or ended. CPU time alone is none, since a loop that spins looks busy for ever;
+//! a timer is none, since it never stops. A *state change* is novel: the same action
+//! again, or two actions in turn, change nothing. Stuck is what beats without changing.
+//!
+//! Pure: the caller looks at the world, and passes the time. Memory is bounded however
+//! long it runs. Limits: it decides nothing about a task; policies do.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::DefaultHasher;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::time::{Duration, Instant};
+
+/// Heartbeats that are remembered; counts go on beyond it.
+pub const HEARTBEATS_KEPT: usize = 100;
+/// State changes that are remembered; counts go on beyond it.
+pub const CHANGES_KEPT: usize = 50;
+/// A change is novel when it is not among so many distinct ones before it.
+const FINGERPRINTS: usize = 20;
+/// Numbers of one line that are watched for rising.
+const COUNTERS_PER_LINE: usize = 8;
+/// Bytes read or written within an interval from which they are a change.
+pub const BYTES_THAT_COUNT: u64 = 4 * 1024;
+/// Without history an open operation has so many intervals from the last change.
+const INTERVALS_WITHOUT_HISTORY: u32 = 5;
+
+/// What the judgement depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// How often evidence is looked at. Default 10 s.
+    pub heartbeat_interval: Duration,
+    /// So many heartbeats without a change are stuck. Default 5.
+    pub stuck_threshold: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            heartbeat_interval: Duration::from_secs(10),
+            stuck_threshold: 5,
+        }
+    }
+}
+
+/// What kind of progress a state change is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChangeKind {
+    /// A line of output.
+    Output,
+    /// A process began.
+    ChildStarted,
+    /// A process ended.
+    ChildEnded,
+    /// A state of the work changed.
+    StateChange,
+    /// An agent used a tool.
+    ToolCall,
+    /// An agent has reflected.
+    ReflectionComplete,
+    /// An agent has made its plan.
+    PlanGenerated,
+    /// Bytes were read or written.
+    FileWritten,
+}
+
+impl ChangeKind {
+    /// Its name for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            ChangeKind::Output => "output",
+            ChangeKind::ChildStarted => "child_started",
+            ChangeKind::ChildEnded => "child_ended",
+            ChangeKind::StateChange => "state_change",
+            ChangeKind::ToolCall => "tool_call",
+            ChangeKind::ReflectionComplete => "reflection_complete",
+            ChangeKind::PlanGenerated => "plan_generated",
+            ChangeKind::FileWritten => "file_written",
+        }
+    }
+}
+
+/// Totals of a process tree since its start, as one look finds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Bytes of output.
+    pub output: u64,
+    /// Bytes read and written by its processes, of files and of anything else.
+    pub io: u64,
+    /// Processes that have begun.
+    pub born: u64,
+    /// Processes that have ended.
+    pub ended: u64,
+    /// CPU time of its processes.
+    pub cpu: Duration,
+}
+
+/// What holds a task up, where the evidence says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockedOn {
+    /// It waits for input.
+    Input,
+    /// It has connections and does nothing but wait for them.
+    Network,
+    /// It was stopped by a signal.
+    Stop,
+}
+
+/// How a task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It is over.
+    Ended,
+    /// It waits for something that it cannot bring about.
+    Blocked(BlockedOn),
+    /// It lives and does not get on.
+    Stuck,
+    /// It gives no sign of life.
+    Silent,
+    /// It gets on.
+    Progressing,
+    /// It lives, and has not yet taken too long for what it does.
+    Slow,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Status::Ended => "ended",
+            Status::Blocked(_) => "blocked",
+            Status::Stuck => "stuck",
+            Status::Silent => "silent",
+            Status::Progressing => "progressing",
+            Status::Slow => "slow",
+        })
+    }
+}
+
+/// A sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// When.
+    pub at: Instant,
+    /// In which round of its work, where there are rounds.
+    pub iteration: Option<u64>,
+}
+
+/// A state change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub kind: ChangeKind,
+}
+
+/// Something that is known to take long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Operation {
+    began: Instant,
+    /// How long such a thing usually takes at most; `None`: nothing is known.
+    budget: Option<Duration>,
+}
+
+/// Follows one task.
+#[derive(Debug, Clone)]
+pub struct Tracker {
+    settings: Settings,
+    started: Instant,
+    ended: bool,
+    blocked: Option<BlockedOn>,
+    heartbeats: VecDeque<Heartbeat>,
+    heartbeat_count: u64,
+    changes: VecDeque<Change>,
+    change_count: u64,
+    /// Heartbeats after the last novel change.
+    since: u64,
+    seen: VecDeque<Seen>,
+    operation: Option<Operation>,
+    last: Totals,
+    last_look: Instant,
+    cpu_share: f64,
+}
+
+/// A change that has been seen, without its numbers, and the highest of each of them.
+#[derive(Debug, Clone)]
+struct Seen {
+    fingerprint: u64,
+    highest: [u64; COUNTERS_PER_LINE],
+}
+
+impl Tracker {
+    /// Begins to follow a task that starts now.
+    pub fn new(settings: Settings, now: Instant) -> Tracker {
+        Tracker {
+            settings,
+            started: now,
+            ended: false,
+            blocked: None,
+            heartbeats: VecDeque::new(),
+            heartbeat_count: 0,
+            changes: VecDeque::new(),
+            change_count: 0,
+            since: 0,
+            seen: VecDeque::new(),
+            operation: None,
+            last: Totals::default(),
+            last_look: now,
+            cpu_share: 0.0,
+        }
+    }
+
+    /// Takes a sign of life.
+    pub fn heartbeat(&mut self, now: Instant, iteration: Option<u64>) {
+        keep(
+            &mut self.heartbeats,
+            HEARTBEATS_KEPT,
+            Heartbeat { at: now, iteration },
+        );
+        self.heartbeat_count += 1;
+        self.since += 1;
+    }
+
+    /// Takes what may be progress; the answer is whether it is novel, and counts. The
+    /// payload is plain text, without escape sequences.
+    pub fn change(&mut self, now: Instant, kind: ChangeKind, payload: &str) -> bool {
+        let (fingerprint, numbers) = fingerprint(kind, payload);
+        let novel = match self
+            .seen
+            .iter()
+            .position(|seen| seen.fingerprint == fingerprint)
+        {
+            None => {
+                keep(
+                    &mut self.seen,
+                    FINGERPRINTS,
+                    Seen {
+                        fingerprint,
+                        highest: numbers,
+                    },
+                );
+                true
+            }
+            Some(place) => self
+                .seen
+                .get_mut(place)
+                .is_some_and(|seen| seen.rise(&numbers)),
+        };
+        if novel {
+            self.count_change(now, kind);
+        }
+        novel
+    }
+
+    /// Looks at the task's totals: what has risen is a sign of life, and so many bytes
+    /// are progress. To be called each interval.
+    pub fn look(&mut self, now: Instant, totals: Totals, blocked: Option<BlockedOn>) {
+        let io = totals.io.saturating_sub(self.last.io);
+        let born = totals.born.saturating_sub(self.last.born);
+        let ended = totals.ended.saturating_sub(self.last.ended);
+        let output = totals.output.saturating_sub(self.last.output);
+        if output > 0 || io > 0 || born > 0 || ended > 0 {
+            self.heartbeat(now, None);
+        }
+        if io >= BYTES_THAT_COUNT {
+            self.count_change(now, ChangeKind::FileWritten);
+        }
+        let cpu = totals.cpu.saturating_sub(self.last.cpu).as_secs_f64();
+        let time = now.saturating_duration_since(self.last_look).as_secs_f64();
+        if time > 0.0 {
+            self.cpu_share = cpu / time;
+        }
+        self.last = totals;
+        self.last_look = now;
+        self.blocked = blocked;
+    }
+
+    /// Something begins that is known to take long: until it ends, or its budget is used
+    /// up, the task is neither dead nor stuck. Without a budget it has five intervals
+    /// from the last change.
+    pub fn begin_operation(&mut self, now: Instant, budget: Option<Duration>) {
+        self.operation = Some(Operation { began: now, budget });
+    }
+
+    /// It has ended.
+    pub fn end_operation(&mut self) {
+        self.operation = None;
+    }
+
+    /// The task is over.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Whether it exists and has given a sign of life within two intervals, or is within
+    /// the budget of what takes long.
+    pub fn alive(&self, now: Instant) -> bool {
+        let newest = self.heartbeats.back().map_or(self.started, |beat| beat.at);
+        !self.ended
+            && (self.within(now, newest.max(self.started), 2) || self.operation_within_budget(now))
+    }
+
+    /// Whether it lives and does not get on.
+    pub fn stuck(&self, now: Instant) -> bool {
+        self.alive(now)
+            && self.since >= self.settings.stuck_threshold
+            && !self.operation_within_budget(now)
+    }
+
+    /// How it is.
+    pub fn status(&self, now: Instant) -> Status {
+        if self.ended {
+            Status::Ended
+        } else if let Some(on) = self.blocked {
+            Status::Blocked(on)
+        } else if self.stuck(now) {
+            Status::Stuck
+        } else if !self.alive(now) {
+            Status::Silent
+        } else if self.within(
+            now,
+            self.last_change().map_or(self.started, |last| last.at),
+            2,
+        ) {
+            Status::Progressing
+        } else {
+            Status::Slow
+        }
+    }
+
+    /// Signs of life in all.
+    pub fn heartbeat_count(&self) -> u64 {
+        self.heartbeat_count
+    }
+
+    /// State changes in all.
+    pub fn change_count(&self) -> u64 {
+        self.change_count
+    }
+
+    /// The newest state change; none before the first.
+    pub fn last_change(&self) -> Option<Change> {
+        self.changes.back().copied()
+    }
+
+    /// The newest signs of life, oldest first.
+    pub fn heartbeats(&self) -> impl Iterator<Item = &Heartbeat> {
+        self.heartbeats.iter()
+    }
+
+    /// The newest state changes, oldest first.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter()
+    }
+
+    /// CPU time over time between the last two looks: 1.0 is one core. Weak evidence.
+    pub fn cpu_share(&self) -> f64 {
+        self.cpu_share
+    }
+
+    fn count_change(&mut self, now: Instant, kind: ChangeKind) {
+        keep(&mut self.changes, CHANGES_KEPT, Change { at: now, kind });
+        self.change_count += 1;
+        self.since = 0;
+    }
+
+    fn within(&self, now: Instant, from: Instant, intervals: u32) -> bool {
+        now.saturating_duration_since(from) < self.settings.heartbeat_interval * intervals
+    }
+
+    fn operation_within_budget(&self, now: Instant) -> bool {
+        let Some(operation) = self.operation else {
+            return false;
+        };
+        match operation.budget {
+            Some(budget) => now.saturating_duration_since(operation.began) < budget,
+            None => {
+                let last = self.last_change().map_or(operation.began, |last| last.at);
+                self.within(now, last.max(operation.began), INTERVALS_WITHOUT_HISTORY)
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// Whether a number is higher than it ever was; the highest are remembered.
+    fn rise(&mut self, numbers: &[u64; COUNTERS_PER_LINE]) -> bool {
+        let mut rose = false;
+        for (highest, number) in self.highest.iter_mut().zip(numbers) {
+            rose |= number > highest;
+            *highest = (*highest).max(*number);
+        }
+        rose
+    }
+}
+
+fn keep<T>(ring: &mut VecDeque<T>, most: usize, item: T) {
+    if ring.len() >= most {
+        ring.pop_front();
+    }
+    ring.push_back(item);
+}
+
+/// What a change is without its numbers, and the numbers that may be counters. Times of
+/// day and durations rise by themselves and are none.
+fn fingerprint(kind: ChangeKind, payload: &str) -> (u64, [u64; COUNTERS_PER_LINE]) {
+    let mut hasher = DefaultHasher::new();
+    kind.hash(&mut hasher);
+    let mut numbers = [0; COUNTERS_PER_LINE];
+    let mut places = numbers.iter_mut();
+    for word in payload.split_whitespace() {
+        ' '.hash(&mut hasher);
+        let counts = !is_time(word);
+        let mut rest = word;
+        while let Some(first) = rest.chars().next() {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            if digits == 0 {
+                first.hash(&mut hasher);
+                rest = rest.get(first.len_utf8()..).unwrap_or_default();
+                continue;
+            }
+            '#'.hash(&mut hasher);
+            let (number, tail) = rest.split_at(digits);
+            rest = tail;
+            if counts && let Some(place) = places.next() {
+                *place = number.parse().unwrap_or(u64::MAX);
+            }
+        }
+    }
+    (hasher.finish(), numbers)
+}
+
+/// Whether a word is a time of day, a date or a duration: `12:00:01`, `2026-11-22`,
+/// `[00:12]`, `1.5s`, `3m20s`, `120ms`.
+fn is_time(word: &str) -> bool {
+    let core = word.trim_matches(|c: char| !c.is_alphanumeric());
+    if !core.starts_with(|c: char| c.is_ascii_digit()) {
+        return false;
+    }
+    let clock = core.contains(':')
+        && core
+            .chars()
+            .all(|c| c.is_ascii_digit() || ":.,TZ+-".contains(c));
+    let date = core.matches('-').count() >= 2
+        && core
+            .chars()
+            .all(|c| c.is_ascii_digit() || ":.-TZ+".contains(c));
+    clock || date || is_duration(core)
+}
+
+fn is_duration(word: &str) -> bool {
+    let mut rest = word;
+    while !rest.is_empty() {
+        let number = rest
+            .bytes()
+            .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
+            .count();
+        let (_, tail) = rest.split_at(number);
+        let letters = tail.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (unit, tail) = tail.split_at(letters);
+        let known = matches!(
+            unit,
+            "ns" | "us" | "ms" | "s" | "sec" | "secs" | "m" | "min" | "h"
+        );
+        if number == 0 || !known {
+            return false;
+        }
+        rest = tail;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(10);
+
+    /// A task followed on a clock that the test moves.
+    struct Run {
+        tracker: Tracker,
+        now: Instant,
+        totals: Totals,
+    }
+
+    impl Run {
+        fn new() -> Run {
+            let now = Instant::now();
+            Run {
+                tracker: Tracker::new(Settings::default(), now),
+                now,
+                totals: Totals::default(),
+            }
+        }
+
+        fn pass(&mut self, time: Duration) {
+            self.now += time;
+        }
+
+        fn beat(&mut self) {
+            self.tracker.heartbeat(self.now, None);
+        }
+
+        fn change(&mut self, kind: ChangeKind, payload: &str) -> bool {
+            self.tracker.change(self.now, kind, payload)
+        }
+
+        /// An interval passes, and the task is looked at.
+        fn interval(&mut self, does: impl FnOnce(&mut Totals)) -> Status {
+            self.pass(INTERVAL);
+            does(&mut self.totals);
+            self.tracker.look(self.now, self.totals, None);
+            self.status()
+        }
+
+        fn status(&self) -> Status {
+            self.tracker.status(self.now)
+        }
+
+        fn stuck(&self) -> bool {
+            self.tracker.stuck(self.now)
+        }
+
+        fn alive(&self) -> bool {
+            self.tracker.alive(self.now)
+        }
+    }
+
+    #[test]
+    fn the_same_action_again_and_again_is_stuck() {
+        let mut run = Run::new();
+        for iteration in 1..=25 {
+            run.tracker.heartbeat(run.now, Some(iteration));
+            run.change(ChangeKind::ToolCall, "read_file config.json");
+            run.pass(Duration::from_secs(5));
+        }
+        assert!(run.stuck());
+        assert_eq!(run.tracker.change_count(), 1);
+    }
+
+    #[test]
+    fn a_long_model_call_is_alive_within_its_budget_and_dead_beyond() {
+        let mut run = Run::new();
+        run.beat();
+        run.tracker
+            .begin_operation(run.now, Some(Duration::from_secs(60)));
+        run.pass(Duration::from_secs(28));
+        assert!(run.alive());
+        assert_eq!(run.status(), Status::Slow);
+        run.pass(Duration::from_secs(32));
+        assert!(!run.alive());
+        assert_eq!(run.status(), Status::Silent);
+    }
+
+    #[test]
+    fn beats_during_a_long_call_are_not_stuck() {
+        let mut run = Run::new();
+        run.change(ChangeKind::PlanGenerated, "plan");
+        run.tracker
+            .begin_operation(run.now, Some(Duration::from_secs(90)));
+        for _ in 0..8 {
+            run.pass(INTERVAL);
+            run.beat();
+        }
+        assert!(!run.stuck());
+        run.tracker.end_operation();
+        assert!(run.stuck(), "the call is over and nothing has changed");
+    }
+
+    #[test]
+    fn a_change_just_after_the_last_beat_counts() {
+        let mut run = Run::new();
+        for _ in 0..5 {
+            run.pass(Duration::from_secs(1));
+            run.beat();
+        }
+        assert!(run.stuck());
+        run.change(ChangeKind::ToolCall, "write_file");
+        assert!(!run.stuck());
+        assert_eq!(run.status(), Status::Progressing);
+    }
+
+    #[test]
+    fn counts_go_on_beyond_the_rings_and_memory_does_not() {
+        let mut run = Run::new();
+        for number in 0..1_000_000_u64 {
+            run.beat();
+            run.change(ChangeKind::Output, &format!("step {number}"));
+        }
+        assert_eq!(run.tracker.heartbeat_count(), 1_000_000);
+        assert_eq!(run.tracker.heartbeats().count(), HEARTBEATS_KEPT);
+        assert_eq!(run.tracker.change_count(), 1_000_000);
+        assert_eq!(run.tracker.changes().count(), CHANGES_KEPT);
+        assert!(run.tracker.heartbeats.capacity() <= 2 * HEARTBEATS_KEPT);
+    }
+
+    #[test]
+    fn two_actions_in_turn_are_stuck() {
+        let mut run = Run::new();
+        for round in 0..12 {
+            run.pass(Duration::from_secs(2));
+            run.beat();
+            let action = if round % 2 == 0 { "edit" } else { "revert" };
+            run.change(ChangeKind::ToolCall, action);
+        }
+        assert!(run.stuck());
+    }
+
+    #[test]
+    fn a_silent_writer_gets_on_and_a_spinning_loop_does_not_live() {
+        let mut writer = Run::new();
+        let mut loops = Run::new();
+        for _ in 0..20 {
+            writer.interval(|totals| totals.io += BYTES_THAT_COUNT);
+            loops.interval(|totals| totals.cpu += INTERVAL);
+        }
+        assert_eq!(writer.status(), Status::Progressing);
+        assert_eq!(loops.status(), Status::Silent);
+        assert!((loops.tracker.cpu_share() - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn fewer_beats_than_the_threshold_are_never_stuck() {
+        let mut run = Run::new();
+        for beats in 1..=5 {
+            run.beat();
+            assert_eq!(run.stuck(), beats == 5, "{beats} beats");
+        }
+    }
+
+    #[test]
+    fn before_the_first_change_there_is_none() {
+        let run = Run::new();
+        assert_eq!(run.tracker.last_change(), None);
+        assert!(run.alive(), "it has just begun");
+        assert_eq!(run.status(), Status::Progressing);
+    }
+
+    #[test]
+    fn the_window_of_changes_is_that_of_the_last_beats() {
+        let mut run = Run::new();
+        run.change(ChangeKind::ToolCall, "first");
+        for _ in 0..4 {
+            run.beat();
+        }
+        run.change(ChangeKind::ToolCall, "second");
+        for _ in 0..4 {
+            run.beat();
+        }
+        assert!(!run.stuck(), "four beats since the last change");
+        run.beat();
+        assert!(run.stuck());
+    }
+
+    #[test]
+    fn numbers_that_rise_are_progress_and_times_are_not() {
+        for (lines, wanted) in [
+            (["10% done", "20% done", "30% done"], [true, true, true]),
+            (["3 left", "2 left", "1 left"], [true, false, false]),
+            (
+                ["file 7 of 9", "file 7 of 9", "file 8 of 9"],
+                [true, false, true],
+            ),
+            (
+                ["12:00:01 waiting", "12:00:02 waiting", "12:00:03 waiting"],
+                [true, false, false],
+            ),
+            (
+                [
+                    "still waiting (5s)",
+                    "still waiting (10s)",
+                    "still waiting (1m20s)",
+                ],
+                [true, false, true],
+            ),
+            (
+                [
+                    "2026-11-22T12:00:01Z poll",
+                    "2026-11-22T12:00:09Z poll",
+                    "x",
+                ],
+                [true, false, true],
+            ),
+        ] {
+            let mut run = Run::new();
+            let novel = lines.map(|line| run.change(ChangeKind::Output, line));
+            assert_eq!(novel, wanted, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_said_long_ago_is_novel_again() {
+        let mut run = Run::new();
+        assert!(run.change(ChangeKind::Output, "a"));
+        for letter in 'b'..='z' {
+            assert!(run.change(ChangeKind::Output, &letter.to_string()));
+        }
+        assert!(run.change(ChangeKind::Output, "a"));
+        assert!(!run.change(ChangeKind::Output, "z"));
+        assert!(run.change(ChangeKind::ToolCall, "z"), "another kind");
+    }
+
+    #[test]
+    fn an_operation_without_history_has_five_intervals_from_the_last_change() {
+        let mut run = Run::new();
+        run.tracker.begin_operation(run.now, None);
+        for _ in 0..4 {
+            run.interval(|totals| totals.output += 1);
+            run.beat();
+        }
+        assert_eq!(run.status(), Status::Slow);
+        run.interval(|totals| totals.output += 1);
+        assert_eq!(run.status(), Status::Stuck);
+    }
+
+    #[test]
+    fn evidence_of_blocking_outranks_counting() {
+        let mut run = Run::new();
+        for _ in 0..9 {
+            run.beat();
+        }
+        assert_eq!(run.status(), Status::Stuck);
+        for on in [BlockedOn::Input, BlockedOn::Network, BlockedOn::Stop] {
+            run.tracker.look(run.now, run.totals, Some(on));
+            assert_eq!(run.status(), Status::Blocked(on));
+        }
+        run.tracker.end();
+        assert_eq!(run.status(), Status::Ended);
+        assert!(!run.alive());
+    }
+
+    #[test]
+    fn each_kind_of_evidence_is_a_sign_of_life_but_cpu_time() {
+        type Deed = fn(&mut Totals);
+        let deeds: [(Deed, bool); 5] = [
+            (|totals| totals.output += 1, true),
+            (|totals| totals.io += 1, true),
+            (|totals| totals.born += 1, true),
+            (|totals| totals.ended += 1, true),
+            (|totals| totals.cpu += INTERVAL, false),
+        ];
+        for (place, (deed, lives)) in deeds.into_iter().enumerate() {
+            let mut run = Run::new();
+            for _ in 0..3 {
+                run.interval(deed);
+            }
+            assert_eq!(run.alive(), lives, "deed {place}");
+        }
+    }
+}

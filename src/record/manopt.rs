@@ -1,0 +1,282 @@
+//! The options of a program, looked up in its manual page.
+//!
+//! `man` is run with a limit on its time and its output; nothing of it is left then. What
+//! it prints is read by [`crate::shell::manpage`]. Limits: nothing is cached here, and
+//! commands that are built into a shell have no page of their own.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::process::capture::{self, Captured, Limits, RunError, Survivors};
+use crate::process::signals::Exit;
+use crate::process::spawn::{Launch, SpawnError, Wiring};
+use crate::shell::manpage;
+use crate::task::environment;
+
+/// A longer page is read up to here; the longest of a full system take 1.5 MiB.
+const MOST_OUTPUT: usize = 2 << 20;
+/// Names are no longer than those of files.
+const LONGEST_NAME: usize = 255;
+/// Parsing holds its page on the heap.
+const STACK: usize = 256 * 1024;
+
+/// Finds `man` as a person's shell does.
+const SCRIPT: &str = r#"exec man -- "$1""#;
+/// The exit codes by which a shell says that there is no such program.
+const NOT_RUNNABLE: [i32; 2] = [126, 127];
+/// Other causes than a missing page: an operational error and a failed child of man-db, a
+/// system error of mandoc.
+const FAULTS: [i32; 3] = [2, 3, 6];
+
+/// How the page is to be printed: at once, in one width, with no word divided.
+const LAYOUT: [(&str, &str); 5] = [
+    ("MANPAGER", "cat"),
+    ("PAGER", "cat"),
+    ("MANWIDTH", "200"),
+    // Options of man-db; other programs of this name do not know them.
+    ("MANOPT", "--no-hyphenation --no-justification"),
+    ("LC_ALL", "C.UTF-8"),
+];
+/// What a person has set to see pages in another way.
+const OTHER_LAYOUT: [&str; 3] = ["MANROFFOPT", "MANROFFSEQ", "MAN_KEEP_FORMATTING"];
+
+/// The options that a manual page tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionTable {
+    /// The page's name, such as `git-push`.
+    pub page: String,
+    /// One line for each option, as [`manpage::to_text`] writes them; for showing some of
+    /// them there is [`manpage::present`].
+    pub text: String,
+}
+
+/// Why there are no options.
+#[derive(Debug, thiserror::Error)]
+pub enum ManoptError {
+    /// It cannot be a page's name.
+    #[error("{0:?} is no name of a manual page: give the name of a program, as in `git push`")]
+    Name(String),
+    /// There is no `man`, or it may not be run.
+    #[error("no program `man` is found in PATH: install man-db, or mandoc")]
+    NoMan,
+    /// No page has any of these names.
+    #[error("there is no manual page {}", any_of(.0))]
+    NoPage(Vec<String>),
+    /// The page names no options.
+    #[error("no options are found in the manual page {0}")]
+    NoOptions(String),
+    /// `man` takes too long and was ended.
+    #[error("man has not printed the page within {} s: see ALAN_MANOPT_TIMEOUT", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// `man` was ended by somebody else; there may be a page.
+    #[error("man was ended by signal {0}: try again")]
+    Killed(i32),
+    /// `man` could not do its work; there may be a page.
+    #[error("man failed with exit code {0}: run it by hand to see why")]
+    Failed(i32),
+    /// Not even a shell could be started.
+    #[error("cannot run man: {0}")]
+    Spawn(SpawnError),
+}
+
+fn any_of(names: &[String]) -> String {
+    names.join(" or ")
+}
+
+/// Looks the options of a command up, for at most `limit`.
+///
+/// `words` are the command's name without its directory and its subcommands:
+/// `["git", "push"]` means the page git-push, or git where there is none.
+///
+/// # Errors
+/// What is missing, by name.
+pub fn table(words: &[String], limit: Duration) -> Result<OptionTable, ManoptError> {
+    let deadline = Instant::now() + limit;
+    let pages = pages(words)?;
+    let mut without_options = None;
+    for page in &pages {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Some(rendered) = show(page, left).map_err(|error| match error {
+            ManoptError::TimedOut(_) => ManoptError::TimedOut(limit),
+            other => other,
+        })?
+        else {
+            continue;
+        };
+        let rows = manpage::parse(&rendered);
+        if !rows.is_empty() {
+            return Ok(OptionTable {
+                page: page.clone(),
+                text: manpage::to_text(&rows),
+            });
+        }
+        without_options.get_or_insert(page);
+    }
+    Err(match without_options {
+        Some(page) => ManoptError::NoOptions(page.clone()),
+        None => ManoptError::NoPage(pages),
+    })
+}
+
+/// Does the same on a thread of its own, which nobody waits for, and gives the result to
+/// `done` there.
+///
+/// # Errors
+/// When no thread can be had; `done` is not called then.
+pub fn in_background(
+    words: Vec<String>,
+    limit: Duration,
+    done: impl FnOnce(Result<OptionTable, ManoptError>) + Send + 'static,
+) -> std::io::Result<()> {
+    thread::Builder::new()
+        .name("manopt".to_owned())
+        .stack_size(STACK)
+        .spawn(move || done(table(&words, limit)))
+        .map(drop)
+}
+
+/// The pages to try, the most particular first. A subcommand that does not look like one
+/// ends the search for it.
+fn pages(words: &[String]) -> Result<Vec<String>, ManoptError> {
+    let Some((command, subcommands)) = words.split_first() else {
+        return Err(ManoptError::Name(String::new()));
+    };
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name.len() <= LONGEST_NAME
+            && !name.starts_with('-')
+            && !name.contains(|letter: char| {
+                letter == '/' || letter.is_whitespace() || letter.is_control()
+            })
+    };
+    if !is_name(command) {
+        return Err(ManoptError::Name(command.clone()));
+    }
+    let mut pages = vec![command.clone()];
+    let mut page = command.clone();
+    for word in subcommands.iter().take_while(|word| is_subcommand(word)) {
+        page = format!("{page}-{word}");
+        if !is_name(&page) {
+            break;
+        }
+        pages.insert(0, page.clone());
+    }
+    Ok(pages)
+}
+
+/// `push`, `cherry-pick`, but no file, host or address.
+fn is_subcommand(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_alphabetic())
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
+/// The page as `man` prints it; `None` when there is none.
+fn show(page: &str, limit: Duration) -> Result<Option<String>, ManoptError> {
+    let launch = Launch {
+        program: PathBuf::from("/bin/sh"),
+        args: ["-c", SCRIPT, "sh", page].map(OsString::from).to_vec(),
+        environment: surroundings(),
+        directory: PathBuf::from("/"),
+        wiring: Wiring::StdoutAlone,
+        sideband: false,
+    };
+    let limits = Limits {
+        time: limit,
+        output: MOST_OUTPUT,
+        survivors: Survivors::Ended,
+    };
+    let Captured { exit, output } = capture::run(launch, &limits).map_err(|error| match error {
+        RunError::Spawn(error) => ManoptError::Spawn(error),
+        RunError::Late(limit) => ManoptError::TimedOut(limit),
+    })?;
+    match exit {
+        // None: the page is longer than what is read of it.
+        None | Some(Exit::Code(0)) => Ok(Some(String::from_utf8_lossy(&output).into_owned())),
+        Some(Exit::Code(code)) if NOT_RUNNABLE.contains(&code) => Err(ManoptError::NoMan),
+        Some(Exit::Code(code)) if FAULTS.contains(&code) => Err(ManoptError::Failed(code)),
+        Some(Exit::Code(_)) => Ok(None),
+        Some(Exit::Signal(number)) => Err(ManoptError::Killed(number)),
+    }
+}
+
+fn surroundings() -> Vec<(OsString, OsString)> {
+    let own: Vec<_> = std::env::vars_os()
+        .filter(|(name, _)| !OTHER_LAYOUT.iter().any(|other| name == other))
+        .collect();
+    let layout = LAYOUT.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    environment::build(&own, &layout, "", false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages_of(words: &[&str]) -> Option<Vec<String>> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        pages(&words).ok()
+    }
+
+    #[test]
+    fn the_page_of_a_subcommand_is_tried_first() {
+        for (words, expected) in [
+            (&["ls"][..], &["ls"][..]),
+            (&["git", "push"], &["git-push", "git"]),
+            (
+                &["docker", "compose", "up"],
+                &["docker-compose-up", "docker-compose", "docker"],
+            ),
+            (&["git", "cherry-pick"], &["git-cherry-pick", "git"]),
+            (&["ssh", "user@host"], &["ssh"]),
+            (&["cat", "a.txt"], &["cat"]),
+            (&["make", "-j", "all"], &["make"]),
+            (&["chmod", "755"], &["chmod"]),
+            (&["["], &["["]),
+            (&["g++"], &["g++"]),
+        ] {
+            assert_eq!(
+                pages_of(words).as_deref(),
+                Some(
+                    &expected
+                        .iter()
+                        .map(|page| (*page).to_owned())
+                        .collect::<Vec<_>>()[..]
+                ),
+                "{words:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_look_up_in_the_background_gives_its_result_on_its_own_thread() {
+        let (told, result) = std::sync::mpsc::channel();
+        in_background(
+            vec!["./ls".to_owned()],
+            Duration::from_secs(2),
+            move |found| {
+                let name = thread::current().name().map(str::to_owned);
+                told.send((name, found)).expect("the test waits");
+            },
+        )
+        .expect("a thread");
+        let (name, found) = result
+            .recv_timeout(Duration::from_secs(60))
+            .expect("a result");
+        assert_eq!(name.as_deref(), Some("manopt"));
+        assert!(matches!(found, Err(ManoptError::Name(name)) if name == "./ls"));
+    }
+
+    #[test]
+    fn what_man_would_take_as_an_option_or_a_file_is_no_name() {
+        let long = "x".repeat(LONGEST_NAME + 1);
+        for name in ["", "-k", "/bin/ls", "./ls", "a b", "a\nb", "a\0b", &long] {
+            assert_eq!(pages_of(&[name]), None, "{name:?}");
+        }
+        assert_eq!(pages_of(&[]), None);
+        let longest = "x".repeat(LONGEST_NAME);
+        assert_eq!(pages_of(&[&longest, "y"]), Some(vec![longest]));
+    }
+}

@@ -1,0 +1,406 @@
+//! What can be told of a command before it runs: waits without an end, patterns that
+//! match themselves, jobs that get lost, programs that need a terminal.
+//!
+//! Looked at are the command line, its substitutions, and the scripts that it gives to
+//! shells (`bash -c '…'`), to a bounded depth; not what it runs on other hosts. In doubt
+//! nothing is said: advice that is often wrong is not read.
+
+use std::fmt;
+
+use super::interactive::{Need, need_of};
+use super::interpreters::{Interpreter, ScriptOption};
+use super::lexer::lex;
+use super::options::is_option;
+use super::prefix::{base_name, part};
+use super::self_match::{count_matches, harmless, pattern_of};
+use super::syntax::{Simple, simple_commands};
+use super::token::Separator;
+use super::unquote::Unquoted;
+use super::wait_loop::waits_without_deadline;
+
+/// How deep scripts within scripts are looked at.
+const LEVELS: usize = 4;
+
+/// How many patterns of `pgrep` are tried on one command line.
+const MOST_PATTERNS: usize = 8;
+
+/// Something that will not do what was meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lint {
+    /// A loop waits for something and has no deadline.
+    WaitLoopWithoutDeadline,
+    /// `pgrep -f` or `pkill -f` finds its own shell.
+    SelfMatchingPgrep {
+        /// `pgrep` or `pkill`.
+        program: String,
+        /// What it looks for.
+        pattern: String,
+        /// The same pattern in a form that does not match this command (`[s]erver`), if
+        /// there is one.
+        instead: Option<String>,
+    },
+    /// A job is detached from the shell (`nohup … &`, `… & disown`).
+    NohupBackground,
+    /// An editor, or what starts one, without a terminal.
+    EditorWithoutTerminal {
+        /// The words that say so: `vim`, `git commit`.
+        program: String,
+    },
+    /// A pager without a terminal.
+    PagerWithoutTerminal {
+        /// Its name.
+        program: String,
+    },
+    /// A program that draws on the screen, without a terminal.
+    ScreenWithoutTerminal {
+        /// Its name.
+        program: String,
+    },
+}
+
+/// What it will do, and what to use instead: one line, for a warning.
+impl fmt::Display for Lint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lint::WaitLoopWithoutDeadline => out.write_str(
+                "This loop waits without a deadline: if what it waits for never comes, only the \
+                 command's timeout ends it. Count the tries (for i in {1..30}), or start the \
+                 program itself with background: true and until: REGEX.",
+            ),
+            Lint::SelfMatchingPgrep {
+                program,
+                pattern,
+                instead,
+            } => {
+                let does = match program.as_str() {
+                    "pkill" => "kills its own shell too",
+                    _ => "always finds its own shell",
+                };
+                write!(
+                    out,
+                    "{program} -f '{pattern}' {does}, since this command's text matches. "
+                )?;
+                match instead {
+                    Some(form) => write!(out, "Use '{form}', or zsh_kill for a task of this tool."),
+                    None => out.write_str("Use a pid, or zsh_kill for a task of this tool."),
+                }
+            }
+            Lint::NohupBackground => out.write_str(
+                "A detached job has no task: its exit code is lost, and it ends with the server \
+                 all the same. Run it in the foreground with background: true; then zsh_poll shows \
+                 its output and zsh_kill ends it.",
+            ),
+            Lint::EditorWithoutTerminal { program } if program.starts_with("git ") => write!(
+                out,
+                "{program} opens an editor and there is no terminal: it hangs or fails. Give the \
+                 text by an option (-m, -F, --no-edit), set GIT_SEQUENCE_EDITOR, or pass pty: true."
+            ),
+            Lint::EditorWithoutTerminal { program } => write!(
+                out,
+                "{program} needs a terminal: without one it hangs or fails. Pass pty: true and \
+                 type with zsh_send, or change the file by a command."
+            ),
+            Lint::PagerWithoutTerminal { program } => write!(
+                out,
+                "{program} has no terminal and prints everything at once, as cat does. Leave it \
+                 out; zsh_poll shows parts by from_line and grep. To page pass pty: true."
+            ),
+            Lint::ScreenWithoutTerminal { program } => write!(
+                out,
+                "{program} draws on a terminal and there is none: it fails. Pass pty: true and \
+                 look at the screen with zsh_poll, or use its batch mode (top -b -n 1)."
+            ),
+        }
+    }
+}
+
+/// What is to be said of a command before it runs; `has_terminal` as with `pty: true`.
+/// Each thing once, in the order in which it stands.
+pub fn lints(command: &str, has_terminal: bool) -> Vec<Lint> {
+    let mut search = Search {
+        command,
+        has_terminal,
+        editor_is_set: ["EDITOR=", "VISUAL=", "core.editor", "sequence.editor"]
+            .iter()
+            .any(|setting| command.contains(setting)),
+        patterns: 0,
+        found: Vec::new(),
+    };
+    let mut scripts = vec![Script {
+        text: command.to_owned(),
+        has_deadline: false,
+    }];
+    for _ in 0..LEVELS {
+        let mut inner = Vec::new();
+        for script in &scripts {
+            search.script(script, &mut inner);
+        }
+        scripts = inner;
+    }
+    search.found
+}
+
+/// A piece of shell text.
+struct Script {
+    text: String,
+    /// Whether `timeout` ends it.
+    has_deadline: bool,
+}
+
+struct Search<'a> {
+    command: &'a str,
+    has_terminal: bool,
+    editor_is_set: bool,
+    patterns: usize,
+    found: Vec<Lint>,
+}
+
+impl Search<'_> {
+    /// Looks at one script and collects those within it.
+    fn script(&mut self, script: &Script, inner: &mut Vec<Script>) {
+        let lexed = lex(&script.text);
+        if !script.has_deadline && waits_without_deadline(&script.text, &lexed) {
+            self.say(Lint::WaitLoopWithoutDeadline);
+        }
+        let commands = simple_commands(&script.text, &lexed);
+        if detaches(&commands) {
+            self.say(Lint::NohupBackground);
+        }
+        for simple in &commands {
+            self.simple(simple);
+            inner.extend(script_of(simple).map(|mut within| {
+                within.has_deadline |= script.has_deadline;
+                within
+            }));
+        }
+        inner.extend(lexed.substitutions.iter().map(|span| Script {
+            text: script.text.get(span.clone()).unwrap_or_default().to_owned(),
+            has_deadline: script.has_deadline,
+        }));
+    }
+
+    fn simple(&mut self, simple: &Simple) {
+        if let Some((program, pattern)) = pattern_of(simple)
+            && let Some(pattern) = pattern.fixed()
+            && self.patterns < MOST_PATTERNS
+        {
+            self.patterns += 1;
+            let matches = count_matches(pattern, self.command);
+            if matches > 0 {
+                self.say(Lint::SelfMatchingPgrep {
+                    program: program.to_owned(),
+                    pattern: pattern.to_owned(),
+                    instead: harmless(pattern).filter(|_| matches == 1),
+                });
+            }
+        }
+        if self.has_terminal {
+            return;
+        }
+        match need_of(simple, self.editor_is_set) {
+            Some(Need::Editor(program)) => self.say(Lint::EditorWithoutTerminal { program }),
+            Some(Need::Pager(program)) => self.say(Lint::PagerWithoutTerminal { program }),
+            Some(Need::Screen(program)) => self.say(Lint::ScreenWithoutTerminal { program }),
+            None => {}
+        }
+    }
+
+    fn say(&mut self, lint: Lint) {
+        if !self.found.contains(&lint) {
+            self.found.push(lint);
+        }
+    }
+}
+
+/// Whether a job is detached: run by `nohup` or `setsid` in the background, or disowned.
+fn detaches(commands: &[Simple]) -> bool {
+    // Read backwards: what ends a pipeline or a list ends each of its parts.
+    let mut is_background = false;
+    let mut has_background = false;
+    let mut has_disown = false;
+    for simple in commands.iter().rev() {
+        match simple.ended_by {
+            Some(Separator::Disown) => return true,
+            Some(separator) if separator.waits_for_more() => {}
+            ended_by => is_background = ended_by == Some(Separator::Background),
+        }
+        has_background |= is_background;
+        has_disown |= simple.program() == Some("disown");
+        if is_background && is_detached(&simple.words) {
+            return true;
+        }
+    }
+    has_disown && has_background
+}
+
+/// Whether one of the prefixes detaches the command.
+fn is_detached(words: &[Unquoted]) -> bool {
+    let mut words = words;
+    while let Some(parted) = part(words) {
+        if is_named(words, &["nohup", "setsid"]) {
+            return true;
+        }
+        words = parted.command;
+    }
+    false
+}
+
+fn is_named(words: &[Unquoted], names: &[&str]) -> bool {
+    words
+        .first()
+        .and_then(Unquoted::fixed)
+        .is_some_and(|name| names.contains(&base_name(name)))
+}
+
+/// The script that a command gives to a shell: `bash -lc '…'`, `eval '…'`.
+fn script_of(simple: &Simple) -> Option<Script> {
+    let mut words = simple.words.as_slice();
+    let mut has_deadline = false;
+    while let Some(parted) = part(words) {
+        has_deadline |= is_named(words, &["timeout"]);
+        words = parted.command;
+    }
+    let (name, arguments) = words.split_first()?;
+    let name = base_name(name.fixed()?);
+    let text = if name == "eval" {
+        arguments.first()?
+    } else if matches!(name, "sh" | "bash" | "zsh" | "dash" | "ksh") {
+        code_of(Interpreter::named(name)?, arguments)?
+    } else {
+        return None;
+    };
+    Some(Script {
+        text: text.text.clone(),
+        has_deadline,
+    })
+}
+
+/// The code among a shell's arguments.
+fn code_of<'a>(shell: &Interpreter, arguments: &'a [Unquoted]) -> Option<&'a Unquoted> {
+    let mut arguments = arguments.iter();
+    while let Some(option) = arguments.next().filter(|word| is_option(word)) {
+        match shell.option(option.fixed()?) {
+            ScriptOption::Code => return arguments.next(),
+            ScriptOption::Value => {
+                arguments.next();
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pkill(pattern: &str) -> Lint {
+        Lint::SelfMatchingPgrep {
+            program: "pkill".to_owned(),
+            pattern: pattern.to_owned(),
+            instead: harmless(pattern),
+        }
+    }
+
+    #[test]
+    fn commands_are_told_what_they_will_do() {
+        let vim = || Lint::EditorWithoutTerminal {
+            program: "vim".to_owned(),
+        };
+        let table: Vec<(&str, Vec<Lint>)> = vec![
+            ("ls -l", vec![]),
+            (
+                "until curl x; do sleep 1; done",
+                vec![Lint::WaitLoopWithoutDeadline],
+            ),
+            (
+                "timeout 60 bash -c 'until curl x; do sleep 1; done'",
+                vec![],
+            ),
+            (
+                "bash -c 'until curl x; do sleep 1; done'",
+                vec![Lint::WaitLoopWithoutDeadline],
+            ),
+            ("nohup ./server > log 2>&1 &", vec![Lint::NohupBackground]),
+            (
+                "nohup ./server | tee log & sleep 1",
+                vec![Lint::NohupBackground],
+            ),
+            ("(nohup ./server &)", vec![Lint::NohupBackground]),
+            ("./server & disown", vec![Lint::NohupBackground]),
+            ("./server &!", vec![Lint::NohupBackground]),
+            ("sudo nohup ./server &", vec![Lint::NohupBackground]),
+            ("nohup ./server", vec![]),
+            ("./server & wait", vec![]),
+            ("echo nohup x &", vec![]),
+            ("pkill -f server.js", vec![pkill("server.js")]),
+            ("kill $(pgrep -f '[s]erver.js')", vec![]),
+            ("kill $(pkill -f server.js)", vec![pkill("server.js")]),
+            ("echo \"$(echo $(pkill -f abc))\"", vec![pkill("abc")]),
+            ("bash -lc \"pkill -f abc\"", vec![pkill("abc")]),
+            ("ssh host 'vim x'", vec![]),
+            ("vim x; vim y", vec![vim()]),
+            ("GIT_EDITOR=true git commit", vec![]),
+            ("git -c core.editor=true commit", vec![]),
+            ("EDITOR=cat crontab -e", vec![]),
+            ("cat <<E\nvim x\nE", vec![]),
+            ("eval 'vim x'", vec![vim()]),
+        ];
+        for (command, expected) in table {
+            assert_eq!(lints(command, false), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_terminal_is_all_that_editors_need() {
+        for command in ["vim x", "top", "git commit", "less x"] {
+            assert_eq!(lints(command, false).len(), 1, "{command}");
+            assert_eq!(lints(command, true), [], "{command}");
+        }
+        assert_eq!(lints("pkill -f abc", true).len(), 1);
+    }
+
+    #[test]
+    fn each_is_said_in_one_line() {
+        for command in [
+            "until a; do sleep 1; done",
+            "pkill -f abc",
+            "pgrep -f '.*'",
+            "nohup a &",
+            "vim",
+            "git rebase -i x",
+            "less",
+            "top",
+        ] {
+            for lint in lints(command, false) {
+                let said = lint.to_string();
+                assert!(!said.contains('\n') && !said.contains("  "), "{said}");
+                assert!(said.ends_with('.'), "{said}");
+            }
+        }
+        assert_eq!(
+            pkill("server.js").to_string(),
+            "pkill -f 'server.js' kills its own shell too, since this command's text matches. \
+             Use '[s]erver.js', or zsh_kill for a task of this tool."
+        );
+    }
+
+    #[test]
+    fn no_form_is_advised_that_matches_another_word() {
+        let found = lints("pkill -f server.js; node server.js", false);
+        let expected = Lint::SelfMatchingPgrep {
+            program: "pkill".to_owned(),
+            pattern: "server.js".to_owned(),
+            instead: None,
+        };
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn nesting_and_many_patterns_are_bounded() {
+        let nested = "$(".repeat(20_000) + "pkill -f abc";
+        assert!(lints(&nested, false).is_empty());
+        let many = "pkill -f abc;".repeat(20_000);
+        assert_eq!(lints(&many, false).len(), 1);
+    }
+}

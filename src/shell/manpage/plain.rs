@@ -1,0 +1,167 @@
+//! A rendered page as lines of plain text, each with its indentation.
+//!
+//! Renderers print bold and underlined text by overstriking (`x`, backspace, `x`) or with
+//! escape sequences, and may write hyphens and minus signs as characters of their own;
+//! none of that is left here. Limit: every character counts as one column wide.
+
+/// Tabs lead to the next multiple of this column.
+const TAB: usize = 8;
+/// Where a word was divided at a line's end; nothing elsewhere.
+const SOFT_HYPHEN: char = '\u{ad}';
+
+/// A line without its indentation and without blanks at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Columns before the text.
+    pub indent: usize,
+    /// The text; empty on a blank line.
+    pub text: String,
+    /// Columns of the text.
+    pub width: usize,
+}
+
+impl Line {
+    /// Whether there is nothing on it.
+    pub fn is_blank(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// The column after its last character.
+    pub fn end(&self) -> usize {
+        self.indent + self.width
+    }
+
+    fn of(text: &str) -> Line {
+        let text = text.trim_end();
+        let trimmed = text.trim_start();
+        Line {
+            indent: columns(text) - columns(trimmed),
+            width: columns(trimmed),
+            text: trimmed.to_owned(),
+        }
+    }
+}
+
+/// How many columns a text takes.
+pub fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Takes a rendered page apart.
+pub fn lines(rendered: &str) -> Vec<Line> {
+    rendered
+        .split('\n')
+        .map(|line| Line::of(&without_formatting(line)))
+        .collect()
+}
+
+/// Adds the next line of a paragraph: a word that was divided at the end of the line
+/// before is put together again.
+pub fn join(paragraph: &mut String, line: &str) {
+    if paragraph.ends_with(SOFT_HYPHEN) {
+        paragraph.pop();
+    } else if !paragraph.is_empty() && !ends_within_word(paragraph) {
+        paragraph.push(' ');
+    }
+    paragraph.push_str(line);
+}
+
+/// Whether a text ends with a hyphen that belongs to a word.
+fn ends_within_word(text: &str) -> bool {
+    let mut last = text.chars().rev();
+    last.next() == Some('-') && last.next().is_some_and(char::is_alphanumeric)
+}
+
+fn without_formatting(line: &str) -> String {
+    let mut plain: Vec<char> = Vec::with_capacity(line.len());
+    let mut characters = line.chars().peekable();
+    // What the next character is printed over.
+    let mut under = None;
+    while let Some(character) = characters.next() {
+        match character {
+            '\u{8}' => under = plain.pop(),
+            '\u{1b}' => skip_escape(&mut characters),
+            '\t' => {
+                let column = (plain.len() / TAB + 1) * TAB;
+                plain.resize(column, ' ');
+            }
+            SOFT_HYPHEN if characters.peek().is_some() => {}
+            SOFT_HYPHEN => plain.push(SOFT_HYPHEN),
+            _ if character.is_control() => {}
+            _ => {
+                let over = usual(character);
+                // An underscore marks the other one, whichever is printed first.
+                plain.push(match under.take() {
+                    Some(under) if over == '_' => under,
+                    _ => over,
+                });
+            }
+        }
+    }
+    plain.into_iter().collect()
+}
+
+/// The rest of an escape sequence: of a control sequence up to its final byte, of others
+/// one character.
+fn skip_escape(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    if characters.next() == Some('[') {
+        for character in characters.by_ref() {
+            if matches!(character, '@'..='~') {
+                return;
+            }
+        }
+    }
+}
+
+/// The character that a person types for the one that a renderer prints.
+fn usual(character: char) -> char {
+    match character {
+        '\u{2010}' | '\u{2011}' | '\u{2212}' => '-',
+        '\u{a0}' => ' ',
+        _ => character,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(rendered: &str) -> String {
+        without_formatting(rendered)
+    }
+
+    #[test]
+    fn overstrikes_and_escapes_leave_the_text() {
+        assert_eq!(plain("-\u{8}-a\u{8}a, _\u{8}F_\u{8}I"), "-a, FI");
+        assert_eq!(plain("F\u{8}_I\u{8}_"), "FI");
+        assert_eq!(plain("_\u{8}F\u{8}F"), "F");
+        assert_eq!(
+            plain("\u{1b}[1m-a\u{1b}[0m \u{1b}[4mfile\u{1b}[24m"),
+            "-a file"
+        );
+        assert_eq!(plain("\u{2212}a\u{a0}\u{2010}\u{2010}all\r"), "-a --all");
+        assert_eq!(plain("\u{8}\u{8}a\u{1b}"), "a");
+    }
+
+    #[test]
+    fn tabs_lead_to_their_columns() {
+        let line = Line::of(&plain("     -C\u{9}     Requests"));
+        assert_eq!((line.indent, line.text.as_str()), (5, "-C      Requests"));
+        assert_eq!(Line::of(&plain("\t x ")).indent, 9);
+    }
+
+    #[test]
+    fn divided_words_are_put_together() {
+        let mut text = String::new();
+        for line in [
+            "a dia\u{ad}",
+            "logue of non-",
+            "optional",
+            "words -",
+            "and others",
+        ] {
+            join(&mut text, line);
+        }
+        assert_eq!(text, "a dialogue of non-optional words - and others");
+    }
+}

@@ -1,0 +1,131 @@
+//! The identity of a command: the same but for blanks means the same hash.
+//!
+//! Only blanks between tokens are evened out, and those in front and behind; what is in
+//! quotes, in here-documents and in comments stays. Likeness is the business of
+//! templates. The caller has taken secrets out before.
+
+use sha2::{Digest, Sha256};
+
+use super::lexer::lex;
+use super::token::{Kind, Separator};
+
+/// The algorithm's version.
+pub const VERSION: u32 = 1;
+
+/// How many hexadecimal digits of SHA-256 are kept.
+const DIGITS: usize = 16;
+
+/// The command with each run of blanks outside of quotes as one blank, and none at its
+/// ends.
+pub fn normalise(command: &str) -> String {
+    let lexed = lex(command);
+    let is_line_end = |kind: Kind| kind == Kind::Separator(Separator::Newline);
+    let mut tokens = lexed.tokens.iter().filter(|token| !is_line_end(token.kind));
+    let Some(first) = tokens.next() else {
+        return String::new();
+    };
+    let end = tokens.next_back().unwrap_or(first).span.end;
+    let mut normalised = String::with_capacity(end - first.span.start);
+    let mut at = first.span.start;
+    for blanks in &lexed.blanks {
+        if blanks.start < at || blanks.end > end {
+            continue;
+        }
+        normalised.push_str(command.get(at..blanks.start).unwrap_or_default());
+        normalised.push(' ');
+        at = blanks.end;
+    }
+    normalised.push_str(command.get(at..end).unwrap_or_default());
+    normalised
+}
+
+/// The command's hash: the first 16 hexadecimal digits of the SHA-256 of what is left of
+/// it by [`normalise`].
+pub fn hash(command: &str) -> String {
+    let digest = Sha256::digest(normalise(command).as_bytes());
+    digest
+        .iter()
+        .take(DIGITS / 2)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::shell::template::template;
+
+    #[test]
+    fn blanks_outside_of_quotes_are_evened_out() {
+        for (command, normal) in [
+            ("  ls   -l\t\t/tmp \n", "ls -l /tmp"),
+            ("echo  'a  b'  \"c  d\"", "echo 'a  b' \"c  d\""),
+            ("echo a\\ \\  b", "echo a\\ \\  b"),
+            ("echo  a\\  ", "echo a\\ "),
+            ("a  |  b  ;  c", "a | b ; c"),
+            ("echo $(ls   -l  'a  b')", "echo $(ls -l 'a  b')"),
+            ("cat  <<E\n  a   b\nE\n", "cat <<E\n  a   b\nE"),
+            (
+                "python <<E; x  y\na  b\nE\nls  -l",
+                "python <<E; x y\na  b\nE\nls -l",
+            ),
+            ("a  # b   c", "a # b   c"),
+            ("a\n\n  b", "a\n\n b"),
+            ("", ""),
+            (" \n\t", ""),
+        ] {
+            assert_eq!(normalise(command), normal, "{command:?}");
+        }
+    }
+
+    #[test]
+    fn hashes_stay_the_same_for_ever() {
+        assert_eq!(hash("ls -l"), "f0f40cf78dab06e0");
+        assert_eq!(hash("  ls \t -l\n"), hash("ls -l"));
+    }
+
+    #[test]
+    fn what_shares_a_template_differs_by_its_hash() {
+        for (one, other) in [
+            ("python3 -c \"print(1)\"", "python3 -c \"print(2)\""),
+            ("exit 0", "exit 1"),
+            ("git push origin a", "git push origin b"),
+        ] {
+            assert_eq!(template(one), template(other), "{one}");
+            assert_ne!(hash(one), hash(other), "{one}");
+        }
+    }
+
+    /// Words that no blank in front of or behind them changes, with the blanks in them.
+    fn word() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[a-z-]{1,6}",
+            "'[a-z \"$]{0,6}'",
+            "\"[a-z ']{0,6}\"",
+            "\\$\\('[a-z ]{0,4}'\\)",
+            Just("|".to_owned()),
+            Just("&&".to_owned()),
+            Just("> ".to_owned()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn blanks_between_words_do_not_change_a_hash(
+            words in proptest::collection::vec((word(), "[ \t]{1,4}"), 1..12),
+            before in "[ \t\n]{0,3}",
+        ) {
+            let plain: Vec<&str> = words.iter().map(|(word, _)| word.as_str()).collect();
+            let spread: String = words.iter().map(|(word, blanks)| format!("{word}{blanks}")).collect();
+            prop_assert_eq!(hash(&format!("{before}{spread}")), hash(&plain.join(" ")));
+        }
+
+        #[test]
+        fn blanks_within_quotes_do(blanks in " {2,5}", quote in "['\"]") {
+            let with = |blanks: &str| hash(&format!("echo {quote}a{blanks}b{quote}"));
+            prop_assert_ne!(with(&blanks), with(" "));
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The commands of a command line: pipelines in order, their segments, simple commands.
+//!
+//! Limits: pipelines are those of the top level; what a subshell, a loop or a function
+//! holds belongs to one segment. Simple commands are those at any depth, but not those in
+//! substitutions.
+
+use std::ops::Range;
+
+use super::lexer::lex;
+use super::prefix::{base_name, innermost};
+use super::programs::{Program, is_builtin};
+use super::reader::Lexed;
+use super::token::{Kind, Reserved, Role, Separator, Token};
+use super::unquote::{Unquoted, unquote};
+
+/// The exit code of a program that a closed pipe ended: the usual end of a segment whose
+/// reader has seen enough.
+const BROKEN_PIPE: i32 = 141;
+
+/// Commands behind which the rest of a command line does not run.
+const ENDS: &[&str] = &["exit", "return", "exec", "logout", "bye"];
+
+/// Words that begin commands with pipelines of their own in the same shell.
+const COMPOUND: &[&str] = &[
+    "{", "if", "case", "for", "foreach", "while", "until", "repeat", "select",
+];
+
+/// Ways to have the first failure end the shell.
+const ENDS_ON_FAILURE: &[&str] = &["errexit", "err_exit", "ERR_EXIT", "ERREXIT", "set -e"];
+
+/// A command with its words, no compound one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Simple {
+    /// Its assignments as they were written, arrays by their beginning.
+    pub assignments: Vec<String>,
+    /// Its name and its arguments without quotes; redirections are no part of them.
+    pub words: Vec<Unquoted>,
+    /// In how many compound commands it is.
+    pub depth: u32,
+    /// From its first token to its last.
+    pub span: Range<usize>,
+    /// What ends it.
+    pub ended_by: Option<Separator>,
+}
+
+impl Simple {
+    /// The program that it runs, without directory and prefixes (`sudo`, `env`); none if
+    /// only the shell knows.
+    pub fn program(&self) -> Option<&str> {
+        innermost(&self.words)
+            .first()
+            .and_then(Unquoted::fixed)
+            .map(base_name)
+    }
+
+    /// The words of the command itself, behind all its prefixes.
+    pub fn core(&self) -> &[Unquoted] {
+        innermost(&self.words)
+    }
+}
+
+/// The simple commands of a command line in the order in which they stand.
+pub fn simple_commands(text: &str, lexed: &Lexed) -> Vec<Simple> {
+    let mut commands = Vec::new();
+    let mut current: Option<Simple> = None;
+    for token in &lexed.tokens {
+        let word = || text.get(token.span.clone()).unwrap_or_default();
+        match token.kind {
+            Kind::Word(Role::Command | Role::Argument) => {
+                let simple = begun(&mut current, token);
+                simple.words.push(unquote(word()));
+                simple.span.end = token.span.end;
+            }
+            Kind::Assignment | Kind::ArrayOpen => {
+                let simple = begun(&mut current, token);
+                if simple.words.is_empty() {
+                    simple.assignments.push(word().to_owned());
+                } else {
+                    simple.words.push(unquote(word()));
+                }
+                simple.span.end = token.span.end;
+            }
+            Kind::Redirection => {
+                begun(&mut current, token).span.end = token.span.end;
+            }
+            Kind::Word(Role::Target | Role::Element) | Kind::ArrayClose => {
+                if let Some(simple) = &mut current {
+                    simple.span.end = token.span.end;
+                }
+            }
+            Kind::Comment | Kind::HereDocument => {}
+            other => {
+                if let Some(mut simple) = current.take() {
+                    if let Kind::Separator(separator) = other {
+                        simple.ended_by = Some(separator);
+                    }
+                    commands.push(simple);
+                }
+            }
+        }
+    }
+    commands.extend(current);
+    commands
+}
+
+fn begun<'a>(current: &'a mut Option<Simple>, token: &Token) -> &'a mut Simple {
+    current.get_or_insert_with(|| Simple {
+        depth: token.depth,
+        span: token.span.clone(),
+        ..Simple::default()
+    })
+}
+
+/// Pipelines that one of `&&` and `||` joins.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct List {
+    /// Its pipelines; the segments of each by where they stand in the text.
+    pub pipelines: Vec<Vec<Range<usize>>>,
+    /// Whether the shell does not wait for it.
+    pub is_background: bool,
+}
+
+/// The lists of the top level in order. `!` and `time` are no part of a segment.
+pub fn lists(lexed: &Lexed) -> Vec<List> {
+    let mut lists = Vec::new();
+    let mut list = List::default();
+    let mut pipeline: Vec<Range<usize>> = Vec::new();
+    let mut segment: Option<Range<usize>> = None;
+    for token in &lexed.tokens {
+        let Some(separator) = top_level_separator(token) else {
+            if belongs(token, segment.is_some()) {
+                let start = segment.map_or(token.span.start, |segment| segment.start);
+                segment = Some(start..token.span.end);
+            }
+            continue;
+        };
+        pipeline.extend(segment.take());
+        if separator.is_pipe() {
+            continue;
+        }
+        if !pipeline.is_empty() {
+            list.pipelines.push(std::mem::take(&mut pipeline));
+        }
+        if separator.waits_for_more() || list.pipelines.is_empty() {
+            continue;
+        }
+        list.is_background = matches!(separator, Separator::Background | Separator::Disown);
+        lists.push(std::mem::take(&mut list));
+    }
+    pipeline.extend(segment);
+    if !pipeline.is_empty() {
+        list.pipelines.push(pipeline);
+    }
+    if !list.pipelines.is_empty() {
+        lists.push(list);
+    }
+    lists
+}
+
+fn top_level_separator(token: &Token) -> Option<Separator> {
+    match token.kind {
+        Kind::Separator(separator) if token.depth == 0 => Some(separator),
+        _ => None,
+    }
+}
+
+fn belongs(token: &Token, has_begun: bool) -> bool {
+    match token.kind {
+        Kind::Comment | Kind::HereDocument => false,
+        Kind::Reserved(Reserved::Not | Reserved::Time | Reserved::NoCorrect) => has_begun,
+        _ => true,
+    }
+}
+
+/// The segments of the pipeline that stands last at the top level, background jobs left
+/// out: of `a | b; c` it is `c`. Here-document bodies are no part of them.
+pub fn last_pipeline_segments(command: &str) -> Vec<&str> {
+    let lexed = lex(command);
+    let lists = lists(&lexed);
+    let last = lists.iter().rev().find(|list| !list.is_background);
+    let pipeline = last.and_then(|list| list.pipelines.last());
+    texts(command, pipeline.map_or(&[], Vec::as_slice))
+}
+
+/// The segments of the pipeline that this many statuses (zsh's `pipestatus` at the end)
+/// belong to: the one that ran last. Empty where more than one may have been that, as in
+/// `a | b && c | d`, or none has as many segments.
+pub fn reported_segments(command: &str, statuses: usize) -> Vec<&str> {
+    let lexed = lex(command);
+    let lists = lists(&lexed);
+    let any_may_be_last = ENDS_ON_FAILURE.iter().any(|way| command.contains(way));
+    let last = lists.iter().rposition(|list| !list.is_background);
+    let candidates: Vec<&Vec<Range<usize>>> = lists
+        .iter()
+        .enumerate()
+        .filter(|(at, list)| Some(*at) == last || any_may_be_last || may_end(command, list))
+        .flat_map(|(_, list)| &list.pipelines)
+        .collect();
+    if candidates.iter().any(|pipeline| is_open(command, pipeline)) {
+        return Vec::new();
+    }
+    let mut fitting = candidates
+        .into_iter()
+        .filter(|pipeline| pipeline.len() == statuses);
+    match (fitting.next(), fitting.next()) {
+        (Some(only), None) => texts(command, only),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the shell may end within this list.
+fn may_end(command: &str, list: &List) -> bool {
+    list.pipelines.iter().flatten().any(|segment| {
+        let text = command.get(segment.clone()).unwrap_or_default();
+        text.split([' ', '\t', '\n', ';', '(', '{'])
+            .any(|word| ENDS.contains(&word))
+    })
+}
+
+/// Whether the statuses may be those of a pipeline within this one: zsh reports the inner
+/// ones of a group and a branch that make up a pipeline alone.
+fn is_open(command: &str, pipeline: &[Range<usize>]) -> bool {
+    let [only] = pipeline else { return false };
+    let text = command.get(only.clone()).unwrap_or_default();
+    let first = text.split([' ', '\t', '\n', ';']).next();
+    first.is_some_and(|word| COMPOUND.contains(&word))
+}
+
+fn texts<'a>(command: &'a str, pipeline: &[Range<usize>]) -> Vec<&'a str> {
+    pipeline
+        .iter()
+        .map(|segment| command.get(segment.clone()).unwrap_or_default())
+        .collect()
+}
+
+/// The program whose manual explains a failure, with its subcommands (`git`, `push`):
+/// that of the rightmost failing segment where the statuses tell, else that of the last
+/// simple command that is no builtin. None if there is no such command.
+pub fn failing_command(command: &str, pipestatus: &[i32]) -> Option<Vec<String>> {
+    let failing = pipestatus
+        .iter()
+        .rposition(|status| *status != 0 && *status != BROKEN_PIPE);
+    let segments = match pipestatus.len() {
+        0 | 1 => Vec::new(),
+        statuses => reported_segments(command, statuses),
+    };
+    match failing.and_then(|at| segments.get(at)) {
+        Some(segment) => last_program(segment),
+        None => last_program(command),
+    }
+}
+
+fn last_program(text: &str) -> Option<Vec<String>> {
+    let commands = simple_commands(text, &lex(text));
+    commands.iter().rev().find_map(|simple| {
+        let name = simple.program().filter(|name| !is_builtin(name))?;
+        Some(with_subcommands(name, simple.core()))
+    })
+}
+
+/// A program's name and the subcommands that these words begin with.
+fn with_subcommands(name: &str, words: &[Unquoted]) -> Vec<String> {
+    let program = Program::named(name);
+    let mut found = vec![name.to_owned()];
+    let mut missing = program.depth();
+    let mut words = words.iter().skip(1);
+    while missing > 0 {
+        let Some(word) = words.next().and_then(Unquoted::fixed) else {
+            break;
+        };
+        if word.starts_with('-') {
+            if program.values.takes_next(word) {
+                words.next();
+            }
+            continue;
+        }
+        if !is_subcommand(word) {
+            break;
+        }
+        missing -= 1;
+        if found.len() == 1 {
+            missing += program.deeper(word);
+        }
+        found.push(word.to_owned());
+    }
+    found
+}
+
+/// The longest word that is taken for a subcommand, in bytes.
+const LONGEST_SUBCOMMAND: usize = 40;
+
+/// Whether a word looks like a subcommand: no path, no address, no text.
+pub(super) fn is_subcommand(word: &str) -> bool {
+    word.len() <= LONGEST_SUBCOMMAND
+        && word.starts_with(|first: char| first.is_ascii_alphabetic())
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_:.-".contains(&byte))
+}
+
+/// The words of a segment that is one simple command, behind its prefixes; none for a
+/// compound one.
+pub fn segment_words(segment: &str) -> Option<Vec<Unquoted>> {
+    let commands = simple_commands(segment, &lex(segment));
+    match commands.as_slice() {
+        [only] if only.depth == 0 => Some(only.core().to_vec()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_pipeline_is_that_of_the_top_level() {
+        let table: &[(&str, &[&str])] = &[
+            ("a | b; c", &["c"]),
+            ("a; b x | c 'y|z'", &["b x", "c 'y|z'"]),
+            ("cd d && cat f |& grep x", &["cat f", "grep x"]),
+            ("a | b\n\n# done | over\n", &["a", "b"]),
+            ("a |\n  # why\n  b", &["a", "b"]),
+            ("! time a | b", &["a", "b"]),
+            (
+                "for i in 1 2; do a | b; done | tail -1",
+                &["for i in 1 2; do a | b; done", "tail -1"],
+            ),
+            ("(a | b; c) | { d; e | f }", &["(a | b; c)", "{ d; e | f }"]),
+            ("a | b; sleep 9 &", &["a", "b"]),
+            ("a | b &", &[]),
+            ("cat <<E | sort > f\nx | y\nE\n", &["cat <<E", "sort > f"]),
+            (
+                "case x in a|b) c | d;; esac",
+                &["case x in a|b) c | d;; esac"],
+            ),
+            ("[[ a == (b|c) || d ]] | e", &["[[ a == (b|c) || d ]]", "e"]),
+            ("f() { a | b }", &["f() { a | b }"]),
+            (
+                "echo $(a | b) \"`c | d`\" | e",
+                &["echo $(a | b) \"`c | d`\"", "e"],
+            ),
+            ("", &[]),
+            (" ; ", &[]),
+        ];
+        for (command, segments) in table {
+            assert_eq!(last_pipeline_segments(command), *segments, "{command}");
+        }
+    }
+
+    #[test]
+    fn statuses_belong_to_a_pipeline_only_where_no_other_could_have_run_last() {
+        let table: &[(&str, usize, &[&str])] = &[
+            ("a | b", 2, &["a", "b"]),
+            ("a | b", 3, &[]),
+            ("cd d && a | b", 2, &["a", "b"]),
+            ("a | b || true", 2, &["a", "b"]),
+            ("a | b && c | d", 2, &[]),
+            ("a | b && c | d | e", 3, &["c", "d", "e"]),
+            ("a | b; c | d", 2, &["c", "d"]),
+            ("a | b || exit 1; c | d", 2, &[]),
+            ("a | b || { exit 1 }; c | d", 2, &[]),
+            ("a | b && { c | d }", 2, &[]),
+            ("a | b; if c; then d | e; fi", 2, &[]),
+            ("if ! a | b; then exit 1; fi; c | d", 2, &[]),
+            ("if ! a; then return; fi; c | d", 2, &[]),
+            ("{ a; b } | c", 2, &["{ a; b }", "c"]),
+            ("if a; then b; fi; c | d", 2, &["c", "d"]),
+            ("set -eo pipefail; a | b; c | d", 2, &[]),
+            ("set -e; cd x; c | d", 2, &["c", "d"]),
+        ];
+        for (command, statuses, segments) in table {
+            assert_eq!(
+                reported_segments(command, *statuses),
+                *segments,
+                "{command}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_manual_is_that_of_what_failed() {
+        let table: &[(&str, &[i32], Option<&str>)] = &[
+            ("git push origin x", &[], Some("git push")),
+            ("cat f | grep -q x | sort --bad", &[0, 1, 2], Some("sort")),
+            ("cat f | grep --bad x | sort", &[0, 2, 0], Some("grep")),
+            ("yes | head -1; cd /nowhere", &[141, 0], Some("head")),
+            ("yes | head --bad", &[141, 1], Some("head")),
+            ("make && cd x && echo done", &[1], Some("make")),
+            (
+                "sudo -u bob git -C d remote add x y",
+                &[],
+                Some("git remote add"),
+            ),
+            (
+                "docker compose -f x.yml up -d",
+                &[],
+                Some("docker compose up"),
+            ),
+            ("/usr/bin/tar xf a.tar", &[], Some("tar")),
+            ("timeout 5 curl x", &[], Some("curl")),
+            ("cd x", &[1], None),
+            ("$TOOL x", &[1], None),
+            ("for f in *; do gzip -d $f; done", &[], Some("gzip")),
+            ("x=$(curl y)", &[], None),
+            ("a | b && c | d", &[1, 0], Some("d")),
+            ("", &[], None),
+        ];
+        for (command, pipestatus, expected) in table {
+            let found = failing_command(command, pipestatus).map(|words| words.join(" "));
+            assert_eq!(found.as_deref(), *expected, "{command}");
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! Secrets that were typed into a task, taken out of what it prints.
+//!
+//! A [`Mask`] stands between a task's output and all that keeps or shows it. Every
+//! occurrence of a secret becomes `[secret NAME]`, also one that comes in pieces: the end
+//! of a chunk that may be the beginning of a secret is held back until more comes, until
+//! the end, or, where it is too short to tell anything, until the output has been silent.
+//! Occurrences that overlap are one; of those that begin at the same byte the longest
+//! gives the name.
+//!
+//! Limits: knows a secret as it stands, and as JSON and the shells quote it. What a
+//! program makes of it otherwise (another encoding, a line broken in its middle) passes.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use memchr::memmem::Finder;
+use zeroize::Zeroizing;
+
+/// A shorter secret would mask ordinary text, and is soon guessed.
+pub const MIN_SECRET_BYTES: usize = 4;
+/// A terminal's line takes 4,095 bytes, Enter among them; what is longer is cut by it
+/// without a word.
+pub const MAX_SECRET_BYTES: usize = 4_094;
+
+/// After silence the beginning of a secret is shown if it is no longer than this, and no
+/// more than a quarter: a prompt that ends so is not kept from its reader, and a secret
+/// that comes in two halves is not given away.
+const MOST_SHOWN: usize = 3;
+/// See [`MOST_SHOWN`].
+const MOST_SHOWN_PART: usize = 4;
+
+/// What bash's `printf %q` puts a backslash before.
+const QUOTED_BY_BASH: &[u8] = b" !\"$&'()*,;<>?[\\]^`{|}";
+/// What zsh's `${(q)…}` puts one before.
+const QUOTED_BY_ZSH: &[u8] = b" \"#$&'()*;<>?[\\]^`{|}";
+
+/// A secret's bytes, overwritten when dropped. They can be typed and masked, and shown by
+/// nothing: there is no `Debug` and no `Display`.
+#[derive(Clone)]
+pub struct Secret(Zeroizing<Vec<u8>>);
+
+/// Why bytes are no secret that can be typed and masked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// There are none.
+    #[error("it is empty")]
+    Empty,
+    /// Less than [`MIN_SECRET_BYTES`].
+    #[error("it is shorter than {MIN_SECRET_BYTES} bytes, too short to be masked in output")]
+    Short,
+    /// More than [`MAX_SECRET_BYTES`].
+    #[error("it is longer than the {MAX_SECRET_BYTES} bytes that a terminal takes in a line")]
+    Long,
+    /// A terminal takes these for keys: Enter, Ctrl-C, end of file.
+    #[error("it holds a line end or another control character, which a terminal takes for a key")]
+    Control,
+}
+
+impl Secret {
+    /// Takes bytes that can be typed at a prompt.
+    ///
+    /// # Errors
+    /// Why they cannot.
+    pub fn new(bytes: Zeroizing<Vec<u8>>) -> Result<Secret, Unusable> {
+        match bytes.len() {
+            0 => Err(Unusable::Empty),
+            _ if bytes.iter().any(u8::is_ascii_control) => Err(Unusable::Control),
+            length if length < MIN_SECRET_BYTES => Err(Unusable::Short),
+            length if length > MAX_SECRET_BYTES => Err(Unusable::Long),
+            _ => Ok(Secret(bytes)),
+        }
+    }
+
+    /// The bytes, for typing them.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The ways in which programs print it: as it stands, in JSON, and quoted for a shell.
+    fn forms(&self) -> Vec<Zeroizing<Vec<u8>>> {
+        vec![
+            self.0.clone(),
+            self.escaped(b"\"\\", b"\\"),
+            self.escaped(b"'", b"'\\"),
+            self.escaped(QUOTED_BY_BASH, b"\\"),
+            self.escaped(QUOTED_BY_ZSH, b"\\"),
+        ]
+    }
+
+    /// With `escape` before each of these bytes; a single quote ends the quoting and
+    /// begins it again.
+    fn escaped(&self, special: &[u8], escape: &[u8]) -> Zeroizing<Vec<u8>> {
+        let longest = self.0.len() * (escape.len() + 2);
+        let mut escaped = Zeroizing::new(Vec::with_capacity(longest));
+        for byte in self.0.iter() {
+            if special.contains(byte) {
+                escaped.extend_from_slice(escape);
+            }
+            escaped.push(*byte);
+            if special == b"'" && *byte == b'\'' {
+                escaped.push(b'\'');
+            }
+        }
+        escaped
+    }
+}
+
+/// One form of a secret, and what stands in its place.
+struct Needle {
+    form: Zeroizing<Vec<u8>>,
+    label: String,
+}
+
+impl Needle {
+    /// Where the bytes' end begins that may be the beginning of this; the longest such
+    /// end. The whole of it is none.
+    fn beginning_at_end_of(&self, bytes: &[u8]) -> Option<usize> {
+        let from = bytes.len().saturating_sub(self.form.len() - 1);
+        (from..bytes.len()).find(|at| {
+            let end = bytes.get(*at..).unwrap_or_default();
+            self.form.starts_with(end)
+        })
+    }
+}
+
+/// A place where a secret stands.
+struct Occurrence {
+    range: Range<usize>,
+    /// Which needle's.
+    of: usize,
+}
+
+/// Takes the secrets out of a stream of bytes.
+#[derive(Default)]
+pub struct Mask {
+    needles: Vec<Needle>,
+    /// The end of what came: it may be the beginning of a secret.
+    held: Zeroizing<Vec<u8>>,
+    /// So many bytes of it are out of the way already: masked, or shown.
+    settled: usize,
+    /// So many bytes of it stand under a label that was given.
+    labelled: usize,
+}
+
+impl Mask {
+    /// From now on this secret is masked by its name.
+    pub fn cover(&mut self, name: &str, secret: &Secret) {
+        let label = format!("[secret {name}]");
+        for form in secret.forms() {
+            if self.needles.iter().all(|known| known.form != form) {
+                let label = label.clone();
+                self.needles.push(Needle { form, label });
+            }
+        }
+    }
+
+    /// What of the output so far can be shown now; borrowed when there is nothing to mask.
+    pub fn feed<'a>(&mut self, chunk: &'a [u8]) -> Cow<'a, [u8]> {
+        if chunk.is_empty() {
+            return Cow::Borrowed(chunk);
+        }
+        if self.held.is_empty() {
+            let cut = self.beginning_at_end_of(chunk);
+            let found = self.occurrences(chunk);
+            if found.is_empty() && cut == chunk.len() {
+                return Cow::Borrowed(chunk);
+            }
+            return Cow::Owned(self.advance(chunk, &found, cut));
+        }
+        let mut bytes = std::mem::take(&mut self.held);
+        // Not in place: what it grows out of would stay in memory.
+        let mut whole = Zeroizing::new(Vec::with_capacity(bytes.len() + chunk.len()));
+        whole.append(&mut bytes);
+        whole.extend_from_slice(chunk);
+        let cut = self.beginning_at_end_of(&whole);
+        let found = self.occurrences(&whole);
+        Cow::Owned(self.advance(&whole, &found, cut))
+    }
+
+    /// Whether something is held back that silence may bring out.
+    pub fn waits_for_silence(&self) -> bool {
+        self.settled < self.held.len()
+            && self.needles.iter().all(|needle| {
+                let most = MOST_SHOWN.min(needle.form.len() / MOST_SHOWN_PART);
+                needle
+                    .beginning_at_end_of(&self.held)
+                    .is_none_or(|at| self.held.len() - at <= most)
+            })
+    }
+
+    /// The output has been silent: what is held back and tells nothing of a secret. If the
+    /// rest of a secret follows after all, that is masked.
+    pub fn release(&mut self) -> Vec<u8> {
+        if !self.waits_for_silence() {
+            return Vec::new();
+        }
+        let shown = self.held.get(self.settled..).unwrap_or_default().to_vec();
+        self.settled = self.held.len();
+        shown
+    }
+
+    /// The output has ended: all that is left.
+    pub fn finish(&mut self) -> Vec<u8> {
+        let held = std::mem::take(&mut self.held);
+        let found = self.occurrences(&held);
+        self.advance(&held, &found, held.len())
+    }
+
+    /// Where the end begins that may be the beginning of a secret.
+    fn beginning_at_end_of(&self, bytes: &[u8]) -> usize {
+        let beginnings = self.needles.iter();
+        let first = beginnings.filter_map(|needle| needle.beginning_at_end_of(bytes));
+        first.min().unwrap_or(bytes.len())
+    }
+
+    /// Every occurrence, in the order of their beginnings, the longest
+    /// first.
+    fn occurrences(&self, bytes: &[u8]) -> Vec<Occurrence> {
+        let mut found = Vec::new();
+        for (of, needle) in self.needles.iter().enumerate() {
+            let finder = Finder::new(needle.form.as_slice());
+            let mut from = 0;
+            while let Some(at) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
+                let start = from + at;
+                let range = start..start + needle.form.len();
+                found.push(Occurrence { range, of });
+                from = start + 1;
+            }
+        }
+        found.sort_by_key(|found| (found.range.start, Reverse(found.range.end)));
+        found
+    }
+
+    /// Shows the bytes before `cut`, masked, and holds back the rest.
+    fn advance(&mut self, bytes: &[u8], found: &[Occurrence], cut: usize) -> Vec<u8> {
+        let mut shown = Vec::with_capacity(bytes.len());
+        let mut settled = self.settled;
+        let mut labelled = self.labelled;
+        // What begins at the cut or behind it may be part of something longer.
+        for Occurrence { range, of } in found.iter().take_while(|found| found.range.start < cut) {
+            if range.start >= labelled {
+                let label = self.needles.get(*of).map_or("", |needle| &needle.label);
+                shown.extend_from_slice(bytes.get(settled..range.start).unwrap_or_default());
+                shown.extend_from_slice(label.as_bytes());
+            }
+            labelled = labelled.max(range.end);
+            settled = settled.max(labelled);
+        }
+        shown.extend_from_slice(bytes.get(settled..cut).unwrap_or_default());
+        settled = settled.max(cut);
+        self.held = Zeroizing::new(bytes.get(cut..).unwrap_or_default().to_vec());
+        self.settled = settled - cut;
+        self.labelled = labelled.saturating_sub(cut);
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn secret(text: &str) -> Secret {
+        Secret::new(Zeroizing::new(text.as_bytes().to_vec()))
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn mask(secrets: &[(&str, &str)]) -> Mask {
+        let mut mask = Mask::default();
+        for (name, text) in secrets {
+            mask.cover(name, &secret(text));
+        }
+        mask
+    }
+
+    fn masked(secrets: &[(&str, &str)], chunks: &[&str]) -> String {
+        let mut mask = mask(secrets);
+        let mut shown = Vec::new();
+        for chunk in chunks {
+            shown.extend_from_slice(&mask.feed(chunk.as_bytes()));
+        }
+        shown.extend(mask.finish());
+        String::from_utf8(shown).unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_typed_or_masked_is_refused() {
+        let unusable = |bytes: &[u8]| Secret::new(Zeroizing::new(bytes.to_vec())).err();
+        assert_eq!(unusable(b""), Some(Unusable::Empty));
+        assert_eq!(unusable(b"abc"), Some(Unusable::Short));
+        assert_eq!(unusable(&[b'x'; 4_094]), None);
+        assert_eq!(unusable(&[b'x'; 4_095]), Some(Unusable::Long));
+        for byte in [0, 3, b'\n', b'\r', b'\t', 0x1b, 0x7f] {
+            let bytes = [b'a', b'b', byte, b'c', b'd'];
+            assert_eq!(unusable(&bytes), Some(Unusable::Control), "{byte}");
+        }
+        assert_eq!(unusable("pässwörd \u{1f511}".as_bytes()), None);
+        assert_eq!(unusable(b"\xff\xfe\xfd\xfc"), None);
+    }
+
+    #[test]
+    fn a_secret_is_masked_however_it_is_cut() {
+        let secrets = [("DB", "hunter2!")];
+        let expected = "say [secret DB] twice: [secret DB]\n";
+        assert_eq!(
+            masked(&secrets, &["say hunter2! twice: hunter2!\n"]),
+            expected
+        );
+        let halves = ["say hun", "ter2! twice: hunter2", "!\n"];
+        assert_eq!(masked(&secrets, &halves), expected);
+        let text = "say hunter2! twice: hunter2!\n";
+        let singly: Vec<&str> = text.split("").collect();
+        assert_eq!(masked(&secrets, &singly), expected);
+    }
+
+    #[test]
+    fn the_beginning_of_a_secret_is_not_lost() {
+        let secrets = [("DB", "hunter2!")];
+        assert_eq!(masked(&secrets, &["hunt", "er"]), "hunter");
+        assert_eq!(masked(&secrets, &["hunt", "hunter2!"]), "hunt[secret DB]");
+    }
+
+    #[test]
+    fn the_longest_secret_gives_the_name() {
+        let secrets = [("SHORT", "pass"), ("LONG", "password")];
+        for chunks in [&["a password, a pass"][..], &["a pass", "word, a p", "ass"]] {
+            let expected = "a [secret LONG], a [secret SHORT]";
+            assert_eq!(masked(&secrets, chunks), expected, "{chunks:?}");
+        }
+        assert_eq!(masked(&secrets, &["passwor", "k"]), "[secret SHORT]work");
+    }
+
+    #[test]
+    fn secrets_that_overlap_are_masked_whole() {
+        let secrets = [("A", "abcd"), ("B", "cdef")];
+        assert_eq!(masked(&secrets, &["xabcdefx"]), "x[secret A]x");
+        assert_eq!(masked(&secrets, &["xabcd", "ef", "x"]), "x[secret A]x");
+        assert_eq!(masked(&secrets, &["abcd", "cdef"]), "[secret A][secret B]");
+        let same = [("S", "aaaa")];
+        assert_eq!(masked(&same, &["aaaaaaaaab"]), "[secret S]b");
+        assert_eq!(masked(&same, &["aaaaa", "aa", "aab"]), "[secret S]b");
+    }
+
+    #[test]
+    fn one_value_under_two_names_is_masked_by_the_first() {
+        let secrets = [("FIRST", "correct horse"), ("SECOND", "correct horse")];
+        assert_eq!(masked(&secrets, &["correct horse"]), "[secret FIRST]");
+    }
+
+    #[test]
+    fn quoted_forms_are_masked() {
+        let secrets = [("S", r#"it's "a" \$b"#)];
+        for form in [
+            r#"it's "a" \$b"#,
+            r#"it's \"a\" \\$b"#,
+            r#"it'\''s "a" \$b"#,
+            r#"it\'s\ \"a\"\ \\\$b"#,
+        ] {
+            let shown = masked(&secrets, &["<", form, ">"]);
+            assert_eq!(shown, "<[secret S]>", "{form}");
+        }
+    }
+
+    #[test]
+    fn silence_shows_what_tells_nothing_and_the_rest_is_masked_all_the_same() {
+        let mut mask = mask(&[("DB", "hunter2hunter2")]);
+        assert_eq!(&*mask.feed(b"go h"), b"go ");
+        assert!(mask.waits_for_silence());
+        assert_eq!(mask.release(), b"h");
+        assert!(!mask.waits_for_silence(), "it is shown once");
+        assert_eq!(&*mask.feed(b"unter2hunter"), b"");
+        assert!(!mask.waits_for_silence(), "too much of it has come");
+        assert_eq!(mask.release(), b"");
+        assert_eq!(&*mask.feed(b"2."), b"[secret DB].");
+        assert_eq!(&*mask.feed(b"h"), b"");
+        assert_eq!(mask.release(), b"h");
+        assert_eq!(&*mask.feed(b"ello"), b"ello");
+        assert_eq!(mask.finish(), b"");
+    }
+
+    #[test]
+    fn of_a_short_secret_silence_shows_a_quarter() {
+        let mut mask = mask(&[("PIN", "8264")]);
+        assert_eq!(&*mask.feed(b"8"), b"");
+        assert_eq!(mask.release(), b"8");
+        assert_eq!(&*mask.feed(b"2"), b"");
+        assert_eq!(mask.release(), b"");
+        assert_eq!(mask.finish(), b"2");
+    }
+
+    #[test]
+    fn output_without_secrets_is_not_copied() {
+        let mut mask = mask(&[("DB", "hunter2!")]);
+        assert!(matches!(mask.feed(b"nothing here\n"), Cow::Borrowed(_)));
+    }
+
+    /// What is masked, by the definition: all bytes of all occurrences.
+    fn by_definition(secrets: &[(&str, &str)], text: &str) -> String {
+        let mut occurrences: Vec<(usize, usize, &str)> = Vec::new();
+        for (name, secret) in secrets {
+            for at in 0..text.len() {
+                if text[at..].starts_with(secret) {
+                    occurrences.push((at, at + secret.len(), name));
+                }
+            }
+        }
+        occurrences.sort_by_key(|(start, end, _)| (*start, Reverse(*end)));
+        let mut shown = String::new();
+        let mut covered = 0;
+        for (start, end, name) in occurrences {
+            if start >= covered {
+                shown.push_str(&text[covered..start]);
+                shown.push_str(&format!("[secret {name}]"));
+            }
+            covered = covered.max(end);
+        }
+        shown + &text[covered..]
+    }
+
+    /// Secrets of few letters, so that they overlap and begin one another.
+    const KNOTTED: [(&str, &str); 5] = [
+        ("V", "abab"),
+        ("W", "ababbab"),
+        ("X", "bbbbb"),
+        ("Y", "babab"),
+        ("Z", "aabba"),
+    ];
+
+    proptest! {
+        #[test]
+        fn any_chunking_gives_the_masked_whole(
+            chunks in prop::collection::vec("[ab]{0,9}c?", 0..12)
+        ) {
+            let chunks: Vec<&str> = chunks.iter().map(String::as_str).collect();
+            let whole = chunks.concat();
+            prop_assert_eq!(masked(&KNOTTED, &chunks), by_definition(&KNOTTED, &whole));
+        }
+
+        #[test]
+        fn silence_never_shows_a_secret_and_loses_nothing(
+            pieces in prop::collection::vec(("[ab]{0,7}c?", any::<bool>()), 0..14)
+        ) {
+            let mut mask = mask(&KNOTTED);
+            let (mut text, mut shown) = (String::new(), Vec::new());
+            for (piece, silence) in &pieces {
+                text.push_str(piece);
+                shown.extend_from_slice(&mask.feed(piece.as_bytes()));
+                if *silence {
+                    shown.extend(mask.release());
+                }
+            }
+            shown.extend(mask.finish());
+            let shown = String::from_utf8(shown).unwrap();
+            for (_, secret) in KNOTTED {
+                prop_assert!(!shown.contains(secret), "{} in {}", secret, shown);
+            }
+            if by_definition(&KNOTTED, &text) == text {
+                prop_assert_eq!(shown, text);
+            }
+        }
+
+        #[test]
+        fn any_bytes_come_through_unchanged_without_a_secret(
+            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..8)
+        ) {
+            let mut mask = mask(&[("S", "no such thing in random bytes")]);
+            let mut shown = Vec::new();
+            for chunk in &chunks {
+                shown.extend_from_slice(&mask.feed(chunk));
+            }
+            shown.extend(mask.finish());
+            prop_assert_eq!(shown, chunks.concat());
+        }
+    }
+}

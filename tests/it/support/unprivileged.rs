@@ -1,0 +1,83 @@
+//! A server that runs as an ordinary user, for whom other users' processes are closed.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+
+use super::client::Client;
+use super::env::{Env, binary};
+
+/// A user and group that own nothing.
+const NOBODY: &str = "65534";
+
+/// Starts it. Tests that run as root become nobody for it; others are ordinary already.
+pub fn client(env: &Env) -> Client {
+    if is_root() {
+        start(env, "true")
+    } else {
+        env.client()
+    }
+}
+
+/// The same in a mount namespace of its own, in which root runs `preparation` first; `$1`
+/// there is the test's own directory.
+pub fn client_after(env: &Env, preparation: &str) -> Client {
+    require_root();
+    start(env, preparation)
+}
+
+/// Runs the program under test in the same surroundings.
+pub fn command_after(env: &Env, preparation: &str, arguments: &[&str]) -> Command {
+    require_root();
+    prepare(env, preparation, arguments)
+}
+
+/// Fails with what to do.
+pub fn require_root() {
+    assert!(
+        is_root(),
+        "this test mounts file systems of its own: run it as root, as in `sudo make test`"
+    );
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").expect("/proc is mounted").uid() == 0
+}
+
+fn start(env: &Env, preparation: &str) -> Client {
+    let client = Client::start(prepare(env, preparation, &["serve"]), env.path("stderr"));
+    client.initialize();
+    client
+}
+
+fn prepare(env: &Env, preparation: &str, arguments: &[&str]) -> Command {
+    let program = env.path("zsh-tool");
+    if !program.exists() {
+        fs::copy(binary(), &program).expect("a copy of the program");
+    }
+    open_to_all(&env.path(""));
+    open_to_all(&program);
+    for name in ["home", "state", "zdotdir", "tmp", "work"] {
+        let given = Command::new("chown")
+            .args(["-R", &format!("{NOBODY}:{NOBODY}")])
+            .arg(env.path(name))
+            .status();
+        assert!(given.expect("the chown program").success());
+    }
+    let script = format!(
+        "{preparation}; shift; exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups \"$@\""
+    );
+    let mut command = env.command("unshare");
+    command
+        .args(["--mount", "sh", "-ec", &script, "sh"])
+        .arg(env.path(""))
+        .arg(program)
+        .args(arguments);
+    command
+}
+
+fn open_to_all(path: &Path) {
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(path, mode).expect("a path of the test's own");
+}
