@@ -29,10 +29,11 @@
 //! | layer | module | what it may touch |
 //! |---|---|---|
 //! | L0 | [`base`] | the clock, locks |
-//! | L1 | [`text`], [`shell`], [`progress`], [`cli`] | nothing: pure |
+//! | L1 | [`text`], [`shell`], [`progress`], [`neverhang`], [`cli`] | nothing: pure |
 //! | L2 | [`process`] | the kernel; the only `unsafe`, `libc`, `rustix`, `procfs` |
 //! | L2 | [`protocol`] | stdin and stdout |
 //! | L3 | [`task`] | processes and spool files, through [`process`] |
+//! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
@@ -59,9 +60,9 @@
 //!
 //! # Locks
 //!
-//! Order: the registry, then a task's monitor, then a spool's index. None is held over a
-//! read, a write, a spawn or a channel send. A task's emulated screen
-//! ([`task::terminal`]) has a lock of its own, under which no other is taken. Whoever
+//! Order: the registry, then a task's monitor, then a spool's index, then the store's
+//! queue. None is held over a read, a write, a spawn or a channel send. A task's emulated
+//! screen ([`task::terminal`]) has a lock of its own, under which no other is taken. Whoever
 //! changes what others wait for does so under the task's monitor and notifies
 //! ([`task::live::LiveTask::report`]); a model check (`tests/model`) shows that no wake-up
 //! is lost. Who needs a scan of the machine while another takes one waits for that one
@@ -78,6 +79,7 @@
 //! | `hangup` | 1 | `poll(2)` of stdin: its end, also while the reader waits to answer |
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each tool call, at most 64 | a task's monitor |
+//! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
@@ -94,6 +96,10 @@
 //!   `Tools::call`. The schema comes from the type.
 //! - **A setting**: one entry in the table of [`config`]; it is parsed, printed and
 //!   documented from there.
+//! - **An insight**: a variant of [`alan::insight::Insight`] with its words there, and a
+//!   condition in one of its two submodules.
+//! - **A column, a table, an index**: a new file in `data/schema` and its entry in
+//!   [`alan::schema`]; steps that have been released never change.
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands or options matter to templates: one line in the
@@ -103,6 +109,7 @@
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod neverhang;
 
 /// L0: time and locks.
 pub mod base {
@@ -190,6 +197,23 @@ pub mod protocol {
     pub mod message;
     pub mod reader;
     pub mod transport;
+}
+
+/// L3: what commands did, and what that says of the next ones. The store and its schema
+/// are the only ones that speak SQL; the rest is pure.
+pub mod alan {
+    pub mod estimate;
+    pub mod fingerprint;
+    pub mod history;
+    pub mod insight;
+    pub mod kill;
+    pub mod options;
+    pub mod outcome;
+    pub mod pattern;
+    pub mod rows;
+    pub mod run;
+    pub mod schema;
+    pub mod store;
 }
 
 /// L3: one task, its output and its worker; all tasks and their limits.

@@ -193,6 +193,17 @@ pub fn is_enterable(path: &Path) -> bool {
     path.is_dir() && rustix::fs::accessat(rustix::fs::CWD, path, access, flags).is_ok()
 }
 
+/// Whether this process may write to what a path names. The file is not opened: closing
+/// it again would give up the locks that this process holds on it.
+///
+/// # Errors
+/// Why it may not, as `faccessat(2)`.
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    let access = rustix::fs::Access::WRITE_OK;
+    let flags = rustix::fs::AtFlags::EACCESS;
+    Ok(rustix::fs::accessat(rustix::fs::CWD, path, access, flags)?)
+}
+
 /// Whether another process holds the lock of a file; it is neither made nor changed.
 pub fn is_locked(path: &Path) -> bool {
     let Ok(file) = open_private(path) else {

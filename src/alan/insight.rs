@@ -1,0 +1,654 @@
+//! What is worth saying about a command, and the words for it: nowhere else are these
+//! texts written.
+//!
+//! [`before`] decides what its history says, [`after`] what its end says. Limits: advice
+//! never stops anything. Pure.
+
+pub mod after;
+pub mod before;
+
+use std::fmt;
+
+use super::history::RETRY_WINDOW_MINUTES;
+
+/// How much an insight matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// To be acted on.
+    Warning,
+    /// Good to know.
+    Info,
+}
+
+impl Level {
+    /// The word for it in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Warning => "warning",
+            Level::Info => "info",
+        }
+    }
+}
+
+/// One thing worth saying; its text is what [`fmt::Display`] gives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Insight {
+    /// The command has not run before.
+    NewPattern,
+    /// It ran in this session a moment ago, and failed each time.
+    RetryFailed {
+        /// How often it ran.
+        previous: usize,
+    },
+    /// It ran in this session a moment ago, and succeeded each time.
+    RetrySucceeded {
+        /// How often it ran.
+        previous: usize,
+    },
+    /// It ran in this session a moment ago, with changing luck.
+    RetryMixed {
+        /// How often it ran.
+        previous: usize,
+        /// How often it succeeded.
+        succeeded: usize,
+    },
+    /// Others of its kind ran a moment ago.
+    Similar {
+        /// The kind.
+        template: String,
+        /// How often they ran.
+        runs: usize,
+        /// How often they succeeded.
+        succeeded: usize,
+    },
+    /// It succeeds again and again.
+    SuccessStreak(u64),
+    /// It fails again and again.
+    FailingStreak(u64),
+    /// It often runs into its deadline.
+    Timeouts {
+        /// The part of its runs.
+        rate: f64,
+    },
+    /// It nearly always succeeds.
+    Reliable {
+        /// The part of its runs.
+        rate: f64,
+        /// Its runs.
+        runs: usize,
+    },
+    /// It takes a while.
+    UsuallyTakes {
+        /// The median, in seconds.
+        seconds: f64,
+    },
+    /// The host is often not reached.
+    HostFails {
+        /// The host.
+        host: String,
+        /// Failed connections.
+        failed: u64,
+        /// Tries.
+        tries: u64,
+    },
+    /// The host was always reached.
+    HostReliable {
+        /// The host.
+        host: String,
+        /// Connections.
+        connections: u64,
+    },
+    /// The remote command often fails.
+    RemoteFails {
+        /// Its kind.
+        template: String,
+        /// Failures.
+        failed: u64,
+        /// Runs.
+        runs: u64,
+    },
+    /// The remote command always succeeds, on several hosts.
+    RemoteReliable {
+        /// Its kind.
+        template: String,
+        /// The hosts.
+        hosts: u64,
+    },
+    /// The command will not do what it looks like.
+    Pitfall(Pitfall),
+    /// The options of a command that keeps failing.
+    Options {
+        /// The command.
+        command: String,
+        /// The table.
+        table: String,
+    },
+    /// It succeeded without a word.
+    NoOutput,
+    /// An exit code that means the same for every program.
+    Exit(UniversalExit),
+    /// An exit code that is an answer.
+    NormalExit {
+        /// The program.
+        program: String,
+        /// The code.
+        code: i32,
+        /// What it says.
+        meaning: &'static str,
+    },
+    /// A segment of a pipeline failed, and the pipeline's code does not show it.
+    MaskedSegment {
+        /// Its place, from 1.
+        segment: usize,
+        /// Its code.
+        code: i32,
+    },
+    /// It failed in the same way as the times before.
+    SameFailure {
+        /// How often in a row, this time included.
+        times: u32,
+        /// The first error line.
+        line: String,
+        /// What is different since it last succeeded.
+        changes: Vec<Change>,
+    },
+    /// What is learned is not written to disk.
+    NotOnDisk {
+        /// The database.
+        path: String,
+        /// Why not.
+        cause: String,
+    },
+}
+
+/// A command that will not do what it looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pitfall {
+    /// A loop that waits for something, without a deadline.
+    EndlessWait,
+    /// `pgrep -f` or `pkill -f` with a pattern that its own command line matches.
+    MatchesItself {
+        /// `pgrep` or `pkill`.
+        program: String,
+    },
+    /// `nohup … &`.
+    Nohup,
+    /// An editor or a pager without a terminal.
+    NeedsTerminal {
+        /// Which.
+        program: String,
+    },
+}
+
+/// An exit code that means the same for every program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UniversalExit {
+    /// 126.
+    NotExecutable,
+    /// 127.
+    NotFound {
+        /// The known command whose name is nearest.
+        nearest: Option<String>,
+    },
+    /// 255 of ssh.
+    SshConnection,
+    /// 124 of timeout(1).
+    TimeLimit,
+    /// 130.
+    Interrupted,
+    /// 137.
+    Killed {
+        /// The kernel says that it ran out of memory.
+        out_of_memory: bool,
+    },
+    /// 139.
+    SegmentationFault,
+    /// 143.
+    Terminated,
+}
+
+/// What is different since a command last succeeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The directory.
+    Directory {
+        /// Then.
+        from: String,
+        /// Now.
+        to: String,
+    },
+    /// The commit that is checked out.
+    GitHead {
+        /// Then.
+        from: String,
+        /// Now.
+        to: String,
+    },
+}
+
+impl Insight {
+    /// How much it matters.
+    pub fn level(&self) -> Level {
+        match self {
+            Insight::RetryFailed { .. }
+            | Insight::FailingStreak(_)
+            | Insight::Timeouts { .. }
+            | Insight::HostFails { .. }
+            | Insight::RemoteFails { .. }
+            | Insight::Pitfall(_)
+            | Insight::Exit(_)
+            | Insight::MaskedSegment { .. }
+            | Insight::SameFailure { .. }
+            | Insight::NotOnDisk { .. } => Level::Warning,
+            Insight::NewPattern
+            | Insight::RetrySucceeded { .. }
+            | Insight::RetryMixed { .. }
+            | Insight::Similar { .. }
+            | Insight::SuccessStreak(_)
+            | Insight::Reliable { .. }
+            | Insight::UsuallyTakes { .. }
+            | Insight::HostReliable { .. }
+            | Insight::RemoteReliable { .. }
+            | Insight::Options { .. }
+            | Insight::NoOutput
+            | Insight::NormalExit { .. } => Level::Info,
+        }
+    }
+}
+
+/// One line for each level that has something to say, warnings first; insights of a
+/// level are joined by ` | `.
+pub fn lines(insights: &[Insight]) -> Vec<(Level, String)> {
+    let line = |level| {
+        let texts: Vec<String> = insights
+            .iter()
+            .filter(|insight| insight.level() == level)
+            .map(ToString::to_string)
+            .collect();
+        (!texts.is_empty()).then(|| (level, texts.join(" | ")))
+    };
+    [Level::Warning, Level::Info]
+        .into_iter()
+        .filter_map(line)
+        .collect()
+}
+
+impl fmt::Display for Insight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Insight::NewPattern => write!(f, "New pattern. No history yet."),
+            Insight::RetryFailed { previous } => write!(
+                f,
+                "Retry #{}. Previous {previous} all failed. Different approach?",
+                previous + 1
+            ),
+            Insight::RetrySucceeded { previous } => {
+                write!(f, "Retry #{}. Previous {previous} succeeded.", previous + 1)
+            }
+            Insight::RetryMixed {
+                previous,
+                succeeded,
+            } => write!(
+                f,
+                "Retry #{} in last {RETRY_WINDOW_MINUTES}m. {succeeded}/{previous} succeeded.",
+                previous + 1
+            ),
+            Insight::Similar {
+                template,
+                runs,
+                succeeded,
+            } => write!(
+                f,
+                "Similar to '{template}' - {succeeded}/{runs} succeeded recently."
+            ),
+            Insight::SuccessStreak(length) => {
+                write!(f, "Streak: {length} successes in a row. Solid.")
+            }
+            Insight::FailingStreak(length) => {
+                write!(f, "Failing streak: {length}. Same approach?")
+            }
+            Insight::Timeouts { rate } => {
+                write!(f, "{:.0}% timeout rate for this pattern.", rate * 100.0)
+            }
+            Insight::Reliable { rate, runs } => write!(
+                f,
+                "Reliable pattern: {:.0}% success ({runs} runs).",
+                rate * 100.0
+            ),
+            Insight::UsuallyTakes { seconds } => write!(f, "Usually takes ~{seconds:.0}s."),
+            Insight::HostFails {
+                host,
+                failed,
+                tries,
+            } => write!(
+                f,
+                "Host '{host}' has {:.0}% connection failure rate ({failed}/{tries}).",
+                100.0 * *failed as f64 / (*tries).max(1) as f64
+            ),
+            Insight::HostReliable { host, connections } => write!(
+                f,
+                "Host '{host}' is reliable: {connections} successful connections."
+            ),
+            Insight::RemoteFails {
+                template,
+                failed,
+                runs,
+            } => write!(
+                f,
+                "Remote command '{template}' fails often ({failed}/{runs})."
+            ),
+            Insight::RemoteReliable { template, hosts } => {
+                write!(
+                    f,
+                    "Remote command '{template}' reliable across {hosts} hosts."
+                )
+            }
+            Insight::Pitfall(pitfall) => write!(f, "{pitfall}"),
+            Insight::Options { command, table } => write!(f, "Options for '{command}':\n{table}"),
+            Insight::NoOutput => write!(f, "No output produced."),
+            Insight::Exit(exit) => write!(f, "{exit}"),
+            Insight::NormalExit {
+                program,
+                code,
+                meaning,
+            } => write!(f, "{program} exit {code} = {meaning} (normal)"),
+            Insight::MaskedSegment { segment, code } => write!(
+                f,
+                "pipe segment {segment} exited {code} (masked by downstream)"
+            ),
+            Insight::SameFailure {
+                times,
+                line,
+                changes,
+            } => {
+                let end = if line.ends_with('.') { "" } else { "." };
+                write!(f, "Same failure {times} times: {line}{end}")?;
+                for (place, change) in changes.iter().enumerate() {
+                    let start = if place == 0 {
+                        " Since the last success: "
+                    } else {
+                        ", "
+                    };
+                    write!(f, "{start}{change}")?;
+                }
+                if !changes.is_empty() {
+                    write!(f, ".")?;
+                }
+                Ok(())
+            }
+            Insight::NotOnDisk { path, cause } => write!(
+                f,
+                "what is learned stays in memory: cannot use the database {path} ({cause})."
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Pitfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pitfall::EndlessWait => write!(
+                f,
+                "this loop waits without a deadline: it runs until the timeout if what it \
+                 waits for never comes. Bound it (`timeout 60 …`), or run the command \
+                 itself and poll it with `until`."
+            ),
+            Pitfall::MatchesItself { program } => write!(
+                f,
+                "`{program} -f` matches this very command line. Use the exact name \
+                 (`{program} -x NAME`), a pid, or a bracket in the pattern (`[n]ame`)."
+            ),
+            Pitfall::Nohup => write!(
+                f,
+                "`nohup … &` takes the command out of sight: its end and its output are \
+                 not seen. Run it with `background: true` instead."
+            ),
+            Pitfall::NeedsTerminal { program } => write!(
+                f,
+                "`{program}` wants a terminal and will fail or wait without one. Use \
+                 `pty: true`, or a command that does not ask."
+            ),
+        }
+    }
+}
+
+impl fmt::Display for UniversalExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UniversalExit::NotExecutable => write!(f, "permission denied (exit 126)"),
+            UniversalExit::NotFound { nearest: None } => {
+                write!(f, "command not found (exit 127)")
+            }
+            UniversalExit::NotFound {
+                nearest: Some(name),
+            } => write!(f, "command not found (exit 127): did you mean `{name}`?"),
+            UniversalExit::SshConnection => write!(f, "SSH connection failed (exit 255)"),
+            UniversalExit::TimeLimit => {
+                write!(f, "the time limit of timeout(1) was reached (exit 124)")
+            }
+            UniversalExit::Interrupted => write!(f, "interrupted by SIGINT (exit 130)"),
+            UniversalExit::Killed {
+                out_of_memory: false,
+            } => write!(f, "killed by SIGKILL (exit 137)"),
+            UniversalExit::Killed {
+                out_of_memory: true,
+            } => write!(f, "killed by the kernel, out of memory (exit 137)"),
+            UniversalExit::SegmentationFault => write!(f, "segmentation fault (exit 139)"),
+            UniversalExit::Terminated => write!(f, "terminated by SIGTERM (exit 143)"),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Directory { from, to } => write!(f, "directory {from} → {to}"),
+            Change::GitHead { from, to } => {
+                write!(f, "git HEAD {} → {}", short(from), short(to))
+            }
+        }
+    }
+}
+
+/// A commit's number as git shows it; a branch's name stays whole.
+fn short(head: &str) -> &str {
+    const SHOWN: usize = 8;
+    let is_commit = head.len() >= 40 && head.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_commit {
+        head.get(..SHOWN).unwrap_or(head)
+    } else {
+        head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_insight_has_its_level_and_its_words() {
+        let table: Vec<(Insight, Level, &str)> = vec![
+            (
+                Insight::NewPattern,
+                Level::Info,
+                "New pattern. No history yet.",
+            ),
+            (
+                Insight::RetrySucceeded { previous: 2 },
+                Level::Info,
+                "Retry #3. Previous 2 succeeded.",
+            ),
+            (
+                Insight::RetryMixed {
+                    previous: 3,
+                    succeeded: 1,
+                },
+                Level::Info,
+                "Retry #4 in last 15m. 1/3 succeeded.",
+            ),
+            (
+                Insight::SuccessStreak(5),
+                Level::Info,
+                "Streak: 5 successes in a row. Solid.",
+            ),
+            (
+                Insight::Reliable {
+                    rate: 0.964,
+                    runs: 12,
+                },
+                Level::Info,
+                "Reliable pattern: 96% success (12 runs).",
+            ),
+            (
+                Insight::UsuallyTakes { seconds: 46.6 },
+                Level::Info,
+                "Usually takes ~47s.",
+            ),
+            (
+                Insight::Similar {
+                    template: "git push origin *".to_owned(),
+                    runs: 3,
+                    succeeded: 2,
+                },
+                Level::Info,
+                "Similar to 'git push origin *' - 2/3 succeeded recently.",
+            ),
+            (Insight::NoOutput, Level::Info, "No output produced."),
+            (
+                Insight::NormalExit {
+                    program: "grep".to_owned(),
+                    code: 1,
+                    meaning: "no match",
+                },
+                Level::Info,
+                "grep exit 1 = no match (normal)",
+            ),
+            (
+                Insight::RetryFailed { previous: 2 },
+                Level::Warning,
+                "Retry #3. Previous 2 all failed. Different approach?",
+            ),
+            (
+                Insight::FailingStreak(4),
+                Level::Warning,
+                "Failing streak: 4. Same approach?",
+            ),
+            (
+                Insight::Timeouts { rate: 0.75 },
+                Level::Warning,
+                "75% timeout rate for this pattern.",
+            ),
+            (
+                Insight::HostFails {
+                    host: "vps".to_owned(),
+                    failed: 2,
+                    tries: 3,
+                },
+                Level::Warning,
+                "Host 'vps' has 67% connection failure rate (2/3).",
+            ),
+            (
+                Insight::RemoteFails {
+                    template: "git pull".to_owned(),
+                    failed: 3,
+                    runs: 4,
+                },
+                Level::Warning,
+                "Remote command 'git pull' fails often (3/4).",
+            ),
+            (
+                Insight::Exit(UniversalExit::NotFound { nearest: None }),
+                Level::Warning,
+                "command not found (exit 127)",
+            ),
+            (
+                Insight::Exit(UniversalExit::NotFound {
+                    nearest: Some("cargo".to_owned()),
+                }),
+                Level::Warning,
+                "command not found (exit 127): did you mean `cargo`?",
+            ),
+            (
+                Insight::MaskedSegment {
+                    segment: 1,
+                    code: 2,
+                },
+                Level::Warning,
+                "pipe segment 1 exited 2 (masked by downstream)",
+            ),
+            (
+                Insight::HostReliable {
+                    host: "vps".to_owned(),
+                    connections: 5,
+                },
+                Level::Info,
+                "Host 'vps' is reliable: 5 successful connections.",
+            ),
+            (
+                Insight::RemoteReliable {
+                    template: "git pull".to_owned(),
+                    hosts: 3,
+                },
+                Level::Info,
+                "Remote command 'git pull' reliable across 3 hosts.",
+            ),
+            (
+                Insight::Options {
+                    command: "tar".to_owned(),
+                    table: "-x  extract".to_owned(),
+                },
+                Level::Info,
+                "Options for 'tar':\n-x  extract",
+            ),
+            (
+                Insight::SameFailure {
+                    times: 2,
+                    line: "error: no".to_owned(),
+                    changes: vec![
+                        Change::Directory {
+                            from: "/a".to_owned(),
+                            to: "/b".to_owned(),
+                        },
+                        Change::GitHead {
+                            from: "a".repeat(40),
+                            to: "main".to_owned(),
+                        },
+                    ],
+                },
+                Level::Warning,
+                "Same failure 2 times: error: no. Since the last success: directory /a → /b, \
+                 git HEAD aaaaaaaa → main.",
+            ),
+        ];
+        for (insight, level, text) in table {
+            assert_eq!(
+                (insight.level(), insight.to_string().as_str()),
+                (level, text)
+            );
+        }
+    }
+
+    #[test]
+    fn insights_of_a_level_share_a_line_and_warnings_have_their_own() {
+        assert_eq!(lines(&[]), []);
+        assert_eq!(
+            lines(&[
+                Insight::NoOutput,
+                Insight::FailingStreak(3),
+                Insight::NewPattern,
+                Insight::Exit(UniversalExit::Terminated)
+            ]),
+            [
+                (
+                    Level::Warning,
+                    "Failing streak: 3. Same approach? | terminated by SIGTERM (exit 143)"
+                        .to_owned()
+                ),
+                (
+                    Level::Info,
+                    "No output produced. | New pattern. No history yet.".to_owned()
+                ),
+            ]
+        );
+    }
+}

@@ -1,0 +1,358 @@
+//! What a command's end says. Pure.
+
+use super::{Change, Insight, UniversalExit};
+use crate::alan::fingerprint::Fingerprint;
+use crate::alan::history::{History, Place};
+use crate::alan::outcome::{Outcome, benign};
+
+/// The code of a writer whose reader went away, which is normal in a pipeline.
+const SIGPIPE_EXIT: i32 = 141;
+/// From so many equal failures in a row on, that is worth saying.
+const SAME_FAILURES: u32 = 2;
+/// How similar a name must be to be meant, of 1.
+const LIKENESS: f64 = 0.8;
+/// What stands before or after the name of a command that was not found.
+const NOT_FOUND: &str = "command not found";
+
+/// What is known when a command has ended.
+#[derive(Debug, Clone, Default)]
+pub struct EndFacts<'a> {
+    /// What became of it; none while it is not known.
+    pub outcome: Option<Outcome>,
+    /// Its exit code.
+    pub exit_code: i32,
+    /// The program whose code that is.
+    pub program: Option<&'a str>,
+    /// Whether it went over SSH.
+    pub ssh: bool,
+    /// The codes of a pipeline's segments, from the left.
+    pub pipestatus: &'a [i32],
+    /// Whether it printed nothing.
+    pub silent: bool,
+    /// For exit 127: the known command whose name is nearest, by [`nearest`].
+    pub nearest: Option<&'a str>,
+    /// Whether the kernel ended a process of it for want of memory.
+    pub out_of_memory: bool,
+    /// Its failure, by [`crate::alan::fingerprint::of_failure`].
+    pub fingerprint: Option<&'a Fingerprint>,
+    /// Where it ran.
+    pub place: Place,
+}
+
+/// What there is to say about an end, with the history from before the run.
+pub fn insights(facts: &EndFacts<'_>, history: &History) -> Vec<Insight> {
+    let mut insights = Vec::new();
+    let by_itself = facts.outcome.is_some_and(Outcome::is_complete);
+    if !by_itself {
+        return insights;
+    }
+    if facts.exit_code == 0 && facts.silent {
+        insights.push(Insight::NoOutput);
+    }
+    insights.extend(exit(facts));
+    insights.extend(masked(facts.pipestatus));
+    insights.extend(same_failure(facts, history));
+    insights
+}
+
+fn exit(facts: &EndFacts<'_>) -> Option<Insight> {
+    if let Some(exit) = universal(facts) {
+        return Some(Insight::Exit(exit));
+    }
+    let program = facts.program?;
+    benign(program, facts.exit_code).map(|meaning| Insight::NormalExit {
+        program: program.to_owned(),
+        code: facts.exit_code,
+        meaning,
+    })
+}
+
+fn universal(facts: &EndFacts<'_>) -> Option<UniversalExit> {
+    Some(match facts.exit_code {
+        124 if facts.program == Some("timeout") => UniversalExit::TimeLimit,
+        126 => UniversalExit::NotExecutable,
+        127 => UniversalExit::NotFound {
+            nearest: facts.nearest.map(str::to_owned),
+        },
+        130 => UniversalExit::Interrupted,
+        137 => UniversalExit::Killed {
+            out_of_memory: facts.out_of_memory,
+        },
+        139 => UniversalExit::SegmentationFault,
+        143 => UniversalExit::Terminated,
+        255 if facts.ssh => UniversalExit::SshConnection,
+        _ => return None,
+    })
+}
+
+/// The segments that failed before the last one, whose code alone is the pipeline's.
+fn masked(pipestatus: &[i32]) -> Vec<Insight> {
+    let others = pipestatus
+        .split_last()
+        .map_or(&[][..], |(_, others)| others);
+    others
+        .iter()
+        .enumerate()
+        .filter(|(_, code)| **code != 0 && **code != SIGPIPE_EXIT)
+        .map(|(place, code)| Insight::MaskedSegment {
+            segment: place + 1,
+            code: *code,
+        })
+        .collect()
+}
+
+fn same_failure(facts: &EndFacts<'_>, history: &History) -> Option<Insight> {
+    let fingerprint = facts.fingerprint?;
+    let times = history.same_failures(&fingerprint.hash);
+    let success = history.last_success.as_ref();
+    (times >= SAME_FAILURES).then(|| Insight::SameFailure {
+        times,
+        line: fingerprint.first_line().to_owned(),
+        changes: success.map_or(Vec::new(), |then| changes(then, &facts.place)),
+    })
+}
+
+/// What is different, as far as both places are known.
+fn changes(then: &Place, now: &Place) -> Vec<Change> {
+    let differing = |then: &Option<String>, now: &Option<String>| {
+        let both = then.clone().zip(now.clone());
+        both.filter(|(then, now)| then != now)
+    };
+    let directory = differing(&then.cwd, &now.cwd);
+    let head = differing(&then.git_head, &now.git_head);
+    let directory = directory.map(|(from, to)| Change::Directory { from, to });
+    let head = head.map(|(from, to)| Change::GitHead { from, to });
+    directory.into_iter().chain(head).collect()
+}
+
+/// The name in a shell's message that a command was not found: `zsh: command not found:
+/// carg`, `bash: line 1: carg: command not found`, `sh: 1: carg: not found`.
+pub fn missing_command(output: &str) -> Option<&str> {
+    let line = output
+        .lines()
+        .rev()
+        .find(|line| line.contains("not found"))?;
+    let name = match line.split_once(&format!("{NOT_FOUND}: ")) {
+        Some((_, name)) => name,
+        None => line
+            .strip_suffix("not found")?
+            .trim_end_matches("command ")
+            .trim_end_matches([':', ' '])
+            .rsplit([':', ' '])
+            .next()?,
+    };
+    let name = name.trim();
+    (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
+}
+
+/// The candidate whose name is nearest to a mistyped one, if any is near. A transposition
+/// counts as one slip; of equally near ones the first wins.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut best: Option<(f64, &str)> = None;
+    for candidate in candidates {
+        if candidate == name || candidate.is_empty() {
+            continue;
+        }
+        let likeness = likeness(name, candidate);
+        if likeness >= LIKENESS && best.is_none_or(|(most, _)| likeness > most) {
+            best = Some((likeness, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// One slip is forgiven in any name of three letters or more; more of them by length.
+fn likeness(name: &str, candidate: &str) -> f64 {
+    let slips = strsim::damerau_levenshtein(name, candidate);
+    let length = name.chars().count().max(candidate.chars().count());
+    match slips {
+        0 => 1.0,
+        1 if length >= 3 => 0.95,
+        _ => 1.0 - slips as f64 / length as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::alan::history::tests::run;
+    use crate::text::redact::Redactor;
+
+    fn ended(exit_code: i32, program: &str) -> EndFacts<'_> {
+        EndFacts {
+            outcome: Some(crate::alan::outcome::of_exit(exit_code, Some(program))),
+            exit_code,
+            program: Some(program),
+            ..EndFacts::default()
+        }
+    }
+
+    fn texts(facts: &EndFacts<'_>) -> Vec<String> {
+        let insights = insights(facts, &History::default());
+        insights.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn silence_is_told_of_a_success_only() {
+        let mut facts = ended(0, "true");
+        facts.silent = true;
+        assert_eq!(texts(&facts), ["No output produced."]);
+        facts.exit_code = 1;
+        facts.outcome = Some(Outcome::Failure);
+        assert_eq!(texts(&facts), [""; 0]);
+    }
+
+    #[test]
+    fn benign_exits_are_answers() {
+        for (program, text) in [
+            ("grep", "grep exit 1 = no match (normal)"),
+            ("rg", "rg exit 1 = no match (normal)"),
+            ("diff", "diff exit 1 = files differ (normal)"),
+            ("cmp", "cmp exit 1 = files differ (normal)"),
+            ("test", "test exit 1 = condition false (normal)"),
+            ("[", "[ exit 1 = condition false (normal)"),
+        ] {
+            assert_eq!(texts(&ended(1, program)), [text]);
+        }
+        assert_eq!(texts(&ended(1, "rm")), [""; 0]);
+        assert_eq!(texts(&ended(2, "grep")), [""; 0]);
+    }
+
+    #[test]
+    fn universal_exits_have_one_phrase_each() {
+        for (code, program, text) in [
+            (126, "x", "permission denied (exit 126)"),
+            (127, "x", "command not found (exit 127)"),
+            (
+                124,
+                "timeout",
+                "the time limit of timeout(1) was reached (exit 124)",
+            ),
+            (130, "x", "interrupted by SIGINT (exit 130)"),
+            (137, "x", "killed by SIGKILL (exit 137)"),
+            (139, "x", "segmentation fault (exit 139)"),
+            (143, "x", "terminated by SIGTERM (exit 143)"),
+        ] {
+            assert_eq!(texts(&ended(code, program)), [text]);
+        }
+        assert_eq!(texts(&ended(124, "make")), [""; 0]);
+        assert_eq!(texts(&ended(255, "make")), [""; 0]);
+        let ssh = EndFacts {
+            ssh: true,
+            ..ended(255, "ssh")
+        };
+        assert_eq!(texts(&ssh), ["SSH connection failed (exit 255)"]);
+        let hungry = EndFacts {
+            out_of_memory: true,
+            ..ended(137, "cc")
+        };
+        assert_eq!(
+            texts(&hungry),
+            ["killed by the kernel, out of memory (exit 137)"]
+        );
+    }
+
+    #[test]
+    fn what_was_ended_from_outside_has_no_phrase_for_its_code() {
+        for outcome in [Outcome::Killed, Outcome::Timeout, Outcome::Interrupted] {
+            let facts = EndFacts {
+                outcome: Some(outcome),
+                ..ended(143, "make")
+            };
+            assert_eq!(texts(&facts), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn masked_segments_are_told_but_not_broken_pipes() {
+        let facts = EndFacts {
+            pipestatus: &[2, 141, 0, 1, 3],
+            ..ended(3, "x")
+        };
+        assert_eq!(
+            texts(&facts),
+            [
+                "pipe segment 1 exited 2 (masked by downstream)",
+                "pipe segment 4 exited 1 (masked by downstream)"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_same_failure_is_told_at_its_second_time_with_what_changed() {
+        let print = crate::alan::fingerprint::of_failure("error: no", 2, &Redactor::default());
+        let print = print.expect("a fingerprint");
+        let before = run(Outcome::Failure, 1.0, Some(&print.hash));
+        let success = run(Outcome::Success, 2.0, None);
+        let facts = EndFacts {
+            fingerprint: Some(&print),
+            place: Place {
+                cwd: Some("/b".to_owned()),
+                git_head: None,
+            },
+            ..ended(2, "make")
+        };
+        let said = |runs| {
+            let history = History {
+                runs,
+                last_success: Some(Place {
+                    cwd: Some("/a".to_owned()),
+                    git_head: None,
+                }),
+                ..History::default()
+            };
+            let insights = insights(&facts, &history);
+            insights.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(said(vec![success.clone()]), [""; 0]);
+        assert_eq!(
+            said(vec![before.clone(), before, success]),
+            ["Same failure 3 times: error: no. Since the last success: directory /a → /b."]
+        );
+    }
+
+    #[test]
+    fn the_missing_command_is_read_from_each_shells_message() {
+        for (output, name) in [
+            ("zsh: command not found: carg\n", Some("carg")),
+            ("zsh:1: command not found: carg", Some("carg")),
+            ("bash: line 1: carg: command not found", Some("carg")),
+            ("sh: 1: carg: not found", Some("carg")),
+            ("page not found on this server", None),
+            ("all is well", None),
+        ] {
+            assert_eq!(missing_command(output), name, "{output}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_found_and_far_ones_are_not() {
+        let known = ["cargo", "git", "docker", "print", "ls"];
+        for (name, wanted) in [
+            ("carg", Some("cargo")),
+            ("gti", Some("git")),
+            ("dokcer", Some("docker")),
+            ("xyzzy", None),
+            ("sl", None),
+            ("git", None),
+        ] {
+            assert_eq!(nearest(name, known), wanted, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_has_a_nearest_one_or_none(name in any::<String>(), known in prop::collection::vec(any::<String>(), 0..4)) {
+            let found = nearest(&name, known.iter().map(String::as_str));
+            prop_assert!(found.is_none_or(|found| known.iter().any(|name| name == found)));
+        }
+
+        #[test]
+        fn any_output_names_a_missing_command_or_none(output in any::<String>()) {
+            let _ = missing_command(&output);
+            let _ = missing_command(&format!("{output}not found"));
+        }
+    }
+}

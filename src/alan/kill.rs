@@ -1,0 +1,312 @@
+//! What a kill says: too early, too late, as usual, or that the command is the problem.
+//!
+//! The time at which the kill was asked for is compared with how long such commands
+//! take. Limits: advice after the fact; no kill is prevented. Pure.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::estimate::Estimate;
+
+/// From so many kills on, a kind of command may itself be the problem …
+const PATTERN_KILLS: u64 = 3;
+/// … when more than this part of its runs was killed, or so many in one session.
+const PATTERN_KILL_RATE: f64 = 0.5;
+/// Below this part of the median, a kill came early.
+const EARLY_RATIO: f64 = 0.5;
+/// Above it, the command took too long.
+const LATE_RATIO: f64 = 2.0;
+/// Shorter silences before a kill are not worth a word.
+const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
+
+/// What is known at a kill. All counts include this one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KillFacts {
+    /// The kind of command.
+    pub template: String,
+    /// From its start to when the kill was asked for.
+    pub elapsed: Duration,
+    /// Kills of the kind that are remembered …
+    pub kills: u64,
+    /// … of so many runs.
+    pub runs: u64,
+    /// Kills of the kind in this session.
+    pub session_kills: u64,
+    /// How long the kind usually takes.
+    pub estimate: Option<Estimate>,
+    /// Time without output before the kill.
+    pub silent_for: Option<Duration>,
+    /// The prompt at which it waited for input, redacted.
+    pub waiting_at: Option<String>,
+}
+
+/// The class of a kill, with what its text needs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum KillClass {
+    /// Commands of the kind are killed again and again.
+    PatternProblem {
+        /// Kills of the kind …
+        kills: u64,
+        /// … of so many runs.
+        runs: u64,
+    },
+    /// Not enough history.
+    Unknown,
+    /// Well before such commands end.
+    EarlyKill {
+        /// Their median, in seconds.
+        median: f64,
+    },
+    /// Long after such commands end.
+    LateKill {
+        /// Their median, in seconds.
+        median: f64,
+    },
+    /// About when such commands end.
+    NormalKill {
+        /// Their median, in seconds.
+        median: f64,
+    },
+}
+
+impl KillClass {
+    /// The word for it in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            KillClass::PatternProblem { .. } => "PATTERN_PROBLEM",
+            KillClass::Unknown => "UNKNOWN",
+            KillClass::EarlyKill { .. } => "EARLY_KILL",
+            KillClass::LateKill { .. } => "LATE_KILL",
+            KillClass::NormalKill { .. } => "NORMAL_KILL",
+        }
+    }
+}
+
+/// What there is to say about a kill; its text is what [`fmt::Display`] gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KillInsight {
+    /// Which class.
+    pub class: KillClass,
+    /// The kind of command.
+    pub template: String,
+    /// From its start to when the kill was asked for.
+    pub elapsed: Duration,
+    silent_for: Option<Duration>,
+    waiting_at: Option<String>,
+}
+
+/// The class of a kill and what else is known about it.
+pub fn classify(facts: KillFacts) -> KillInsight {
+    KillInsight {
+        class: class(&facts),
+        template: facts.template,
+        elapsed: facts.elapsed,
+        silent_for: facts
+            .silent_for
+            .filter(|silent| *silent >= SHORTEST_SILENCE),
+        waiting_at: facts.waiting_at,
+    }
+}
+
+fn class(facts: &KillFacts) -> KillClass {
+    let (kills, runs) = (facts.kills, facts.runs);
+    let rate = if runs > 0 {
+        kills as f64 / runs as f64
+    } else {
+        0.0
+    };
+    let often = rate > PATTERN_KILL_RATE && kills >= PATTERN_KILLS;
+    if often || facts.session_kills >= PATTERN_KILLS {
+        return KillClass::PatternProblem { kills, runs };
+    }
+    let Some(estimate) = &facts.estimate else {
+        return KillClass::Unknown;
+    };
+    let median = estimate.median.seconds;
+    let ratio = if median > 0.0 {
+        facts.elapsed.as_secs_f64() / median
+    } else {
+        1.0
+    };
+    if ratio < EARLY_RATIO {
+        KillClass::EarlyKill { median }
+    } else if ratio > LATE_RATIO {
+        KillClass::LateKill { median }
+    } else {
+        KillClass::NormalKill { median }
+    }
+}
+
+impl fmt::Display for KillInsight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let template = &self.template;
+        let elapsed = self.elapsed.as_secs_f64();
+        match self.class {
+            KillClass::PatternProblem { kills, runs } => write!(
+                f,
+                "'{template}' gets killed {:.0}% of the time ({kills}/{runs}). \
+                 This pattern may need a different approach.",
+                100.0 * kills as f64 / runs.max(1) as f64,
+            ),
+            KillClass::Unknown => write!(
+                f,
+                "Killed after {elapsed:.1}s. Not enough history to classify."
+            ),
+            KillClass::EarlyKill { median } => write!(
+                f,
+                "Killed '{template}' at {elapsed:.1}s. Median completion is {median:.1}s. \
+                 This command likely needs more time."
+            ),
+            KillClass::LateKill { median } => write!(
+                f,
+                "Killed '{template}' after {elapsed:.1}s. Median is {median:.1}s. \
+                 Something is wrong — this isn't normal duration."
+            ),
+            KillClass::NormalKill { median } => write!(
+                f,
+                "Killed '{template}' at {elapsed:.1}s (median: {median:.1}s)."
+            ),
+        }?;
+        if let Some(prompt) = &self.waiting_at {
+            write!(f, " It was waiting for input at \"{prompt}\".")?;
+        } else if let Some(silent) = self.silent_for {
+            let seconds = silent.as_secs();
+            write!(f, " Command produced no output for {seconds}s before kill.")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alan::estimate::Sample;
+
+    fn usual(median: f64) -> Option<Estimate> {
+        let runs = [Sample {
+            seconds: median,
+            completed: true,
+        }; 5];
+        Estimate::new("pip install *", &[], &runs)
+    }
+
+    fn facts(elapsed: f64) -> KillFacts {
+        KillFacts {
+            template: "pip install *".to_owned(),
+            elapsed: Duration::from_secs_f64(elapsed),
+            kills: 1,
+            runs: 6,
+            session_kills: 1,
+            estimate: usual(45.0),
+            ..KillFacts::default()
+        }
+    }
+
+    #[test]
+    fn each_class_has_its_text() {
+        for (elapsed, class, text) in [
+            (
+                10.0,
+                "EARLY_KILL",
+                "Killed 'pip install *' at 10.0s. Median completion is 45.0s. \
+                 This command likely needs more time.",
+            ),
+            (
+                180.0,
+                "LATE_KILL",
+                "Killed 'pip install *' after 180.0s. Median is 45.0s. \
+                 Something is wrong — this isn't normal duration.",
+            ),
+            (
+                45.0,
+                "NORMAL_KILL",
+                "Killed 'pip install *' at 45.0s (median: 45.0s).",
+            ),
+        ] {
+            let kill = classify(facts(elapsed));
+            assert_eq!(
+                (kill.class.as_str(), kill.to_string().as_str()),
+                (class, text)
+            );
+        }
+    }
+
+    #[test]
+    fn the_bounds_of_the_classes_belong_to_normal() {
+        for (elapsed, class) in [
+            (22.4, "EARLY_KILL"),
+            (22.5, "NORMAL_KILL"),
+            (90.0, "NORMAL_KILL"),
+            (90.1, "LATE_KILL"),
+        ] {
+            assert_eq!(classify(facts(elapsed)).class.as_str(), class, "{elapsed}");
+        }
+    }
+
+    #[test]
+    fn without_an_estimate_the_class_is_unknown() {
+        let mut facts = facts(3.24);
+        facts.estimate = None;
+        assert_eq!(
+            classify(facts).to_string(),
+            "Killed after 3.2s. Not enough history to classify."
+        );
+    }
+
+    #[test]
+    fn more_than_half_killed_and_three_kills_are_a_problem_of_the_pattern() {
+        for (kills, runs, problem) in [(3, 5, true), (3, 6, false), (2, 2, false), (4, 6, true)] {
+            let kill = classify(KillFacts {
+                kills,
+                runs,
+                ..facts(10.0)
+            });
+            let found = matches!(kill.class, KillClass::PatternProblem { .. });
+            assert_eq!(found, problem, "{kills} of {runs}");
+        }
+        let kill = classify(KillFacts {
+            kills: 3,
+            runs: 4,
+            ..facts(10.0)
+        });
+        assert_eq!(
+            kill.to_string(),
+            "'pip install *' gets killed 75% of the time (3/4). \
+             This pattern may need a different approach."
+        );
+    }
+
+    #[test]
+    fn three_kills_in_one_session_are_a_problem_whatever_the_rate() {
+        let kill = classify(KillFacts {
+            kills: 3,
+            runs: 100,
+            session_kills: 3,
+            ..facts(10.0)
+        });
+        assert_eq!(kill.class.as_str(), "PATTERN_PROBLEM");
+    }
+
+    #[test]
+    fn silence_or_a_prompt_before_the_kill_is_told() {
+        let silent = classify(KillFacts {
+            silent_for: Some(Duration::from_secs(45)),
+            ..facts(45.0)
+        });
+        assert!(
+            silent
+                .to_string()
+                .ends_with(" Command produced no output for 45s before kill.")
+        );
+        let waiting = classify(KillFacts {
+            silent_for: Some(Duration::from_secs(45)),
+            waiting_at: Some("Password:".to_owned()),
+            ..facts(45.0)
+        });
+        assert!(
+            waiting
+                .to_string()
+                .ends_with(" It was waiting for input at \"Password:\".")
+        );
+    }
+}

@@ -1,0 +1,342 @@
+//! The rows of the database as typed values, with the names of their columns.
+//!
+//! They are what is written, what an export holds, and what readers add to the rows of
+//! the file when those are not written yet. Limits: no SQL here. Pure.
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+
+use super::outcome::Outcome;
+
+/// One run of a command, or of a segment of a pipeline.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Observation {
+    /// Unique in all databases.
+    pub id: String,
+    /// As [`crate::alan::pattern::Pattern::hash`].
+    pub command_hash: String,
+    /// As [`crate::alan::pattern::Pattern::template`].
+    pub command_template: Option<String>,
+    /// As [`crate::alan::pattern::Pattern::preview`].
+    pub command_preview: Option<String>,
+    /// −9 for a kill.
+    pub exit_code: Option<i64>,
+    /// The command's own time; none for a segment.
+    pub duration_ms: Option<i64>,
+    /// Ended by its deadline.
+    pub timed_out: bool,
+    /// The output's first characters.
+    pub output_snippet: Option<String>,
+    /// The error lines of a failure.
+    pub error_snippet: Option<String>,
+    /// 1 when written; what a row weighs is computed from its age.
+    pub weight: Option<f64>,
+    /// When it ended: RFC 3339 in UTC.
+    pub created_at: String,
+    /// Kept for databases that have it.
+    pub last_accessed: Option<String>,
+    /// As [`Outcome::as_str`]; none in old rows.
+    pub outcome_type: Option<String>,
+    /// From the start to when a kill was asked for.
+    pub kill_elapsed_ms: Option<i64>,
+    /// Where it ran.
+    pub cwd: Option<String>,
+    /// The commit that was checked out there.
+    pub git_head: Option<String>,
+    /// As [`crate::alan::fingerprint::Fingerprint::hash`].
+    pub failure_fingerprint: Option<String>,
+}
+
+impl Observation {
+    /// What became of it.
+    pub fn outcome(&self) -> Outcome {
+        outcome(self.outcome_type.as_deref(), self.timed_out, self.exit_code)
+    }
+}
+
+/// One run of a whole command, in the order of a session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecentCommand {
+    /// The session.
+    pub session_id: String,
+    /// As in [`Observation`].
+    pub command_hash: String,
+    /// As in [`Observation`].
+    pub command_template: Option<String>,
+    /// As in [`Observation`].
+    pub command_preview: Option<String>,
+    /// When it ended, in seconds since 1970.
+    pub timestamp: f64,
+    /// As in [`Observation`].
+    pub duration_ms: Option<i64>,
+    /// As in [`Observation`].
+    pub exit_code: Option<i64>,
+    /// As in [`Observation`].
+    pub timed_out: bool,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// As in [`Observation`].
+    pub outcome_type: Option<String>,
+}
+
+impl RecentCommand {
+    /// What became of it; old rows without the column tell only success from failure.
+    pub fn outcome(&self) -> Outcome {
+        let code = if self.success { Some(0) } else { Some(1) };
+        outcome(self.outcome_type.as_deref(), self.timed_out, code)
+    }
+}
+
+/// A column's code may be any number; beyond 32 bits it is only known not to be 0.
+fn outcome(outcome_type: Option<&str>, timed_out: bool, exit_code: Option<i64>) -> Outcome {
+    let code = exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX));
+    Outcome::of_row(outcome_type, timed_out, code)
+}
+
+/// Equal results in a row.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Streak {
+    /// As in [`Observation`].
+    pub command_hash: String,
+    /// Successes in a row, or failures as a negative number.
+    pub current_streak: i64,
+    /// The most successes in a row.
+    pub longest_success_streak: i64,
+    /// The most failures in a row.
+    pub longest_fail_streak: i64,
+    /// 1 or 0.
+    pub last_result: Option<i64>,
+    /// In seconds since 1970.
+    pub last_updated: Option<f64>,
+}
+
+impl Streak {
+    /// Adds a result. Kills and timeouts break streaks as failures do; an interruption
+    /// is the server's doing and leaves the streak as it is.
+    pub fn add(&mut self, outcome: Outcome, at: f64) {
+        let current = self.current_streak;
+        match outcome {
+            Outcome::Interrupted => return,
+            Outcome::Success => {
+                self.current_streak = current.max(0).saturating_add(1);
+                self.longest_success_streak = self.longest_success_streak.max(self.current_streak);
+                self.last_result = Some(1);
+            }
+            Outcome::Failure | Outcome::Timeout | Outcome::Killed => {
+                self.current_streak = current.min(0).saturating_sub(1);
+                let length = self.current_streak.saturating_neg();
+                self.longest_fail_streak = self.longest_fail_streak.max(length);
+                self.last_result = Some(0);
+            }
+        }
+        self.last_updated = Some(at);
+    }
+}
+
+/// What one run says of a host, and of the remote command where there is one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SshObservation {
+    /// Unique in all databases.
+    pub id: String,
+    /// The run's [`Observation::id`].
+    pub observation_id: Option<String>,
+    /// The host.
+    pub host: String,
+    /// The redacted remote command.
+    pub remote_command: Option<String>,
+    /// Its kind.
+    pub remote_command_template: Option<String>,
+    /// As in [`Observation`].
+    pub exit_code: Option<i64>,
+    /// As [`crate::alan::outcome::SshExit::as_str`].
+    pub exit_type: Option<String>,
+    /// As in [`Observation`].
+    pub duration_ms: Option<i64>,
+    /// As in [`Observation`].
+    pub timed_out: bool,
+    /// As in [`Observation`].
+    pub weight: Option<f64>,
+    /// As in [`Observation`].
+    pub created_at: String,
+}
+
+/// The options of a command, from its manual page.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CachedOptions {
+    /// The command, or `git-push` for a subcommand.
+    pub base_command: String,
+    /// The table.
+    pub options_text: String,
+    /// RFC 3339 in UTC.
+    pub created_at: String,
+}
+
+/// The circuit of a pattern, as far as it lasts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CircuitRow {
+    /// The pattern.
+    pub command_hash: String,
+    /// The redacted command.
+    pub command_preview: String,
+    /// When it opened, in seconds since 1970; none while it is closed.
+    pub opened_at: Option<f64>,
+    /// Whether one run may try it.
+    pub half_open: bool,
+    /// Who tries it, since when and until when that counts.
+    pub lease: Option<LeaseRow>,
+    /// The timeouts of the window: when, and how many seconds the run had (none: it had
+    /// no deadline).
+    pub timeouts: Vec<(f64, Option<f64>)>,
+}
+
+/// The lease of a half-open circuit's one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeaseRow {
+    /// Whose it is.
+    pub owner: String,
+    /// In seconds since 1970.
+    pub taken_at: f64,
+    /// In seconds since 1970.
+    pub until: f64,
+}
+
+/// One line of an export.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "table", rename_all = "snake_case")]
+pub enum Entry {
+    /// Of `observations`.
+    Observations(Observation),
+    /// Of `recent_commands`.
+    RecentCommands(RecentCommand),
+    /// Of `streaks`.
+    Streaks(Streak),
+    /// Of `ssh_observations`.
+    SshObservations(SshObservation),
+    /// Of `manopt_cache`.
+    ManoptCache(CachedOptions),
+    /// Of `circuits`.
+    Circuits(CircuitRow),
+}
+
+/// Seconds since 1970; 0 for a clock before that.
+pub fn unix_seconds(at: SystemTime) -> f64 {
+    at.duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64()
+}
+
+/// A point in time as the text columns hold it: RFC 3339 in UTC with microseconds, so
+/// that the order of the texts is that of the times.
+pub fn timestamp(at: SystemTime) -> String {
+    let at = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
+    at.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
+}
+
+/// The point in time of a text column, in seconds since 1970: RFC 3339, or without an
+/// offset, as in UTC.
+pub fn seconds_of(timestamp: &str) -> Option<f64> {
+    let parsed = timestamp.parse::<Timestamp>().ok().or_else(|| {
+        let civil = timestamp.parse::<DateTime>().ok()?;
+        Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    });
+    parsed.map(|at| at.as_microsecond() as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn timestamps_of_every_writer_are_read() {
+        for text in [
+            "2026-02-11T12:00:00.5Z",
+            "2026-02-11T12:00:00.500000+00:00",
+            "2026-02-11T13:00:00.500000000+01:00",
+            "2026-02-11T12:00:00.5",
+            "2026-02-11 12:00:00.5",
+        ] {
+            assert_eq!(seconds_of(text), Some(1_770_811_200.5), "{text}");
+        }
+        assert_eq!(seconds_of("yesterday"), None);
+        assert_eq!(seconds_of(""), None);
+    }
+
+    #[test]
+    fn streaks_count_equal_results_and_keep_the_longest() {
+        let mut streak = Streak::default();
+        let mut follow = |outcomes: &[Outcome]| {
+            for outcome in outcomes {
+                streak.add(*outcome, 1.0);
+            }
+            streak.clone()
+        };
+        assert_eq!(follow(&[Outcome::Success; 4]).current_streak, 4);
+        assert_eq!(follow(&[Outcome::Killed]).current_streak, -1);
+        let failing = follow(&[Outcome::Timeout, Outcome::Failure]);
+        assert_eq!((failing.current_streak, failing.last_result), (-3, Some(0)));
+        assert_eq!(follow(&[Outcome::Interrupted]).current_streak, -3);
+        let back = follow(&[Outcome::Success]);
+        assert_eq!(
+            (
+                back.current_streak,
+                back.longest_success_streak,
+                back.longest_fail_streak
+            ),
+            (1, 4, 3)
+        );
+    }
+
+    #[test]
+    fn an_export_line_reads_back_as_it_was() {
+        let entry = Entry::Observations(Observation {
+            id: "a".to_owned(),
+            output_snippet: Some("two\nlines \u{1f600}".to_owned()),
+            weight: Some(1.0),
+            ..Observation::default()
+        });
+        let line = serde_json::to_string(&entry).expect("json");
+        assert!(line.starts_with("{\"table\":\"observations\""), "{line}");
+        assert_eq!(
+            serde_json::from_str::<Entry>(&line).expect("an entry"),
+            entry
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_of_an_export_read_back_as_they_were(timestamp in 0.0f64..4e9) {
+            let entry = Entry::RecentCommands(RecentCommand {
+                timestamp,
+                ..RecentCommand::default()
+            });
+            let line = serde_json::to_string(&entry).expect("json");
+            prop_assert_eq!(serde_json::from_str::<Entry>(&line).expect("an entry"), entry);
+        }
+
+        #[test]
+        fn times_are_written_in_the_order_of_the_clock(one in 0u64..4_000_000_000_000_000, other in 0u64..4_000_000_000_000_000) {
+            let at = |micros| SystemTime::UNIX_EPOCH + Duration::from_micros(micros);
+            let (first, second) = (timestamp(at(one)), timestamp(at(other)));
+            prop_assert_eq!(first.cmp(&second), one.cmp(&other));
+            let back = seconds_of(&first).expect("a time");
+            prop_assert!((back - one as f64 / 1e6).abs() < 1e-5);
+        }
+
+        #[test]
+        fn any_text_is_a_time_or_none(text in any::<String>()) {
+            let _ = seconds_of(&text);
+        }
+    }
+}

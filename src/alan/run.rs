@@ -1,0 +1,366 @@
+//! A run as it is remembered: what of it may be kept, and the rows that this makes.
+//!
+//! Snippets are redacted here, before anything is queued. Limits: a run that printed
+//! nothing that looks like an error has no fingerprint. Pure.
+
+use std::time::{Duration, SystemTime};
+
+use super::fingerprint::{self, Fingerprint};
+use super::outcome::{Ending, Outcome, SshExit, of_exit};
+use super::pattern::{Pattern, Segment};
+use super::rows::{Observation, RecentCommand, SshObservation, timestamp, unix_seconds};
+use crate::text::redact::Redactor;
+
+/// Characters of a snippet.
+pub const SNIPPET_CHARS: usize = 500;
+/// Bytes of output that are redacted to get a snippet: enough for a secret that begins
+/// within the snippet to be recognised.
+const SNIPPET_SOURCE_BYTES: usize = 8 * 1024;
+
+/// What is known when a task has ended.
+#[derive(Debug, Clone)]
+pub struct Ended<'a> {
+    /// What ran.
+    pub pattern: Pattern,
+    /// How it ended.
+    pub ending: Ending,
+    /// The command's own time, without the drain after it.
+    pub duration: Duration,
+    /// The codes of a pipeline's segments, from the left; empty where unknown.
+    pub pipestatus: Vec<i32>,
+    /// The beginning and the end of the output, plain; what lies between does not matter.
+    pub output_head: &'a str,
+    /// See [`Ended::output_head`].
+    pub output_tail: &'a str,
+    /// Where it ran.
+    pub cwd: Option<String>,
+    /// The commit that was checked out there.
+    pub git_head: Option<String>,
+    /// When it ended.
+    pub at: SystemTime,
+}
+
+/// A run, redacted and ready to be remembered.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// What ran.
+    pub pattern: Pattern,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The failure's fingerprint.
+    pub fingerprint: Option<Fingerprint>,
+    ending: Ending,
+    duration_ms: i64,
+    pipestatus: Vec<i32>,
+    output_snippet: Option<String>,
+    cwd: Option<String>,
+    git_head: Option<String>,
+    at: SystemTime,
+}
+
+/// The rows that one run makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRows {
+    /// The whole command first, then its segments.
+    pub observations: Vec<Observation>,
+    /// Its place in the session.
+    pub recent: RecentCommand,
+    /// What it says of a host.
+    pub ssh: Option<SshObservation>,
+}
+
+impl RunRows {
+    /// What became of the whole command.
+    pub fn outcome(&self) -> Outcome {
+        self.recent.outcome()
+    }
+}
+
+impl Run {
+    /// A run of what is known at a task's end.
+    pub fn new(ended: Ended<'_>, redactor: &Redactor) -> Run {
+        let program = ended.pattern.program.as_deref();
+        let outcome = ended.ending.outcome(program);
+        let code = ended.ending.exit_code();
+        let fingerprint = (outcome == Outcome::Failure)
+            .then(|| fingerprint::of_failure(ended.output_tail, code, redactor))
+            .flatten();
+        let redact = |text: String| redactor.redact(&text).into_owned();
+        Run {
+            outcome,
+            fingerprint,
+            ending: ended.ending,
+            duration_ms: milliseconds(ended.duration),
+            pipestatus: ended.pipestatus,
+            output_snippet: snippet(ended.output_head, redactor),
+            cwd: ended.cwd.map(redact),
+            git_head: ended.git_head,
+            at: ended.at,
+            pattern: ended.pattern,
+        }
+    }
+
+    /// The rows of the run, under an id that no other run has.
+    pub fn rows(&self, id: &str, session: &str) -> RunRows {
+        let whole = self.whole(id);
+        let recent = RecentCommand {
+            session_id: session.to_owned(),
+            command_hash: whole.command_hash.clone(),
+            command_template: whole.command_template.clone(),
+            command_preview: whole.command_preview.clone(),
+            timestamp: unix_seconds(self.at),
+            duration_ms: whole.duration_ms,
+            exit_code: whole.exit_code,
+            timed_out: whole.timed_out,
+            success: self.outcome == Outcome::Success,
+            outcome_type: whole.outcome_type.clone(),
+        };
+        let ssh = self.ssh(&whole);
+        let mut observations = vec![whole];
+        observations.extend(self.segments(id));
+        RunRows {
+            observations,
+            recent,
+            ssh,
+        }
+    }
+
+    fn whole(&self, id: &str) -> Observation {
+        let kill_elapsed_ms = match self.ending {
+            Ending::Killed { after } => Some(milliseconds(after)),
+            _ => None,
+        };
+        let errors = self.fingerprint.as_ref();
+        Observation {
+            id: id.to_owned(),
+            command_hash: self.pattern.hash.clone(),
+            command_template: Some(self.pattern.template.clone()),
+            command_preview: Some(self.pattern.preview.clone()),
+            exit_code: Some(i64::from(self.ending.exit_code())),
+            duration_ms: Some(kill_elapsed_ms.unwrap_or(self.duration_ms)),
+            timed_out: self.outcome == Outcome::Timeout,
+            output_snippet: self.output_snippet.clone(),
+            error_snippet: errors.map(|errors| first_chars(&errors.lines.join("\n"))),
+            weight: Some(1.0),
+            created_at: timestamp(self.at),
+            last_accessed: None,
+            outcome_type: Some(self.outcome.as_str().to_owned()),
+            kill_elapsed_ms,
+            cwd: self.cwd.clone(),
+            git_head: self.git_head.clone(),
+            failure_fingerprint: errors.map(|errors| errors.hash.clone()),
+        }
+    }
+
+    /// The segments of a pipeline whose statuses are all known.
+    fn segments(&self, id: &str) -> Vec<Observation> {
+        let segments = &self.pattern.segments;
+        if segments.len() < 2 || segments.len() != self.pipestatus.len() {
+            return Vec::new();
+        }
+        let rows = segments.iter().zip(&self.pipestatus).enumerate();
+        rows.map(|(place, (segment, code))| self.segment(id, place + 1, segment, *code))
+            .collect()
+    }
+
+    fn segment(&self, id: &str, place: usize, segment: &Segment, code: i32) -> Observation {
+        let outcome = of_exit(code, segment.program.as_deref());
+        Observation {
+            id: format!("{id}-{place}"),
+            command_hash: segment.hash.clone(),
+            command_template: Some(segment.template.clone()),
+            command_preview: Some(segment.preview.clone()),
+            exit_code: Some(i64::from(code)),
+            weight: Some(1.0),
+            created_at: timestamp(self.at),
+            outcome_type: Some(outcome.as_str().to_owned()),
+            cwd: self.cwd.clone(),
+            git_head: self.git_head.clone(),
+            ..Observation::default()
+        }
+    }
+
+    /// A command that did not end by itself says nothing about the host.
+    fn ssh(&self, whole: &Observation) -> Option<SshObservation> {
+        let ssh = self.pattern.ssh.as_ref()?;
+        let Ending::Exited(code) = self.ending else {
+            return None;
+        };
+        let remote = ssh.remote.as_ref();
+        Some(SshObservation {
+            id: format!("{}-ssh", whole.id),
+            observation_id: Some(whole.id.clone()),
+            host: ssh.host.clone(),
+            remote_command: remote.map(|remote| remote.preview.clone()),
+            remote_command_template: remote.map(|remote| remote.template.clone()),
+            exit_code: whole.exit_code,
+            exit_type: Some(SshExit::of_code(code).as_str().to_owned()),
+            duration_ms: whole.duration_ms,
+            timed_out: false,
+            weight: Some(1.0),
+            created_at: whole.created_at.clone(),
+        })
+    }
+}
+
+/// At least 1: a run without a duration would count as a segment.
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis())
+        .unwrap_or(i64::MAX)
+        .max(1)
+}
+
+fn snippet(output: &str, redactor: &Redactor) -> Option<String> {
+    let source = output
+        .get(..output.floor_char_boundary(SNIPPET_SOURCE_BYTES))
+        .unwrap_or(output);
+    let snippet = first_chars(&redactor.redact(source));
+    (!snippet.is_empty()).then_some(snippet)
+}
+
+fn first_chars(text: &str) -> String {
+    text.chars().take(SNIPPET_CHARS).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::alan::pattern::{RemoteCommand, Ssh};
+
+    pub(crate) fn pattern(command: &str) -> Pattern {
+        let mut words = command.split_whitespace();
+        let program = words.next().unwrap_or_default();
+        Pattern {
+            hash: format!("hash of {command}"),
+            template: format!("{program} *"),
+            preview: command.to_owned(),
+            program: Some(program.to_owned()),
+            ..Pattern::default()
+        }
+    }
+
+    pub(crate) fn ended(command: &str, ending: Ending, at: SystemTime) -> Ended<'static> {
+        Ended {
+            pattern: pattern(command),
+            ending,
+            duration: Duration::from_millis(1500),
+            pipestatus: Vec::new(),
+            output_head: "",
+            output_tail: "",
+            cwd: None,
+            git_head: None,
+            at,
+        }
+    }
+
+    fn rows(ended: Ended<'_>) -> RunRows {
+        Run::new(ended, &Redactor::default()).rows("id", "session")
+    }
+
+    #[test]
+    fn a_kill_is_recorded_with_its_time_and_code() {
+        let after = Duration::from_millis(700);
+        let rows = rows(ended(
+            "sleep 9",
+            Ending::Killed { after },
+            SystemTime::now(),
+        ));
+        let whole = &rows.observations[0];
+        assert_eq!(whole.outcome_type.as_deref(), Some("KILLED"));
+        assert_eq!(whole.exit_code, Some(-9));
+        assert_eq!(
+            (whole.kill_elapsed_ms, whole.duration_ms),
+            (Some(700), Some(700))
+        );
+        assert!(!rows.recent.success && !whole.timed_out);
+    }
+
+    #[test]
+    fn a_benign_exit_is_a_success_with_its_code() {
+        let rows = rows(ended("grep x f", Ending::Exited(1), SystemTime::now()));
+        assert_eq!(rows.outcome(), Outcome::Success);
+        assert_eq!(rows.observations[0].exit_code, Some(1));
+        assert_eq!(rows.observations[0].failure_fingerprint, None);
+    }
+
+    #[test]
+    fn segments_are_observations_without_duration_when_all_statuses_are_known() {
+        let segment = |program: &str| Segment {
+            hash: program.to_owned(),
+            template: format!("{program} *"),
+            preview: program.to_owned(),
+            program: Some(program.to_owned()),
+        };
+        let mut piped = ended("cat f | grep x", Ending::Exited(1), SystemTime::now());
+        piped.pattern.segments = vec![segment("cat"), segment("grep")];
+        piped.pipestatus = vec![2, 1];
+        let both = rows(piped.clone()).observations;
+        let facts: Vec<_> = both
+            .iter()
+            .skip(1)
+            .map(|row| (row.exit_code, row.duration_ms, row.outcome()))
+            .collect();
+        assert_eq!(
+            facts,
+            [
+                (Some(2), None, Outcome::Failure),
+                (Some(1), None, Outcome::Success)
+            ]
+        );
+        piped.pipestatus = vec![1];
+        assert_eq!(rows(piped).observations.len(), 1);
+    }
+
+    #[test]
+    fn ssh_tells_of_host_and_remote_command() {
+        let mut remote = ended("ssh h 'git pull'", Ending::Exited(255), SystemTime::now());
+        remote.pattern.ssh = Some(Ssh {
+            host: "h".to_owned(),
+            remote: Some(RemoteCommand {
+                preview: "git pull".to_owned(),
+                template: "git pull".to_owned(),
+            }),
+        });
+        let row = rows(remote.clone()).ssh.expect("a row");
+        assert_eq!(row.exit_type.as_deref(), Some("connection_failed"));
+        assert_eq!(row.remote_command_template.as_deref(), Some("git pull"));
+        remote.ending = Ending::TimedOut(143);
+        assert_eq!(rows(remote).ssh, None);
+    }
+
+    #[test]
+    fn snippets_hold_no_secret_and_at_most_500_characters() {
+        let secret = format!(
+            "{}API_KEY=hunter2hunter2\n{}",
+            "x".repeat(480),
+            "y".repeat(900)
+        );
+        let mut failed = ended("make", Ending::Exited(2), SystemTime::now());
+        failed.output_head = &secret;
+        failed.output_tail = "error: bad password=hunter2\n";
+        let row = rows(failed).observations.remove(0);
+        let (output, error) = (
+            row.output_snippet.expect("some"),
+            row.error_snippet.expect("some"),
+        );
+        assert!(
+            !output.contains("hunter2") && !error.contains("hunter2"),
+            "{output} {error}"
+        );
+        assert_eq!(output.chars().count(), SNIPPET_CHARS);
+        assert!(row.failure_fingerprint.is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn any_output_makes_rows(head in any::<String>(), tail in any::<String>(), code in any::<i32>()) {
+            let mut run = ended("make", Ending::Exited(code), SystemTime::UNIX_EPOCH);
+            run.output_head = &head;
+            run.output_tail = &tail;
+            let rows = Run::new(run, &Redactor::default()).rows("id", "s");
+            prop_assert!(rows.observations[0].output_snippet.as_ref().is_none_or(|s| s.chars().count() <= SNIPPET_CHARS));
+        }
+    }
+}

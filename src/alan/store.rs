@@ -1,0 +1,1013 @@
+//! The store: what commands did, in one SQLite file that all servers of a user share.
+//!
+//! Recording queues and returns; one thread writes. Reading goes by connections of its
+//! own and by what is still queued, so that what this server has recorded it sees at
+//! once, whatever the disk does. A database that cannot be used costs memory between
+//! sessions, never a command: see [`Status`]. Limits: only redacted values come here.
+
+mod breaker;
+pub mod circuits;
+mod connection;
+mod look;
+pub mod maintenance;
+mod orders;
+mod pool;
+mod queue;
+mod takeover;
+mod write;
+mod writer;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+
+use self::connection::{Database, DatabaseError};
+pub use self::look::KillCounts;
+use self::look::Look;
+use self::pool::Pool;
+use self::queue::{Job, Phase, Queue, Queued};
+use self::writer::Setup;
+use super::estimate::Estimate;
+use super::history::History;
+use super::insight::Insight;
+use super::pattern::Pattern;
+use super::rows::{CachedOptions, timestamp, unix_seconds};
+use super::run::Run;
+use super::schema::Derivation;
+use crate::base::sync::Monitor;
+use crate::neverhang::{Circuit, Rules};
+use crate::process::files;
+
+/// How long a reader waits until what was queued before it is written.
+const WRITTEN_PATIENCE: Duration = Duration::from_millis(20);
+/// How long the first ones wait until the database is open.
+const OPENING_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a person's order waits for others' locks and for the queue.
+const ORDER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the store is and what it needs.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The database.
+    pub path: PathBuf,
+    /// The session whose retries are told of.
+    pub session: String,
+    /// How hashes and templates are made.
+    pub derivation: Derivation,
+    /// Older databases to take over, once.
+    pub old_databases: Vec<PathBuf>,
+    /// When circuits open and recover.
+    pub rules: Rules,
+}
+
+/// Why an order of a person failed; calls never see it.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use the database {path}: {source}")]
+pub struct StoreError {
+    path: PathBuf,
+    source: DatabaseError,
+}
+
+/// How the store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The database.
+    pub path: PathBuf,
+    /// Why it cannot be written; what is learned stays in memory meanwhile.
+    pub failure: Option<String>,
+    /// Where a corrupt one was moved to.
+    pub moved_aside: Option<PathBuf>,
+    /// Records that wait to be written.
+    pub queued: usize,
+    /// Records that had to go, because too many waited.
+    pub dropped: u64,
+}
+
+/// The store of one server. Everything may be called from any thread.
+pub struct Store {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    leases: AtomicU64,
+    /// Circuits that could not be kept in the database.
+    circuits: Mutex<HashMap<String, Circuit>>,
+    session: String,
+    rules: Rules,
+}
+
+struct Shared {
+    setup: Setup,
+    queue: Monitor<Queue>,
+    pool: Pool,
+}
+
+impl Store {
+    /// A store; the database is opened when it is first needed.
+    pub fn open(settings: Settings) -> Store {
+        let setup = Setup {
+            path: settings.path.clone(),
+            instance: format!("{}{}", files::random_id(), files::random_id()),
+            derivation: settings.derivation,
+            old_databases: settings.old_databases,
+        };
+        Store {
+            shared: Arc::new(Shared {
+                setup,
+                queue: Monitor::new(Queue::default()),
+                pool: Pool::new(settings.path),
+            }),
+            writer: Mutex::new(None),
+            leases: AtomicU64::new(0),
+            circuits: Mutex::new(HashMap::new()),
+            session: settings.session,
+            rules: settings.rules,
+        }
+    }
+
+    /// The database.
+    pub fn path(&self) -> &Path {
+        &self.shared.setup.path
+    }
+
+    /// Records a run. It is queued, and seen by every later question to this store.
+    pub fn record(&self, run: &Run) {
+        self.start();
+        let mut queue = self.shared.queue.lock();
+        let id = format!("{}-{:x}", self.shared.setup.instance, queue.next_sequence());
+        queue.push(Job::Run(Box::new(run.rows(&id, &self.session))));
+        drop(queue);
+        self.shared.queue.notify_all();
+    }
+
+    /// Keeps the table of a command's options.
+    pub fn put_options(&self, command: &str, table: &str, now: SystemTime) {
+        self.start();
+        self.shared.queue.lock().push(Job::Options(CachedOptions {
+            base_command: command.to_owned(),
+            options_text: table.to_owned(),
+            created_at: timestamp(now),
+        }));
+        self.shared.queue.notify_all();
+    }
+
+    /// All that is remembered of a command.
+    pub fn history(&self, pattern: &Pattern, now: SystemTime) -> History {
+        let now = unix_seconds(now);
+        self.look(|look| look.history(pattern, &self.session, now))
+    }
+
+    /// How long a command takes.
+    pub fn estimate(&self, pattern: &Pattern) -> Option<Estimate> {
+        self.look(|look| look.estimate(pattern))
+    }
+
+    /// Kills of a kind of command.
+    pub fn kills(&self, template: &str) -> KillCounts {
+        self.look(|look| look.kills(template, &self.session))
+    }
+
+    /// Failures of a kind in a row in this session.
+    pub fn failures(&self, template: &str) -> u32 {
+        self.look(|look| look.failures(template, &self.session))
+    }
+
+    /// The kept table of a command's options.
+    pub fn options(&self, command: &str) -> Option<String> {
+        self.look(|look| look.options(command))
+    }
+
+    /// Programs that have been run with success, for the names nearest to a mistyped one.
+    pub fn programs(&self) -> Vec<String> {
+        self.look(|look| look.programs())
+    }
+
+    /// How the store is.
+    pub fn status(&self) -> Status {
+        let queue = self.shared.queue.lock();
+        Status {
+            path: self.shared.setup.path.clone(),
+            failure: match &queue.phase {
+                Phase::Failing { cause, .. } => Some(cause.clone()),
+                _ => None,
+            },
+            moved_aside: queue.moved_aside.clone(),
+            queued: queue.len(),
+            dropped: queue.dropped,
+        }
+    }
+
+    /// The warning that what is learned is not on disk: once for each time that this
+    /// comes about.
+    pub fn take_warning(&self) -> Option<Insight> {
+        let mut queue = self.shared.queue.lock();
+        let Phase::Failing { cause, .. } = &queue.phase else {
+            return None;
+        };
+        let warning = Insight::NotOnDisk {
+            path: self.shared.setup.path.display().to_string(),
+            cause: cause.clone(),
+        };
+        let told = std::mem::replace(&mut queue.told, true);
+        (!told).then_some(warning)
+    }
+
+    /// Writes what is queued, as far as that takes no longer than a second of waiting
+    /// for others, and ends the writer.
+    pub fn close(&self) {
+        self.shared.queue.lock().closing = true;
+        self.shared.queue.notify_all();
+        let writer = self.writer.lock().take();
+        if writer.is_some_and(|writer| writer.join().is_err()) {
+            tracing::error!("the writer of the database panicked");
+        }
+        self.shared.pool.clear();
+    }
+
+    /// Starts the writer, if that has not been done.
+    fn start(&self) {
+        let mut queue = self.shared.queue.lock();
+        if queue.phase != Phase::Idle || queue.closing {
+            return;
+        }
+        queue.phase = Phase::Opening;
+        drop(queue);
+        let shared = Arc::clone(&self.shared);
+        let spawned = std::thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(move || writer::run(&shared.setup, &shared.queue));
+        match spawned {
+            Ok(writer) => *self.writer.lock() = Some(writer),
+            Err(error) => {
+                self.shared.queue.lock().phase = Phase::Failing {
+                    cause: format!("no thread for it: {error}"),
+                    readable: false,
+                };
+            }
+        }
+    }
+
+    /// One consistent look at the database and the queue. Without a database, at the
+    /// queue alone.
+    fn look<T: Default>(&self, see: impl Fn(&Look<'_>) -> rusqlite::Result<T>) -> T {
+        self.start();
+        self.wait_until_written();
+        let (queued, readable) = self.queued();
+        let instance = &self.shared.setup.instance;
+        if readable {
+            let seen = self.shared.pool.with(|database| {
+                let transaction = database.connection.unchecked_transaction()?;
+                see(&Look::new(Some(&transaction), instance, queued.clone())?)
+            });
+            match seen {
+                Ok(seen) => return seen,
+                Err(error) => self.note(&error),
+            }
+        }
+        let look = Look::new(None, instance, queued);
+        look.and_then(|look| see(&look)).unwrap_or_default()
+    }
+
+    /// What the database alone says; `None` when it cannot be read.
+    fn read<T>(&self, see: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Option<T> {
+        self.start();
+        self.wait_until_open();
+        if !is_readable(&self.shared.queue.lock()) {
+            return None;
+        }
+        let seen = self.shared.pool.with(|database| {
+            let transaction = database.connection.unchecked_transaction()?;
+            see(&transaction)
+        });
+        seen.inspect_err(|error| self.note(error)).ok()
+    }
+
+    /// Carries out what a person asks for, on a connection of its own.
+    fn order<T>(
+        &self,
+        work: impl FnOnce(&mut Database) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.start();
+        self.wait(ORDER_PATIENCE, |queue| queue.is_written(queue.last()));
+        let setup = &self.shared.setup;
+        connection::open_present(&setup.path, ORDER_PATIENCE, &setup.derivation)
+            .and_then(|(mut database, _)| Ok(work(&mut database)?))
+            .map_err(|source| StoreError {
+                path: setup.path.clone(),
+                source,
+            })
+    }
+
+    /// Copies of what is queued, and whether the database can be read.
+    fn queued(&self) -> (Vec<Queued>, bool) {
+        let queue = self.shared.queue.lock();
+        (queue.oldest(usize::MAX), is_readable(&queue))
+    }
+
+    fn wait_until_open(&self) {
+        self.wait(OPENING_PATIENCE, |queue| queue.phase != Phase::Opening);
+    }
+
+    fn wait_until_written(&self) {
+        self.wait_until_open();
+        let last = self.shared.queue.lock().last();
+        self.wait(WRITTEN_PATIENCE, |queue| {
+            queue.is_written(last) || queue.phase != Phase::Ready
+        });
+    }
+
+    fn wait(&self, patience: Duration, done: impl Fn(&Queue) -> bool) {
+        let until = Instant::now() + patience;
+        let mut queue = self.shared.queue.lock();
+        while !done(&queue) && !is_hopeless(&queue) && Instant::now() < until {
+            queue = self.shared.queue.wait(queue, Some(until));
+        }
+    }
+
+    /// A reader's failure is the writer's to mend.
+    fn note(&self, error: &DatabaseError) {
+        tracing::debug!(%error, "the database cannot be read");
+        if !error.is_busy() {
+            let mut queue = self.shared.queue.lock();
+            queue.reopen = true;
+            queue.suspect |= error.is_corrupt();
+            drop(queue);
+            self.shared.queue.notify_all();
+        }
+    }
+}
+
+/// Whether the database can be read, as far as the writer knows.
+fn is_readable(queue: &Queue) -> bool {
+    match &queue.phase {
+        Phase::Ready | Phase::Closed => true,
+        Phase::Failing { readable, .. } => *readable,
+        Phase::Idle | Phase::Opening => false,
+    }
+}
+
+/// Whether waiting for the writer is in vain.
+fn is_hopeless(queue: &Queue) -> bool {
+    matches!(queue.phase, Phase::Failing { .. } | Phase::Closed)
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use std::sync::atomic::Ordering;
+    use std::time::{Duration, SystemTime};
+
+    use rusqlite::Connection;
+    use tempfile::TempDir;
+
+    use super::maintenance::Forget;
+    use super::*;
+    use crate::alan::estimate::Basis;
+    use crate::alan::outcome::{Ending, Outcome};
+    use crate::alan::rows::Entry;
+    use crate::alan::run::tests::{ended, pattern};
+    use crate::alan::schema::tests::{derivation, original};
+    use crate::neverhang::{Decision, Lease, RunEnd};
+    use crate::text::redact::Redactor;
+
+    fn settings(path: &Path, session: &str) -> Settings {
+        Settings {
+            path: path.to_path_buf(),
+            session: session.to_owned(),
+            derivation: derivation(1),
+            old_databases: Vec::new(),
+            rules: Rules::default(),
+        }
+    }
+
+    fn scratch() -> (TempDir, PathBuf) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("alan.db");
+        (directory, path)
+    }
+
+    fn store(path: &Path) -> Store {
+        Store::open(settings(path, "session"))
+    }
+
+    fn run(command: &str, ending: Ending) -> Run {
+        Run::new(
+            ended(command, ending, SystemTime::now()),
+            &Redactor::default(),
+        )
+    }
+
+    fn history(store: &Store, command: &str) -> History {
+        store.history(&pattern(command), SystemTime::now())
+    }
+
+    fn killed(milliseconds: u64) -> Ending {
+        Ending::Killed {
+            after: Duration::from_millis(milliseconds),
+        }
+    }
+
+    /// Waits until what a store was told is on disk.
+    fn flush(store: &Store) {
+        let until = Instant::now() + Duration::from_secs(30);
+        let mut queue = store.shared.queue.lock();
+        while !queue.is_empty() && Instant::now() < until {
+            queue = store.shared.queue.wait(queue, Some(until));
+        }
+        drop(queue);
+        assert_eq!(store.status().queued, 0, "{:?}", store.status());
+    }
+
+    fn count(path: &Path, table: &str) -> i64 {
+        let connection = Connection::open(path).expect("the database");
+        connection
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+                row.get(0)
+            })
+            .expect("a count")
+    }
+
+    #[test]
+    fn what_one_call_recorded_the_next_one_sees_a_thousand_times_in_a_row() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        for round in 1..=1000_i64 {
+            store.record(&run("make", Ending::Exited(0)));
+            let history = history(&store, "make");
+            assert_eq!(history.streak.current_streak, round);
+            assert_eq!(history.retries.len(), (round as usize).min(200));
+            let kills = store.kills("make *");
+            assert_eq!(kills.runs, round.unsigned_abs());
+        }
+    }
+
+    #[test]
+    fn a_look_while_the_writer_writes_counts_each_run_once() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        let recorded = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..3000 {
+                    store.record(&run("make", Ending::Exited(0)));
+                    recorded.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            while recorded.load(Ordering::SeqCst) < 3000 {
+                let before = recorded.load(Ordering::SeqCst);
+                let seen = store.kills("make *").runs;
+                // One may be recorded and not counted here yet.
+                let after = recorded.load(Ordering::SeqCst) + 1;
+                assert!((before..=after).contains(&seen), "{before} {seen} {after}");
+            }
+        });
+        assert_eq!(store.kills("make *").runs, 3000);
+    }
+
+    #[test]
+    fn two_servers_on_one_file_lose_none_of_ten_thousand_records() {
+        let (_directory, path) = scratch();
+        let record = |name: &'static str, path: PathBuf| {
+            std::thread::spawn(move || {
+                let store = Store::open(settings(&path, name));
+                for number in 0..5000 {
+                    store.record(&run("make", Ending::Exited(number % 2)));
+                    if number % 500 == 0 {
+                        flush(&store);
+                    }
+                }
+                flush(&store);
+                assert_eq!(store.status().dropped, 0);
+            })
+        };
+        let servers = [record("one", path.clone()), record("two", path.clone())];
+        for server in servers {
+            server.join().expect("a server");
+        }
+        assert_eq!(count(&path, "observations"), 10_000);
+        assert_eq!(count(&path, "recent_commands"), 10_000);
+        let connection = Connection::open(&path).expect("the database");
+        let sound: String = connection
+            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+            .expect("a check");
+        assert_eq!(sound, "ok");
+    }
+
+    #[test]
+    fn what_is_recorded_survives_the_server() {
+        let (_directory, path) = scratch();
+        for _ in 0..3 {
+            store(&path).record(&run("make", Ending::Exited(2)));
+        }
+        let history = history(&store(&path), "make");
+        assert_eq!(history.runs.len(), 3);
+        assert_eq!(history.streak.current_streak, -3);
+        assert_eq!(
+            history.estimate.map(|estimate| estimate.sample_size),
+            Some(3)
+        );
+    }
+
+    #[test]
+    fn a_retry_is_one_of_the_same_session_and_window() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("make", Ending::Exited(1)));
+        flush(&store);
+        let other = Store::open(settings(&path, "other session"));
+        assert!(history(&other, "make").is_known());
+        assert_eq!(history(&other, "make").retries, []);
+        assert_eq!(history(&store, "make").retries, [Outcome::Failure]);
+        let later = SystemTime::now() + Duration::from_secs(15 * 60 + 1);
+        assert_eq!(store.history(&pattern("make"), later).retries, []);
+    }
+
+    #[test]
+    fn others_of_a_kind_are_similar() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("git one", Ending::Exited(0)));
+        store.record(&run("git two", Ending::Exited(1)));
+        let found = history(&store, "git three");
+        assert_eq!(found.similar, [Outcome::Failure, Outcome::Success]);
+        assert!(!found.is_known());
+    }
+
+    #[test]
+    fn a_kill_breaks_the_streak_and_counts_as_a_kill_at_once() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        for _ in 0..3 {
+            store.record(&run("sleep 9", Ending::Exited(0)));
+        }
+        store.record(&run("sleep 9", killed(100)));
+        assert_eq!(history(&store, "sleep 9").streak.current_streak, -1);
+        let counts = KillCounts {
+            kills: 1,
+            runs: 4,
+            session_kills: 1,
+        };
+        assert_eq!(store.kills("sleep *"), counts);
+        flush(&store);
+        assert_eq!(store.kills("sleep *"), counts, "also from the file");
+    }
+
+    #[test]
+    fn a_kill_never_shortens_the_median() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        for _ in 0..5 {
+            store.record(&run("make", Ending::Exited(0)));
+        }
+        let median = |store: &Store| {
+            store
+                .estimate(&pattern("make"))
+                .expect("one")
+                .median
+                .seconds
+        };
+        let before = median(&store);
+        for _ in 0..4 {
+            store.record(&run("make", killed(1)));
+            assert!(median(&store) >= before);
+        }
+        let estimate = store.estimate(&pattern("make")).expect("one");
+        assert_eq!((estimate.basis, estimate.sample_size), (Basis::Exact, 5));
+    }
+
+    #[test]
+    fn failures_in_a_row_are_counted_for_the_options() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("tar a", Ending::Exited(2)));
+        store.record(&run("tar b", killed(10)));
+        store.record(&run("tar c", Ending::TimedOut(143)));
+        store.record(&run("tar d", Ending::Exited(2)));
+        assert_eq!(store.failures("tar *"), 2);
+        store.record(&run("tar e", Ending::Exited(0)));
+        assert_eq!(store.failures("tar *"), 0);
+    }
+
+    #[test]
+    fn options_are_kept_and_seen_at_once() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        assert_eq!(store.options("tar"), None);
+        store.put_options("tar", "-x  extract", SystemTime::now());
+        assert_eq!(store.options("tar").as_deref(), Some("-x  extract"));
+        flush(&store);
+        assert_eq!(store.options("tar").as_deref(), Some("-x  extract"));
+    }
+
+    #[test]
+    fn programs_that_succeeded_are_known() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("cargo build", Ending::Exited(0)));
+        store.record(&run("carg build", Ending::Exited(127)));
+        assert_eq!(store.programs(), ["cargo"]);
+        flush(&store);
+        assert_eq!(store.programs(), ["cargo"]);
+    }
+
+    /// Records and asks: all of that works whatever the database does.
+    fn works_in_memory(store: &Store) {
+        for round in 1..=3 {
+            store.record(&run("make", Ending::Exited(1)));
+            assert_eq!(history(store, "make").streak.current_streak, -round);
+        }
+        let estimate = store.estimate(&pattern("make")).expect("from memory");
+        assert_eq!(estimate.sample_size, 3);
+        let checked = store.circuit_check_and_lease(&pattern("make"), SystemTime::now(), None);
+        assert_eq!(checked, Decision::Allow);
+    }
+
+    fn wait_for_failure(store: &Store) -> Status {
+        store.wait(Duration::from_secs(30), |queue| {
+            matches!(queue.phase, Phase::Failing { .. })
+        });
+        store.status()
+    }
+
+    #[test]
+    fn a_directory_in_place_of_the_database_costs_no_command() {
+        let (_directory, path) = scratch();
+        std::fs::create_dir(&path).expect("a directory");
+        let store = store(&path);
+        works_in_memory(&store);
+        let status = wait_for_failure(&store);
+        assert_eq!(status.failure.as_deref(), Some("it is no regular file"));
+        assert_eq!((status.queued, status.path), (3, path.clone()));
+        let warning = store.take_warning().expect("a warning").to_string();
+        assert!(warning.contains(&path.display().to_string()), "{warning}");
+        assert_eq!(store.take_warning(), None, "said once");
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_costs_no_command() {
+        let store = store(Path::new("/proc/nowhere/alan.db"));
+        works_in_memory(&store);
+        assert!(wait_for_failure(&store).failure.is_some());
+    }
+
+    #[test]
+    fn circuits_work_in_memory() {
+        let store = store(Path::new("/proc/nowhere/alan.db"));
+        let now = SystemTime::now();
+        for _ in 0..3 {
+            store.circuit_report(&pattern("sleep 9"), timed_out(5.0), None, now);
+        }
+        let limit = Some(Duration::from_secs(5));
+        let decided = store.circuit_check_and_lease(&pattern("sleep 9"), now, limit);
+        assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
+        assert!(
+            store.circuit_reset(None).is_err(),
+            "the database could not be asked"
+        );
+        let decided = store.circuit_check_and_lease(&pattern("sleep 9"), now, limit);
+        assert_eq!(decided, Decision::Allow);
+    }
+
+    #[test]
+    fn a_corrupt_database_is_moved_aside_and_a_new_one_begun() {
+        let (directory, path) = scratch();
+        std::fs::write(&path, "x".repeat(5000)).expect("a file");
+        let store = store(&path);
+        works_in_memory(&store);
+        flush(&store);
+        let aside = store.status().moved_aside.expect("moved");
+        assert_eq!(aside.parent(), Some(directory.path()));
+        assert_eq!(std::fs::read(&aside).expect("kept").len(), 5000);
+        assert_eq!(count(&path, "observations"), 3);
+    }
+
+    #[test]
+    fn pages_that_become_corrupt_are_noticed() {
+        let (_directory, path) = scratch();
+        {
+            let store = store(&path);
+            for _ in 0..200 {
+                store.record(&run("make", Ending::Exited(0)));
+            }
+            flush(&store);
+        }
+        let length = std::fs::metadata(&path).expect("a file").len();
+        let mut bytes = std::fs::read(&path).expect("a file");
+        bytes[4096..].fill(0xff);
+        std::fs::write(&path, &bytes).expect("written");
+        assert!(length > 8192);
+        let store = store(&path);
+        works_in_memory(&store);
+        store.wait(Duration::from_secs(30), |queue| queue.moved_aside.is_some());
+        flush(&store);
+        assert!(store.status().moved_aside.is_some());
+        assert_eq!(count(&path, "observations"), 3);
+    }
+
+    #[test]
+    fn a_database_that_disappears_is_begun_anew() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("make", Ending::Exited(0)));
+        flush(&store);
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(connection::beside(&path, suffix));
+        }
+        store.record(&run("make", Ending::Exited(0)));
+        flush(&store);
+        assert_eq!(count(&path, "observations"), 1);
+        assert_eq!(history(&store, "make").runs.len(), 1);
+    }
+
+    #[test]
+    fn while_somebody_holds_the_lock_nothing_is_lost_and_nobody_waits_long() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("make", Ending::Exited(1)));
+        flush(&store);
+        let holder = Connection::open(&path).expect("the database");
+        holder.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+        for round in 2..=4 {
+            store.record(&run("make", Ending::Exited(1)));
+            assert_eq!(history(&store, "make").streak.current_streak, -round);
+        }
+        let status = wait_for_failure(&store);
+        let cause = status.failure.expect("a cause");
+        assert!(cause.contains("locked"), "{cause}");
+        assert_eq!(status.queued, 3);
+        assert_eq!(
+            history(&store, "make").runs.len(),
+            4,
+            "file and queue together"
+        );
+        holder.execute_batch("ROLLBACK").expect("released");
+        flush(&store);
+        assert_eq!(store.status().failure, None);
+        assert_eq!(count(&path, "observations"), 4);
+    }
+
+    #[test]
+    fn a_full_disk_loses_nothing_while_the_server_lives() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("make", Ending::Exited(1)));
+        flush(&store);
+        // What SQLite says of a full disk it also says of a trigger that raises it.
+        let other = Connection::open(&path).expect("the database");
+        other
+            .execute_batch(
+                "CREATE TRIGGER full BEFORE INSERT ON observations
+             BEGIN SELECT raise(ABORT, 'database or disk is full'); END;",
+            )
+            .expect("a trigger");
+        store.record(&run("make", Ending::Exited(1)));
+        let status = wait_for_failure(&store);
+        assert!(status.failure.is_some_and(|cause| cause.contains("full")));
+        assert_eq!(history(&store, "make").streak.current_streak, -2);
+        other
+            .execute_batch("DROP TRIGGER full")
+            .expect("space again");
+        flush(&store);
+        assert_eq!(count(&path, "observations"), 2);
+    }
+
+    #[test]
+    fn a_newer_database_is_left_alone() {
+        let (_directory, path) = scratch();
+        store(&path).record(&run("make", Ending::Exited(0)));
+        let connection = Connection::open(&path).expect("the database");
+        connection
+            .pragma_update(None, "user_version", 99)
+            .expect("a version");
+        let store = store(&path);
+        works_in_memory(&store);
+        let failure = wait_for_failure(&store).failure.expect("a cause");
+        assert!(failure.contains("version 99"), "{failure}");
+        assert_eq!(count(&path, "observations"), 1);
+    }
+
+    #[test]
+    fn the_database_of_the_original_opens_with_what_it_knows() {
+        for with_outcomes in [false, true] {
+            let (_directory, path) = scratch();
+            original(&Connection::open(&path).expect("a database"), with_outcomes);
+            let store = store(&path);
+            let mut known = pattern("git push");
+            known.hash = "h(git push)".to_owned();
+            let history = store.history(&known, SystemTime::now());
+            assert_eq!(history.runs.len(), 2);
+            assert_eq!(history.runs[0].outcome, Outcome::Timeout);
+            assert_eq!(history.streak.current_streak, -1);
+        }
+    }
+
+    #[test]
+    fn an_older_database_elsewhere_is_taken_over_at_the_start() {
+        let (directory, path) = scratch();
+        let old = directory.path().join("plugin.db");
+        original(&Connection::open(&old).expect("a database"), true);
+        let mut settings = settings(&path, "session");
+        settings.old_databases = vec![directory.path().join("missing.db"), old.clone()];
+        let store = Store::open(settings);
+        store.record(&run("make", Ending::Exited(0)));
+        flush(&store);
+        assert_eq!(count(&path, "observations"), 5);
+        assert!(!old.exists());
+    }
+
+    #[test]
+    fn an_export_and_its_import_lose_nothing() {
+        let (directory, path) = scratch();
+        let one = store(&path);
+        let mut tried = ended("ssh h ls", Ending::Exited(255), SystemTime::now());
+        tried.pattern.ssh = Some(crate::alan::pattern::Ssh {
+            host: "h".to_owned(),
+            remote: None,
+        });
+        tried.output_tail = "error: no \u{1f600}\n";
+        one.record(&Run::new(tried, &Redactor::default()));
+        one.record(&run("make", killed(5)));
+        one.put_options("tar", "-x", SystemTime::now());
+        for _ in 0..3 {
+            one.circuit_report(&pattern("sleep 9"), timed_out(7.5), None, SystemTime::now());
+        }
+        let lines = |store: &Store| {
+            let mut lines = Vec::new();
+            let done: Result<(), serde_json::Error> = store
+                .export(&mut |entry| {
+                    lines.push(serde_json::to_string(&entry)?);
+                    Ok(())
+                })
+                .expect("an export");
+            done.expect("lines");
+            lines
+        };
+        let exported = lines(&one);
+        let other = store(&directory.path().join("other.db"));
+        let entries: Vec<Entry> = exported
+            .iter()
+            .map(|line| serde_json::from_str(line).expect("an entry"))
+            .collect();
+        let imported = other.import(&entries).expect("an import");
+        assert_eq!((imported.added, imported.known), (entries.len(), 0));
+        assert_eq!(lines(&other), exported);
+        let again = other.import(&entries).expect("an import");
+        assert_eq!((again.added, again.known), (0, entries.len()));
+    }
+
+    #[test]
+    fn pruning_keeps_the_newest_of_each_kind_and_what_is_young() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        let now = SystemTime::now();
+        let old = now - Duration::from_secs(30 * 24 * 3600);
+        for (command, at) in [("rare x", old), ("often x", old), ("young x", now)] {
+            let runs = if command == "rare x" { 15 } else { 50 };
+            for _ in 0..runs {
+                let ended = ended(command, Ending::Exited(0), at);
+                store.record(&Run::new(ended, &Redactor::default()));
+            }
+        }
+        // The writer prunes at its start, so that some of it may be done already.
+        store.prune(now).expect("pruned");
+        for (command, left) in [("rare x", 15), ("often x", 20), ("young x", 50)] {
+            assert_eq!(history(&store, command).runs.len(), left, "{command}");
+        }
+        assert_eq!(store.prune(now).expect("again").observations, 0);
+        let database = &mut Connection::open(&path).expect("the database");
+        let removed = maintenance::prune(database, now, Some(40)).expect("pruned");
+        assert_eq!(removed.observations, 45, "the oldest beyond the limit");
+        assert_eq!(history(&store, "young x").runs.len(), 40);
+    }
+
+    #[test]
+    fn a_forgotten_command_is_gone() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("git one", Ending::Exited(1)));
+        store.record(&run("git two", Ending::Exited(1)));
+        store.record(&run("make", Ending::Exited(1)));
+        let forgotten = pattern("git one").hash;
+        store
+            .forget(Forget::Command(&forgotten))
+            .expect("forgotten");
+        assert!(!history(&store, "git one").is_known());
+        assert!(history(&store, "git two").is_known());
+        store.forget(Forget::Template("git *")).expect("forgotten");
+        let forgotten = history(&store, "git two");
+        assert!(!forgotten.is_known() && forgotten.retries.is_empty());
+        assert_eq!(
+            (forgotten.streak.current_streak, forgotten.failures),
+            (0, 0)
+        );
+        assert!(history(&store, "make").is_known());
+        assert_eq!(store.counts().expect("counts").observations, 1);
+    }
+
+    fn timed_out(allowed: f64) -> RunEnd {
+        RunEnd::TimedOut {
+            allowed,
+            usual: None,
+            waited_for_input: false,
+        }
+    }
+
+    #[test]
+    fn circuits_survive_a_restart_and_one_of_two_servers_gets_the_lease() {
+        let (_directory, path) = scratch();
+        let start = SystemTime::now();
+        let command = pattern("sleep 9");
+        let limit = Some(Duration::from_secs(5));
+        {
+            let store = store(&path);
+            for _ in 0..3 {
+                store.circuit_report(&command, timed_out(5.0), None, start);
+            }
+        }
+        let stores = [store(&path), store(&path)];
+        for store in &stores {
+            let decided = store.circuit_check_and_lease(&command, start, limit);
+            assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
+            let other = store.circuit_check_and_lease(&pattern("ls"), start, limit);
+            assert_eq!(other, Decision::Allow, "other patterns are not touched");
+        }
+        let later = start + Duration::from_secs(301);
+        let decided = std::thread::scope(|scope| {
+            let asked: Vec<_> = (0..8)
+                .map(|number| {
+                    let (store, command) = (&stores[number % 2], &command);
+                    scope.spawn(move || store.circuit_check_and_lease(command, later, limit))
+                })
+                .collect();
+            let decided = asked
+                .into_iter()
+                .map(|asked| asked.join().expect("an answer"));
+            decided.collect::<Vec<_>>()
+        });
+        let leases: Vec<&Lease> = decided
+            .iter()
+            .filter_map(|decision| match decision {
+                Decision::Probe(lease) => Some(lease),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(leases.len(), 1, "{decided:?}");
+        assert!(!decided.contains(&Decision::Allow), "{decided:?}");
+        assert_eq!(stores[1].circuits().len(), 1);
+        stores[1].circuit_report(&command, RunEnd::Finished, Some(leases[0]), later);
+        for store in &stores {
+            let decided = store.circuit_check_and_lease(&command, later, limit);
+            assert_eq!(decided, Decision::Allow);
+            assert_eq!(store.circuits(), []);
+        }
+    }
+
+    #[test]
+    fn a_timeout_shorter_than_the_usual_success_opens_no_circuit() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("make", Ending::Exited(0)));
+        for _ in 0..5 {
+            store.circuit_report(&pattern("make"), timed_out(0.5), None, SystemTime::now());
+        }
+        assert_eq!(store.circuits(), []);
+    }
+
+    #[test]
+    fn a_reset_closes_one_circuit_or_all() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        let now = SystemTime::now();
+        for command in ["a", "b", "c"] {
+            for _ in 0..3 {
+                store.circuit_report(&pattern(command), timed_out(5.0), None, now);
+            }
+        }
+        assert_eq!(store.circuits().len(), 3);
+        assert_eq!(
+            store
+                .circuit_reset(Some(&pattern("a").hash))
+                .expect("reset"),
+            1
+        );
+        assert_eq!(store.circuits().len(), 2);
+        assert_eq!(store.circuit_reset(None).expect("reset"), 2);
+        assert_eq!(store.circuits(), []);
+    }
+
+    #[test]
+    fn a_store_that_is_never_used_makes_no_file() {
+        let (_directory, path) = scratch();
+        drop(store(&path));
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,488 @@
+//! NEVERHANG: a pattern that has timed out again and again is refused for a while.
+//!
+//! One circuit per pattern. It opens after 3 timeouts within an hour; after 5 minutes it
+//! is half-open and lets one run through, whose end closes it or opens it again. That
+//! one run is a lease with an end, so that a server that died does not keep it for ever.
+//! Limits: the circuit itself is kept, and its events are put in order, elsewhere. All
+//! times are wall-clock, in seconds since 1970, because servers share them; a clock that
+//! was set back frees what it would have locked. Pure.
+
+/// When circuits open and recover.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rules {
+    /// So many timeouts …
+    pub threshold: usize,
+    /// … within so many seconds open a circuit …
+    pub window: f64,
+    /// … for so many seconds.
+    pub recovery: f64,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            threshold: 3,
+            window: 3600.0,
+            recovery: 300.0,
+        }
+    }
+}
+
+/// How long after its deadline the one run of a half-open circuit keeps its lease.
+const LEASE_GRACE: f64 = 60.0;
+/// How long a run without a deadline keeps it.
+const LEASE_WITHOUT_DEADLINE: f64 = 3600.0;
+/// A run that has so many times what the longest of the timed-out ones had is no
+/// repetition of them.
+const MORE_TIME: f64 = 2.0;
+
+/// One timeout of a pattern.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimedOut {
+    /// When.
+    pub at: f64,
+    /// How many seconds the run had; `None`: it was ended in some other way.
+    pub allowed: Option<f64>,
+}
+
+/// The right to be the one run of a half-open circuit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lease {
+    /// Whose it is; unique for each lease.
+    pub owner: String,
+    /// Since when.
+    pub taken_at: f64,
+    /// It counts until then.
+    pub until: f64,
+}
+
+impl Lease {
+    fn holds(&self, now: f64) -> bool {
+        (self.taken_at..self.until).contains(&now)
+    }
+}
+
+/// What a circuit does with calls.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum State {
+    /// Lets them through.
+    #[default]
+    Closed,
+    /// Refuses them.
+    Open {
+        /// Since when.
+        since: f64,
+    },
+    /// Lets one through.
+    HalfOpen {
+        /// Who that is.
+        lease: Option<Lease>,
+    },
+}
+
+impl State {
+    /// The word for it in answers.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            State::Closed => "CLOSED",
+            State::Open { .. } => "OPEN",
+            State::HalfOpen { .. } => "HALF_OPEN",
+        }
+    }
+}
+
+/// What a call is told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Run.
+    Allow,
+    /// Run, and report the end with this lease: it decides about the circuit.
+    Probe(Lease),
+    /// Do not run.
+    Refuse(Refusal),
+}
+
+/// Why a call is refused.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Refusal {
+    /// The timeouts that led to it.
+    pub timeouts: usize,
+    /// The longest that one of them had, in seconds; a call with twice that is let
+    /// through.
+    pub longest: Option<f64>,
+    /// Seconds until the next try.
+    pub retry_in: f64,
+    /// Another run is being tried at the moment.
+    pub probing: bool,
+}
+
+/// How a run ended, as far as a circuit is concerned.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RunEnd {
+    /// By itself, whatever its exit code.
+    Finished,
+    /// Its deadline passed.
+    TimedOut {
+        /// How many seconds it had.
+        allowed: f64,
+        /// The median of the pattern's successes: a run that had less never had a chance.
+        usual: Option<f64>,
+        /// It waited for input: no fault of the pattern.
+        waited_for_input: bool,
+    },
+    /// Somebody or the server ended it.
+    Stopped,
+}
+
+impl RunEnd {
+    /// The seconds that a run had that counts as a timeout of its pattern.
+    fn timed_out(self) -> Option<f64> {
+        match self {
+            RunEnd::TimedOut {
+                allowed,
+                usual,
+                waited_for_input: false,
+            } if usual.is_none_or(|usual| allowed >= usual) => Some(allowed),
+            _ => None,
+        }
+    }
+}
+
+/// The circuit of one pattern.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Circuit {
+    /// What it does.
+    pub state: State,
+    /// The timeouts that it knows, oldest first.
+    pub timeouts: Vec<TimedOut>,
+}
+
+impl Circuit {
+    /// Whether there is nothing to remember about it.
+    pub fn is_blank(&self) -> bool {
+        self.state == State::Closed && self.timeouts.is_empty()
+    }
+
+    /// Decides about a call with this many seconds until its deadline (`None`: no
+    /// deadline), and gives it the lease where it is to be the one run.
+    pub fn check(
+        &mut self,
+        now: f64,
+        deadline: Option<f64>,
+        owner: &str,
+        rules: &Rules,
+    ) -> Decision {
+        let refusal = match &self.state {
+            State::Closed => return Decision::Allow,
+            State::Open { since } => {
+                let left = self.left(now, *since, rules);
+                let refused = left > 0.0 && !self.has_more_time(deadline);
+                refused.then(|| self.refusal(left, false))
+            }
+            State::HalfOpen { lease } => lease
+                .as_ref()
+                .filter(|lease| lease.holds(now))
+                .map(|lease| self.refusal(lease.until - now, true)),
+        };
+        if let Some(refusal) = refusal {
+            return Decision::Refuse(refusal);
+        }
+        let time = deadline.map_or(LEASE_WITHOUT_DEADLINE, |deadline| deadline + LEASE_GRACE);
+        let lease = Lease {
+            owner: owner.to_owned(),
+            taken_at: now,
+            until: now + time,
+        };
+        self.state = State::HalfOpen {
+            lease: Some(lease.clone()),
+        };
+        Decision::Probe(lease)
+    }
+
+    /// Takes in how a run ended; `lease` is what its check gave it.
+    pub fn report(&mut self, now: f64, end: RunEnd, lease: Option<&Lease>, rules: &Rules) {
+        let is_probe = match &self.state {
+            State::HalfOpen { lease: held } => lease.is_some() && held.as_ref() == lease,
+            _ => false,
+        };
+        if let Some(allowed) = end.timed_out() {
+            self.timeouts.push(TimedOut {
+                at: now,
+                allowed: Some(allowed),
+            });
+        }
+        self.forget_old(now, rules);
+        match (end.timed_out(), &self.state) {
+            (Some(_), State::HalfOpen { .. }) if is_probe => {
+                self.state = State::Open { since: now };
+            }
+            (Some(_), State::Closed) if self.timeouts.len() >= rules.threshold => {
+                self.state = State::Open { since: now };
+            }
+            (None, _) if is_probe && end == RunEnd::Finished => *self = Circuit::default(),
+            (None, _) if is_probe => self.state = State::HalfOpen { lease: None },
+            _ => {}
+        }
+    }
+
+    /// Seconds until the next try, as a list of circuits shows it.
+    pub fn retry_in(&self, now: f64, rules: &Rules) -> f64 {
+        match &self.state {
+            State::Closed => 0.0,
+            State::Open { since } => self.left(now, *since, rules),
+            State::HalfOpen { lease } => lease
+                .as_ref()
+                .filter(|lease| lease.holds(now))
+                .map_or(0.0, |lease| lease.until - now),
+        }
+    }
+
+    fn left(&self, now: f64, since: f64, rules: &Rules) -> f64 {
+        if now < since {
+            return 0.0;
+        }
+        (since + rules.recovery - now).max(0.0)
+    }
+
+    /// Timeouts out of the window go, except those that an open circuit is about.
+    fn forget_old(&mut self, now: f64, rules: &Rules) {
+        if self.state == State::Closed {
+            let window = now - rules.window..=now;
+            self.timeouts.retain(|timeout| window.contains(&timeout.at));
+        }
+        let most = rules.threshold.max(1);
+        let surplus = self.timeouts.len().saturating_sub(most);
+        self.timeouts.drain(..surplus);
+    }
+
+    fn has_more_time(&self, deadline: Option<f64>) -> bool {
+        match (deadline, self.longest()) {
+            (None, _) => true,
+            (Some(deadline), Some(longest)) => deadline >= longest * MORE_TIME,
+            (Some(_), None) => false,
+        }
+    }
+
+    fn longest(&self) -> Option<f64> {
+        let allowed = self.timeouts.iter().filter_map(|timeout| timeout.allowed);
+        allowed.max_by(f64::total_cmp)
+    }
+
+    fn refusal(&self, retry_in: f64, probing: bool) -> Refusal {
+        Refusal {
+            timeouts: self.timeouts.len(),
+            longest: self.longest(),
+            retry_in,
+            probing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const START: f64 = 1_000_000.0;
+
+    fn timed_out(allowed: f64) -> RunEnd {
+        RunEnd::TimedOut {
+            allowed,
+            usual: None,
+            waited_for_input: false,
+        }
+    }
+
+    fn rules() -> Rules {
+        Rules::default()
+    }
+
+    /// A circuit that opened at [`START`] by timeouts of 120 s.
+    fn open() -> Circuit {
+        let mut circuit = Circuit::default();
+        for before in [20.0, 10.0, 0.0] {
+            circuit.report(START - before, timed_out(120.0), None, &rules());
+        }
+        assert_eq!(circuit.state, State::Open { since: START });
+        circuit
+    }
+
+    fn check(circuit: &mut Circuit, now: f64, deadline: Option<f64>) -> Decision {
+        circuit.check(now, deadline, "me", &rules())
+    }
+
+    fn probe(circuit: &mut Circuit, now: f64) -> Lease {
+        match check(circuit, now, Some(120.0)) {
+            Decision::Probe(lease) => lease,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn three_timeouts_within_the_window_open_the_circuit() {
+        let mut circuit = Circuit::default();
+        for at in [0.0, 10.0] {
+            circuit.report(START + at, timed_out(120.0), None, &rules());
+            assert_eq!(
+                check(&mut circuit, START + at, Some(120.0)),
+                Decision::Allow
+            );
+        }
+        circuit.report(START + 20.0, timed_out(120.0), None, &rules());
+        let refused = Refusal {
+            timeouts: 3,
+            longest: Some(120.0),
+            retry_in: 290.0,
+            probing: false,
+        };
+        assert_eq!(
+            check(&mut circuit, START + 30.0, Some(120.0)),
+            Decision::Refuse(refused)
+        );
+    }
+
+    #[test]
+    fn timeouts_out_of_the_window_do_not_count() {
+        let mut circuit = Circuit::default();
+        for at in [0.0, 10.0, 3700.0, 3701.0] {
+            circuit.report(START + at, timed_out(120.0), None, &rules());
+        }
+        assert_eq!(circuit.state, State::Closed);
+    }
+
+    #[test]
+    fn after_the_recovery_one_run_is_let_through() {
+        let mut circuit = open();
+        assert!(matches!(
+            check(&mut circuit, START + 299.0, Some(120.0)),
+            Decision::Refuse(_)
+        ));
+        let lease = probe(&mut circuit, START + 300.0);
+        assert_eq!(lease.until, START + 300.0 + 120.0 + 60.0);
+        assert!(matches!(
+            check(&mut circuit, START + 301.0, Some(120.0)),
+            Decision::Refuse(Refusal { probing: true, .. })
+        ));
+    }
+
+    #[test]
+    fn any_end_that_is_no_timeout_closes_and_a_stop_leaves_half_open() {
+        for (end, closed) in [(RunEnd::Finished, true), (RunEnd::Stopped, false)] {
+            let mut circuit = open();
+            let lease = probe(&mut circuit, START + 300.0);
+            circuit.report(START + 310.0, end, Some(&lease), &rules());
+            assert_eq!(circuit.is_blank(), closed, "{end:?}");
+            if !closed {
+                assert_eq!(circuit.state, State::HalfOpen { lease: None });
+                probe(&mut circuit, START + 311.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_timeout_of_the_one_run_opens_again() {
+        let mut circuit = open();
+        let lease = probe(&mut circuit, START + 300.0);
+        circuit.report(START + 420.0, timed_out(120.0), Some(&lease), &rules());
+        assert_eq!(
+            circuit.state,
+            State::Open {
+                since: START + 420.0
+            }
+        );
+    }
+
+    #[test]
+    fn a_lease_that_has_run_out_is_free() {
+        let mut circuit = open();
+        let lost = probe(&mut circuit, START + 300.0);
+        let next = probe(&mut circuit, lost.until);
+        circuit.report(lost.until + 1.0, RunEnd::Finished, Some(&lost), &rules());
+        assert_eq!(circuit.state, State::HalfOpen { lease: Some(next) });
+    }
+
+    #[test]
+    fn a_run_with_twice_the_time_is_let_through_at_once() {
+        for (deadline, let_through) in [(Some(239.0), false), (Some(240.0), true), (None, true)] {
+            let mut circuit = open();
+            let decision = check(&mut circuit, START + 1.0, deadline);
+            let probes = matches!(decision, Decision::Probe(_));
+            assert_eq!(probes, let_through, "{deadline:?}");
+        }
+    }
+
+    #[test]
+    fn runs_that_never_had_a_chance_do_not_count() {
+        for end in [
+            RunEnd::TimedOut {
+                allowed: 10.0,
+                usual: Some(60.0),
+                waited_for_input: false,
+            },
+            RunEnd::TimedOut {
+                allowed: 120.0,
+                usual: None,
+                waited_for_input: true,
+            },
+        ] {
+            let mut circuit = Circuit::default();
+            for _ in 0..5 {
+                circuit.report(START, end, None, &rules());
+            }
+            assert!(circuit.is_blank());
+        }
+    }
+
+    #[test]
+    fn a_run_from_before_the_opening_does_not_decide_about_it() {
+        let mut circuit = open();
+        circuit.report(START + 1.0, RunEnd::Finished, None, &rules());
+        assert_eq!(circuit.state, State::Open { since: START });
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_frees() {
+        let mut circuit = open();
+        probe(&mut circuit, START - 86_400.0);
+        probe(&mut circuit, START - 90_000.0);
+    }
+
+    proptest! {
+        #[test]
+        fn at_any_time_at_most_one_run_holds_a_lease(
+            steps in prop::collection::vec((0.0f64..400.0, 0u8..4, prop::option::of(1.0f64..500.0)), 0..80)
+        ) {
+            let mut circuit = Circuit::default();
+            let mut now = START;
+            let mut held: Option<Lease> = None;
+            for (number, (pause, end, deadline)) in steps.into_iter().enumerate() {
+                now += pause;
+                let decision = circuit.check(now, deadline, &number.to_string(), &rules());
+                if let Decision::Probe(lease) = &decision {
+                    prop_assert!(held.as_ref().is_none_or(|held| !held.holds(now)));
+                    held = Some(lease.clone());
+                }
+                let end = match end {
+                    0 => RunEnd::Finished,
+                    1 => RunEnd::Stopped,
+                    2 => timed_out(deadline.unwrap_or(120.0)),
+                    _ => continue,
+                };
+                if let Decision::Refuse(refusal) = decision {
+                    prop_assert!(refusal.retry_in >= 0.0);
+                    continue;
+                }
+                let lease = match decision {
+                    Decision::Probe(lease) => Some(lease),
+                    _ => None,
+                };
+                circuit.report(now, end, lease.as_ref(), &rules());
+                if lease.is_some() {
+                    held = None;
+                }
+                prop_assert!(circuit.timeouts.len() <= rules().threshold);
+            }
+        }
+    }
+}

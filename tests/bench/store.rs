@@ -1,0 +1,127 @@
+//! What the database costs one call, at 0, 10,000 and 100,000 observations.
+//!
+//! Half of the rows are of the very command that is asked for, the rest of a thousand
+//! kinds: the worst case is a key with very many rows. Run it in release mode, on a
+//! quiet machine: `cargo run --release --example store_bench`.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use zsh_tool::alan::outcome::Ending;
+use zsh_tool::alan::pattern::{Pattern, RemoteCommand, Ssh};
+use zsh_tool::alan::rows::Entry;
+use zsh_tool::alan::run::{Ended, Run};
+use zsh_tool::alan::schema::Derivation;
+use zsh_tool::alan::store::{Settings, Store};
+use zsh_tool::neverhang::Rules;
+use zsh_tool::text::redact::Redactor;
+
+const CALLS: usize = 500;
+const SIZES: [usize; 3] = [0, 10_000, 100_000];
+
+fn main() {
+    println!("median and 99th percentile of {CALLS} calls, in ms");
+    println!(
+        "{:>8}  {:>15} {:>15} {:>15} {:>15}",
+        "rows", "check", "history", "record+written", "whole call"
+    );
+    for size in SIZES {
+        measure(size);
+    }
+}
+
+fn measure(size: usize) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = Store::open(Settings {
+        path: directory.path().join("alan.db"),
+        session: "bench".to_owned(),
+        derivation: Derivation {
+            version: 1,
+            hash: str::to_owned,
+            template: str::to_owned,
+            redactor: Redactor::default(),
+        },
+        old_databases: Vec::new(),
+        rules: Rules::default(),
+    });
+    fill(&store, size);
+    let asked = pattern(0);
+    let mut figures: [Vec<Duration>; 4] = Default::default();
+    for number in 0..CALLS {
+        let start = Instant::now();
+        let now = SystemTime::now();
+        store.circuit_check_and_lease(&asked, now, Some(Duration::from_secs(120)));
+        let checked = Instant::now();
+        let history = store.history(&asked, now);
+        std::hint::black_box(history.rates());
+        let seen = Instant::now();
+        store.record(&run(&asked, number, now));
+        // The next question waits until it is written.
+        store.failures("nothing");
+        let written = Instant::now();
+        for (figures, figure) in figures.iter_mut().zip([
+            checked - start,
+            seen - checked,
+            written - seen,
+            written - start,
+        ]) {
+            figures.push(figure);
+        }
+    }
+    print!("{size:>8} ");
+    for figures in &mut figures {
+        figures.sort();
+        let at = |place: usize| {
+            figures
+                .get(place)
+                .map_or(0.0, |at| at.as_secs_f64() * 1000.0)
+        };
+        print!(" {:>7.3} {:>7.3}", at(CALLS / 2), at(CALLS * 99 / 100));
+    }
+    println!();
+}
+
+fn fill(store: &Store, size: usize) {
+    let now = SystemTime::now();
+    let mut entries = Vec::with_capacity(size * 3);
+    for number in 0..size {
+        let kind = if number % 2 == 0 { 0 } else { number % 1000 };
+        let at = now - Duration::from_secs(((size - number) / 2) as u64);
+        let rows = run(&pattern(kind), number, at).rows(&number.to_string(), "bench");
+        entries.extend(rows.observations.into_iter().map(Entry::Observations));
+        entries.push(Entry::RecentCommands(rows.recent));
+        entries.extend(rows.ssh.map(Entry::SshObservations));
+    }
+    store.import(&entries).expect("rows");
+}
+
+fn pattern(kind: usize) -> Pattern {
+    Pattern {
+        hash: format!("{kind:016x}"),
+        template: format!("program{kind} *"),
+        preview: format!("program{kind} with some arguments"),
+        program: Some(format!("program{kind}")),
+        segments: Vec::new(),
+        ssh: Some(Ssh {
+            host: "host".to_owned(),
+            remote: Some(RemoteCommand {
+                preview: "git pull".to_owned(),
+                template: "git pull".to_owned(),
+            }),
+        }),
+    }
+}
+
+fn run(pattern: &Pattern, number: usize, at: SystemTime) -> Run {
+    let ended = Ended {
+        pattern: pattern.clone(),
+        ending: Ending::Exited(i32::from(number.is_multiple_of(3))),
+        duration: Duration::from_millis(1000 + (number * 37 % 5000) as u64),
+        pipestatus: Vec::new(),
+        output_head: "some output\nof a command\n",
+        output_tail: "error: something failed\n",
+        cwd: Some("/home/somebody/project".to_owned()),
+        git_head: Some("0123456789012345678901234567890123456789".to_owned()),
+        at,
+    };
+    Run::new(ended, &Redactor::default())
+}
