@@ -10,6 +10,7 @@ pub mod before;
 use std::fmt;
 
 use super::history::RETRY_WINDOW_MINUTES;
+use crate::shell::lint::Lint;
 
 /// How much an insight matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +116,7 @@ pub enum Insight {
         hosts: u64,
     },
     /// The command will not do what it looks like.
-    Pitfall(Pitfall),
+    Pitfall(Lint),
     /// The options of a command that keeps failing.
     Options {
         /// The command.
@@ -158,25 +159,6 @@ pub enum Insight {
         path: String,
         /// Why not.
         cause: String,
-    },
-}
-
-/// A command that will not do what it looks like.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pitfall {
-    /// A loop that waits for something, without a deadline.
-    EndlessWait,
-    /// `pgrep -f` or `pkill -f` with a pattern that its own command line matches.
-    MatchesItself {
-        /// `pgrep` or `pkill`.
-        program: String,
-    },
-    /// `nohup … &`.
-    Nohup,
-    /// An editor or a pager without a terminal.
-    NeedsTerminal {
-        /// Which.
-        program: String,
     },
 }
 
@@ -379,34 +361,6 @@ impl fmt::Display for Insight {
             Insight::NotOnDisk { path, cause } => write!(
                 f,
                 "what is learned stays in memory: cannot use the database {path} ({cause})."
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Pitfall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Pitfall::EndlessWait => write!(
-                f,
-                "this loop waits without a deadline: it runs until the timeout if what it \
-                 waits for never comes. Bound it (`timeout 60 …`), or run the command \
-                 itself and poll it with `until`."
-            ),
-            Pitfall::MatchesItself { program } => write!(
-                f,
-                "`{program} -f` matches this very command line. Use the exact name \
-                 (`{program} -x NAME`), a pid, or a bracket in the pattern (`[n]ame`)."
-            ),
-            Pitfall::Nohup => write!(
-                f,
-                "`nohup … &` takes the command out of sight: its end and its output are \
-                 not seen. Run it with `background: true` instead."
-            ),
-            Pitfall::NeedsTerminal { program } => write!(
-                f,
-                "`{program}` wants a terminal and will fail or wait without one. Use \
-                 `pty: true`, or a command that does not ask."
             ),
         }
     }

@@ -127,37 +127,6 @@ pub fn benign(program: &str, code: i32) -> Option<&'static str> {
         .map(|(_, _, meaning)| *meaning)
 }
 
-/// The column `exit_type` of SSH rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SshExit {
-    /// Connected, and the command succeeded.
-    Success,
-    /// Never connected.
-    ConnectionFailed,
-    /// Connected, and the command failed.
-    CommandFailed,
-}
-
-impl SshExit {
-    /// The word in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SshExit::Success => "success",
-            SshExit::ConnectionFailed => "connection_failed",
-            SshExit::CommandFailed => "command_failed",
-        }
-    }
-
-    /// What a code of ssh means: 0, 255, or the remote command's own.
-    pub fn of_code(code: i32) -> SshExit {
-        match code {
-            0 => SshExit::Success,
-            255 => SshExit::ConnectionFailed,
-            _ => SshExit::CommandFailed,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,14 +162,5 @@ mod tests {
         };
         assert_eq!(killed.exit_code(), -9);
         assert_eq!(killed.outcome(Some("grep")), Outcome::Killed);
-    }
-
-    #[test]
-    fn ssh_tells_its_own_failure_from_the_commands() {
-        assert_eq!(SshExit::of_code(0), SshExit::Success);
-        assert_eq!(SshExit::of_code(255), SshExit::ConnectionFailed);
-        for code in [1, 127, 254] {
-            assert_eq!(SshExit::of_code(code), SshExit::CommandFailed);
-        }
     }
 }

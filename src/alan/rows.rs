@@ -156,7 +156,7 @@ pub struct SshObservation {
     pub remote_command_template: Option<String>,
     /// As in [`Observation`].
     pub exit_code: Option<i64>,
-    /// As [`crate::alan::outcome::SshExit::as_str`].
+    /// As [`crate::shell::ssh::ExitType::name`].
     pub exit_type: Option<String>,
     /// As in [`Observation`].
     pub duration_ms: Option<i64>,

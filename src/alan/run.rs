@@ -6,9 +6,10 @@
 use std::time::{Duration, SystemTime};
 
 use super::fingerprint::{self, Fingerprint};
-use super::outcome::{Ending, Outcome, SshExit, of_exit};
+use super::outcome::{Ending, Outcome, of_exit};
 use super::pattern::{Pattern, Segment};
 use super::rows::{Observation, RecentCommand, SshObservation, timestamp, unix_seconds};
+use crate::shell::ssh::ExitType;
 use crate::text::redact::Redactor;
 
 /// Characters of a snippet.
@@ -194,7 +195,7 @@ impl Run {
             remote_command: remote.map(|remote| remote.preview.clone()),
             remote_command_template: remote.map(|remote| remote.template.clone()),
             exit_code: whole.exit_code,
-            exit_type: Some(SshExit::of_code(code).as_str().to_owned()),
+            exit_type: Some(ExitType::of(code).name().to_owned()),
             duration_ms: whole.duration_ms,
             timed_out: false,
             weight: Some(1.0),

@@ -1,8 +1,9 @@
 //! What a command's history says before it ends. Pure.
 
-use super::{Insight, Pitfall};
+use super::Insight;
 use crate::alan::history::{History, HostHistory, RemoteHistory};
 use crate::alan::outcome::Outcome;
+use crate::shell::lint::Lint;
 
 /// From so many equal results in a row on, that is worth saying.
 const STREAK: u64 = 3;
@@ -22,7 +23,7 @@ const HOST_FAILURE_PERCENT: u64 = 30;
 const RELIABLE_HOSTS: u64 = 2;
 
 /// What there is to say about a command from its history and its words.
-pub fn insights(history: &History, pitfalls: &[Pitfall]) -> Vec<Insight> {
+pub fn insights(history: &History, pitfalls: &[Lint]) -> Vec<Insight> {
     let mut insights = Vec::new();
     insights.extend(retry(history).or_else(|| similar(history)));
     insights.extend(streak(history));
@@ -331,16 +332,18 @@ mod tests {
     #[test]
     fn pitfalls_are_warnings_that_say_what_to_use_instead() {
         for (pitfall, instead) in [
-            (Pitfall::EndlessWait, "timeout 60"),
-            (Pitfall::Nohup, "background: true"),
+            (Lint::WaitLoopWithoutDeadline, "background: true"),
+            (Lint::NohupBackground, "background: true"),
             (
-                Pitfall::MatchesItself {
+                Lint::SelfMatchingPgrep {
                     program: "pkill".to_owned(),
+                    pattern: "server".to_owned(),
+                    instead: None,
                 },
-                "pkill -x",
+                "zsh_kill",
             ),
             (
-                Pitfall::NeedsTerminal {
+                Lint::EditorWithoutTerminal {
                     program: "vim".to_owned(),
                 },
                 "pty: true",

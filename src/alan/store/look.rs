@@ -15,10 +15,11 @@ use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample, is_enough};
 use crate::alan::history::{
     History, HostHistory, PastRun, Place, RETRY_WINDOW_MINUTES, RemoteHistory, failures_in_a_row,
 };
-use crate::alan::outcome::{Outcome, SshExit};
+use crate::alan::outcome::Outcome;
 use crate::alan::pattern::Pattern;
 use crate::alan::rows::{Observation, RecentCommand, SshObservation, Streak, seconds_of};
 use crate::alan::run::RunRows;
+use crate::shell::ssh::ExitType;
 
 /// So many of the newest runs of the kind are compared with, where there are more.
 const SIMILAR: usize = 5;
@@ -381,7 +382,7 @@ impl<'a> Look<'a> {
         }
         let failed = exits
             .iter()
-            .filter(|exit| is(exit, SshExit::ConnectionFailed));
+            .filter(|exit| is(exit, ExitType::ConnectionFailed));
         Ok(HostHistory {
             host: host.to_owned(),
             tries: exits.len() as u64,
@@ -408,10 +409,10 @@ impl<'a> Look<'a> {
                 rows.push(row?);
             }
         }
-        rows.retain(|(exit, _)| !is(exit, SshExit::ConnectionFailed));
+        rows.retain(|(exit, _)| !is(exit, ExitType::ConnectionFailed));
         let failed = rows
             .iter()
-            .filter(|(exit, _)| is(exit, SshExit::CommandFailed));
+            .filter(|(exit, _)| is(exit, ExitType::CommandFailed));
         let hosts: HashSet<&str> = rows.iter().map(|(_, host)| host.as_str()).collect();
         Ok(RemoteHistory {
             template: template.to_owned(),
@@ -444,8 +445,8 @@ impl<'a> Look<'a> {
     }
 }
 
-fn is(exit: &Option<String>, kind: SshExit) -> bool {
-    exit.as_deref() == Some(kind.as_str())
+fn is(exit: &Option<String>, kind: ExitType) -> bool {
+    exit.as_deref() == Some(kind.name())
 }
 
 /// The outcome of three columns from this one on: `outcome_type`, `timed_out`,
