@@ -189,6 +189,21 @@ settings! {
     /// Which insights a result carries. Default all.
     insights: InsightChoice = InsightChoice::All, InsightChoice::WORDS;
 
+    /// The database of what commands did. Default: `alan.db` in the state directory.
+    alan_db: Option<PathBuf> = None, File, env "ALAN_DB_PATH";
+
+    /// Timeouts of a command within `neverhang_window` after which it is refused for
+    /// `neverhang_recovery`. Default 3, from 1 to 100.
+    neverhang_threshold: usize = 3, Count(1..=100);
+
+    /// How long a timeout counts. Seconds; default 3600, from 1 to a week.
+    neverhang_window: Duration = seconds(3600), Time::seconds(seconds(1)..=hours(24 * 7));
+
+    /// How long a command is refused before it is tried again. Seconds; default 300, from
+    /// 0.1 to a day.
+    neverhang_recovery: Duration = seconds(300),
+        Time::seconds(Duration::from_millis(100)..=hours(24));
+
     /// Whether options of a program that fails again and again are looked up in its manual
     /// page. Default true.
     manopt_enabled: bool = true, Flag, env "ALAN_MANOPT_ENABLED";

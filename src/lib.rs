@@ -146,7 +146,7 @@ pub mod shell {
     pub mod normalise;
     mod options;
     mod prefix;
-    mod programs;
+    pub mod programs;
     pub mod reader;
     mod scan;
     mod self_match;
@@ -175,6 +175,7 @@ pub mod process {
     pub mod guard;
     pub mod hindrance;
     pub mod kill;
+    pub mod memory;
     pub mod orphans;
     pub mod owner;
     mod posix_spawn;
@@ -253,8 +254,12 @@ pub mod task {
 
 /// L4: where tasks meet what is remembered of them.
 pub mod record {
+    pub mod account;
+    pub mod git;
     pub mod manopt;
     pub mod notices;
+    pub mod pattern;
+    pub mod recorder;
 }
 
 /// L6: the tools of the MCP server.

@@ -6,6 +6,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::fingerprint::{self, Fingerprint};
+use super::history::Place;
 use super::outcome::{Ending, Outcome, of_exit};
 use super::pattern::{Pattern, Segment};
 use super::rows::{Observation, RecentCommand, SshObservation, timestamp, unix_seconds};
@@ -98,6 +99,14 @@ impl Run {
             git_head: ended.git_head,
             at: ended.at,
             pattern: ended.pattern,
+        }
+    }
+
+    /// Where it ran.
+    pub fn place(&self) -> Place {
+        Place {
+            cwd: self.cwd.clone(),
+            git_head: self.git_head.clone(),
         }
     }
 

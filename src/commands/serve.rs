@@ -14,6 +14,7 @@ use crate::mcp::dispatch::Tools;
 use crate::mcp::server::Server;
 use crate::process::{descriptors, guard};
 use crate::protocol::transport::{Ended, Transport};
+use crate::record::recorder::Recorder;
 use crate::task::housekeeping::wake_housekeeping;
 use crate::task::supervisor::Supervisor;
 
@@ -70,8 +71,10 @@ fn serve() -> ExitCode {
         output::complain(format_args!("cannot take signals: {error}"));
         return ExitCode::FAILURE;
     }
+    let recorder = setup::recorder(&config, &supervisor.settings().redactor);
     let server = Arc::new(Server::new(Tools {
         supervisor: Arc::clone(&supervisor),
+        recorder: Arc::clone(&recorder),
         config,
         warnings,
     }));
@@ -96,7 +99,7 @@ fn serve() -> ExitCode {
         never()
     });
     let reason = await_end(&transport, &stopped, &hung_up);
-    end(&server, &supervisor, transport, reason);
+    end(&server, &supervisor, &recorder, transport, reason);
     drop(wake);
     drop(housekeeper);
     ExitCode::SUCCESS
@@ -155,13 +158,20 @@ fn watch_hangup() -> std::io::Result<Receiver<()>> {
     Ok(told)
 }
 
-fn end(server: &Server, supervisor: &Supervisor, transport: Transport, reason: Reason) {
+fn end(
+    server: &Server,
+    supervisor: &Supervisor,
+    recorder: &Recorder,
+    transport: Transport,
+    reason: Reason,
+) {
     if let Reason::InputEnded = reason {
         server.await_calls(LAST_CALLS);
     }
     supervisor.shut_down();
     server.await_calls(INTERRUPTED_CALLS);
     transport.finish(FLUSH);
+    recorder.close();
     supervisor.remove_directory();
 }
 

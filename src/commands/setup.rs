@@ -11,9 +11,16 @@ use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::output;
+use crate::alan::options::OptionsPolicy;
+use crate::alan::schema::Derivation;
+use crate::alan::store;
 use crate::base::clock::SystemClock;
 use crate::config::{Config, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning};
+use crate::neverhang::Rules;
 use crate::process::{files, orphans};
+use crate::record::pattern;
+use crate::record::recorder::{self, Recorder};
+use crate::shell::{normalise, template};
 use crate::task::shell::ShellMode;
 use crate::task::supervisor::{Settings, Supervisor};
 use crate::text::redact::{Redactor, is_secret_name};
@@ -62,6 +69,57 @@ pub fn redactor(config: &Config) -> Arc<Redactor> {
         .filter(|(name, _)| config.secrets.hides(name) || is_secret_name(&name.to_string_lossy()))
         .filter_map(|(_, value)| value.into_string().ok());
     Arc::new(Redactor::new(secrets))
+}
+
+/// What remembers commands, as configured; its database is opened when it is needed.
+pub fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorder> {
+    let own = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let path = database(config);
+    let old_databases = ["CLAUDE_PLUGIN_DATA", "CLAUDE_PLUGIN_ROOT"]
+        .into_iter()
+        .zip(["alan.db", "data/alan.db"])
+        .filter_map(|(variable, name)| Some(PathBuf::from(own(variable)?).join(name)))
+        .filter(|old| old.is_absolute() && *old != path)
+        .collect();
+    // One session is one conversation of the client: its retries are told of.
+    let session = own("CLAUDE_CODE_SESSION_ID")
+        .and_then(|session| session.into_string().ok())
+        .unwrap_or_else(files::random_id);
+    Arc::new(Recorder::new(recorder::Settings {
+        store: store::Settings {
+            path,
+            session,
+            derivation: Derivation {
+                version: pattern::DERIVATION_VERSION,
+                hash: normalise::hash,
+                template: template::template,
+                redactor: redactor.as_ref().clone(),
+            },
+            old_databases,
+            rules: Rules {
+                threshold: config.neverhang_threshold,
+                window: config.neverhang_window.as_secs_f64(),
+                recovery: config.neverhang_recovery.as_secs_f64(),
+            },
+        },
+        options: OptionsPolicy {
+            enabled: config.manopt_enabled,
+            trigger: u32::try_from(config.manopt_fail_trigger).unwrap_or(u32::MAX),
+            present: u32::try_from(config.manopt_fail_present).unwrap_or(u32::MAX),
+        },
+        options_time: config.manopt_timeout,
+        redactor: Arc::clone(redactor),
+    }))
+}
+
+/// The database of what commands did. Without a state directory there is none, and what
+/// is learned stays in memory.
+pub fn database(config: &Config) -> PathBuf {
+    let in_state = || {
+        let state = config.state_dir.as_ref().ok()?;
+        Some(state.join("alan.db"))
+    };
+    config.alan_db.clone().or_else(in_state).unwrap_or_default()
 }
 
 /// A supervisor for this process, as configured.

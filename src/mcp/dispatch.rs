@@ -16,6 +16,7 @@ use super::render::{Palette, TaskResult, View};
 use super::tools::{Tool, ToolName};
 use crate::config::{Config, InsightChoice, Warning};
 use crate::record::notices;
+use crate::record::recorder::Recorder;
 use crate::task::live::{Cancel, Input};
 use crate::task::reading::{self, Match};
 use crate::task::registry::TaskHandle;
@@ -100,6 +101,8 @@ pub struct Call<'a> {
 pub struct Tools {
     /// The tasks.
     pub supervisor: Arc<Supervisor>,
+    /// What is remembered of commands.
+    pub recorder: Arc<Recorder>,
     /// What the user decided.
     pub config: Config,
     /// What is wrong with the configuration.

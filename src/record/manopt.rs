@@ -137,6 +137,16 @@ pub fn in_background(
         .map(drop)
 }
 
+impl ManoptError {
+    /// Whether another try would come to the same.
+    pub fn is_lasting(&self) -> bool {
+        matches!(
+            self,
+            ManoptError::Name(_) | ManoptError::NoPage(_) | ManoptError::NoOptions(_)
+        )
+    }
+}
+
 /// The pages to try, the most particular first. A subcommand that does not look like one
 /// ends the search for it.
 fn pages(words: &[String]) -> Result<Vec<String>, ManoptError> {

@@ -351,6 +351,11 @@ const BUILTINS: &str = "\
     unset unsetopt vared wait whence where which zcompile zformat zle zmodload zparseopts \
     zregexparse zstyle";
 
+/// The names of zsh's builtins.
+pub fn builtins() -> impl Iterator<Item = &'static str> {
+    BUILTINS.split_whitespace()
+}
+
 /// Whether zsh itself is what runs under this name.
 pub(super) fn is_builtin(name: &str) -> bool {
     BUILTINS.split(' ').any(|builtin| builtin == name)

@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use super::live::{End, Facts, LiveTask};
-use super::spool::Spool;
+use super::spool::{Spool, SpoolWriter};
 use crate::progress::waiting::Waiting;
+use crate::text::lines::Position;
 
 /// How a task was when it was first asked to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +25,10 @@ pub struct Ended<'a> {
     pub facts: &'a Facts,
     /// How it ended.
     pub end: &'a End,
-    /// What it printed.
+    /// What it printed, and where that ends.
     pub output: &'a Spool,
+    /// See [`Ended::output`].
+    pub output_end: Position,
     /// How it was when it was first asked to end, if it was.
     pub asked: Option<&'a Circumstances>,
 }
@@ -70,14 +73,15 @@ impl Ending {
     }
 
     /// Tells of the end.
-    pub fn tell(&mut self, facts: &Facts, end: &End, output: &Spool) {
+    pub fn tell(&mut self, facts: &Facts, end: &End, output: &SpoolWriter) {
         let Some(on_end) = self.on_end.take() else {
             return;
         };
         let ended = Ended {
             facts,
             end,
-            output,
+            output: &output.reader(),
+            output_end: output.end(),
             asked: self.asked.as_ref(),
         };
         // A task that cannot be learned from ends all the same.

@@ -267,6 +267,30 @@ pub fn last_line(
         .find(|text| !text.trim().is_empty())
 }
 
+/// So much of the beginning …
+const HEAD_BYTES: u64 = 4 * 1024;
+/// … and of the end of an output is looked at to learn from it.
+const TAIL_BYTES: u64 = 32 * 1024;
+
+/// The beginning and the end of the output as plain text, each of bounded length; what is
+/// not retained is left out. They may overlap.
+pub fn head_and_tail(spool: &Spool, end: Position) -> (String, String) {
+    let head = spool
+        .read(Place::FIRST, end.offset.min(HEAD_BYTES))
+        .unwrap_or_default();
+    let head = head.first().map_or(&[][..], |piece| &piece.bytes);
+    let tail = newest_bytes(spool, end.offset.saturating_sub(TAIL_BYTES), end.offset);
+    (plain_lines(head), plain_lines(&tail))
+}
+
+fn plain_lines(bytes: &[u8]) -> String {
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let lines: Vec<String> = lines
+        .map(|line| ansi::readable(line, Colours::Drop, None))
+        .collect();
+    lines.join("\n")
+}
+
 /// What is retained at the end of `[from, to)` without a gap; nothing if it cannot be
 /// read.
 fn newest_bytes(spool: &Spool, from: u64, to: u64) -> Vec<u8> {

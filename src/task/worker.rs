@@ -432,8 +432,7 @@ impl Work {
         if self.closed {
             self.read_rest();
         }
-        let output = self.output.spool.reader();
-        self.ending.tell(&self.task.facts, &end, &output);
+        self.ending.tell(&self.task.facts, &end, &self.output.spool);
         self.task.report(|state| {
             state.forget_found();
             state.ended = Some(end);

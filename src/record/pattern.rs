@@ -1,0 +1,191 @@
+//! What a command is known by: redaction first, then the lexer's view of what is left.
+
+use crate::alan::pattern::{PREVIEW_BYTES, Pattern, RemoteCommand, Segment, Ssh};
+use crate::shell::lexer::lex;
+use crate::shell::ssh::{self, ssh_of_segment};
+use crate::shell::syntax::{lists, reported_segments, simple_commands};
+use crate::shell::{normalise, template};
+use crate::text::redact::Redactor;
+
+/// What hashes and templates depend on; the database makes its own anew when it changes.
+pub const DERIVATION_VERSION: u32 = normalise::VERSION << 16 | template::VERSION;
+
+/// What a command is known by, and its redacted text, from which all of it is made.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// What the store gets.
+    pub pattern: Pattern,
+    /// The command without secrets, whole.
+    pub redacted: String,
+}
+
+impl Known {
+    /// What this command is known by.
+    pub fn of(command: &str, redactor: &Redactor) -> Known {
+        let redacted = redactor.redact(command).into_owned();
+        // Of a list (`a && b`) nobody knows whose exit status its own is.
+        let sole = sole_pipeline(&redacted).and_then(|segments| segments.last().copied());
+        let pattern = Pattern {
+            hash: normalise::hash(&redacted),
+            template: template::template(&redacted),
+            preview: preview(&redacted),
+            program: sole.and_then(program),
+            segments: Vec::new(),
+            ssh: sole.and_then(ssh_of_segment).map(over_ssh),
+        };
+        Known { pattern, redacted }
+    }
+
+    /// The same with the segments that these statuses belong to.
+    pub fn with_segments(&self, pipestatus: &[i32]) -> Pattern {
+        let segments = if pipestatus.len() < 2 {
+            Vec::new()
+        } else {
+            reported_segments(&self.redacted, pipestatus.len())
+        };
+        Pattern {
+            segments: segments.into_iter().map(segment).collect(),
+            ..self.pattern.clone()
+        }
+    }
+
+    /// The words of the command that look like options, as they were written.
+    pub fn flags(&self) -> Vec<&str> {
+        self.redacted
+            .split_whitespace()
+            .filter(|word| word.starts_with('-') && word.len() > 1)
+            .collect()
+    }
+}
+
+/// The segments of a command that is one pipeline, in the foreground.
+fn sole_pipeline(command: &str) -> Option<Vec<&str>> {
+    let lists = lists(&lex(command));
+    let [list] = lists.as_slice() else {
+        return None;
+    };
+    let [pipeline] = list.pipelines.as_slice() else {
+        return None;
+    };
+    if list.is_background {
+        return None;
+    }
+    pipeline
+        .iter()
+        .map(|span| command.get(span.clone()))
+        .collect()
+}
+
+fn segment(text: &str) -> Segment {
+    Segment {
+        hash: normalise::hash(text),
+        template: template::template(text),
+        preview: preview(text),
+        program: program(text),
+    }
+}
+
+fn program(segment: &str) -> Option<String> {
+    match simple_commands(segment, &lex(segment)).as_slice() {
+        [only] if only.depth == 0 => only.program().map(str::to_owned),
+        _ => None,
+    }
+}
+
+fn over_ssh(ssh: ssh::Ssh) -> Ssh {
+    Ssh {
+        host: ssh.host,
+        remote: ssh.remote_command.map(|command| RemoteCommand {
+            preview: preview(&command),
+            template: template::template(&command),
+        }),
+    }
+}
+
+/// The beginning of a command. A whole one is shorter than [`PREVIEW_BYTES`], one that
+/// was cut is not: where a character would be cut it is filled up.
+fn preview(command: &str) -> String {
+    if command.len() < PREVIEW_BYTES {
+        return command.to_owned();
+    }
+    let mut end = PREVIEW_BYTES;
+    while !command.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut preview = command.get(..end).unwrap_or_default().to_owned();
+    preview.extend(std::iter::repeat_n('.', PREVIEW_BYTES - end));
+    preview
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(command: &str) -> Known {
+        Known::of(command, &Redactor::new([]))
+    }
+
+    #[test]
+    fn the_program_is_that_whose_status_the_commands_is() {
+        for (command, wanted) in [
+            ("grep x f", Some("grep")),
+            ("/usr/bin/grep x f", Some("grep")),
+            ("sudo -u bob grep x f", Some("grep")),
+            ("cat f | grep x", Some("grep")),
+            ("make && grep x f", None),
+            ("make; grep x f", None),
+            ("grep x f &", None),
+            ("$PROGRAM x", None),
+        ] {
+            let program = known(command).pattern.program;
+            assert_eq!(program.as_deref(), wanted, "{command}");
+        }
+    }
+
+    #[test]
+    fn no_secret_is_left_of_a_command() {
+        let command = "API_TOKEN=hunter2hunter2 curl -H 'Authorization: Bearer abcdefghijkl' x";
+        let known = known(command);
+        let all = format!("{known:?}");
+        for secret in ["hunter2", "abcdefghijkl"] {
+            assert!(!all.contains(secret), "{all}");
+        }
+    }
+
+    #[test]
+    fn segments_are_those_that_the_statuses_belong_to() {
+        let pattern = known("cat f | grep x | sort").with_segments(&[0, 1, 0]);
+        let programs: Vec<_> = pattern
+            .segments
+            .iter()
+            .filter_map(|segment| segment.program.as_deref())
+            .collect();
+        assert_eq!(programs, ["cat", "grep", "sort"]);
+        assert_eq!(known("true").with_segments(&[0]).segments, []);
+    }
+
+    #[test]
+    fn a_preview_tells_by_its_length_whether_it_is_whole() {
+        assert_eq!(preview("ls"), "ls");
+        assert_eq!(preview(&"ä".repeat(99)).len(), 198);
+        for long in [
+            "x".repeat(200),
+            "ä".repeat(100),
+            format!("x{}", "ä".repeat(100)),
+        ] {
+            assert_eq!(preview(&long).len(), PREVIEW_BYTES, "{long}");
+        }
+    }
+
+    #[test]
+    fn ssh_is_known_by_its_host_and_remote_command() {
+        let ssh = known("ssh -p 2222 ada@example.org 'git pull origin'")
+            .pattern
+            .ssh;
+        let ssh = ssh.expect("it is ssh");
+        assert_eq!(ssh.host, "example.org");
+        let remote = ssh.remote.expect("it runs a command");
+        assert_eq!(remote.template, "git pull origin");
+        assert_eq!(known("ls").pattern.ssh, None);
+    }
+}
