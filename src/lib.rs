@@ -269,6 +269,7 @@ pub mod mcp {
     pub mod control;
     pub mod dispatch;
     pub mod insight;
+    pub mod meter;
     pub mod notice;
     pub mod overview;
     pub mod poll;
@@ -279,6 +280,7 @@ pub mod mcp {
     pub mod search;
     pub mod server;
     pub mod tools;
+    pub mod view;
 }
 
 /// L7: what the command line can do.

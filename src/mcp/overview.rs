@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::conditions;
 use super::insight::size;
-use super::render::{self, View, millis, seconds, status_word, wanted_word};
+use super::render::{self, status_word, wanted_word};
+use super::view::{View, millis, seconds};
 use crate::config::{Config, Warning};
 use crate::process::probe;
 use crate::progress::condition::Condition;
