@@ -22,7 +22,7 @@ use dirs::{state_dir, variable};
 use layers::Given;
 use value::{Count, File, Flag, Kind, Names, Program, Size, Time};
 
-pub use choices::{ColorChoice, InsightChoice, LogLevel, ShellMode, SpoolMode};
+pub use choices::{ColorChoice, InsightChoice, LogLevel, ShellMode, SpoolMode, TaskChoice};
 pub use dirs::{Env, StateDirError};
 pub use layers::{Source, Warning};
 
@@ -178,6 +178,11 @@ settings! {
 
     /// Which insights a result carries. Default all.
     insights: InsightChoice = InsightChoice::All, InsightChoice::WORDS;
+
+    /// Which calls of `zsh` are answered by a task of MCP's tasks extension, where the
+    /// client declares it: those that ask for it by `background: true`; always, also those
+    /// that would return with the command still running; or none. Default asked.
+    mcp_tasks: TaskChoice = TaskChoice::Asked, TaskChoice::WORDS;
 
     /// What the server's log holds. Default error.
     log: LogLevel = LogLevel::Error, LogLevel::WORDS, env "ZSH_TOOL_LOG";

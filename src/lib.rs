@@ -145,6 +145,8 @@ pub mod protocol {
     pub mod id;
     pub mod message;
     pub mod reader;
+    pub mod stateless;
+    pub mod tasks;
     pub mod transport;
 }
 
@@ -186,6 +188,7 @@ pub mod record {
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
+    pub mod calls;
     pub mod control;
     pub mod dispatch;
     pub mod insight;
@@ -197,6 +200,7 @@ pub mod mcp {
     pub mod run;
     pub mod search;
     pub mod server;
+    pub mod task_answers;
     pub mod tools;
 }
 

@@ -70,11 +70,11 @@ fn serve() -> ExitCode {
         output::complain(format_args!("cannot take signals: {error}"));
         return ExitCode::FAILURE;
     }
-    let server = Arc::new(Server::new(Tools {
-        supervisor: Arc::clone(&supervisor),
+    let server = Arc::new(Server::new(Tools::new(
+        Arc::clone(&supervisor),
         config,
         warnings,
-    }));
+    )));
     let receiver = Arc::clone(&server);
     let transport = Transport::stdio(request_limit, move |outbound, received| {
         receiver.receive(outbound, received);

@@ -9,6 +9,7 @@ mod arguments;
 mod calls_under_way;
 mod command_line;
 mod commands;
+mod era;
 mod exec;
 mod exit_codes;
 mod keys;
