@@ -20,6 +20,7 @@ mod listen_window;
 mod output;
 mod protocol;
 mod shutdown;
+mod structured;
 mod terminal;
 mod terminal_mode;
 mod timing;
