@@ -189,6 +189,8 @@ pub mod record {
 pub mod mcp {
     pub mod arguments;
     pub mod calls;
+    #[cfg(feature = "conformance")]
+    pub mod conformance;
     pub mod control;
     pub mod dispatch;
     pub mod insight;
@@ -197,6 +199,7 @@ pub mod mcp {
     pub mod overview;
     pub mod poll;
     pub mod receipt;
+    pub mod refusal;
     pub mod render;
     pub mod run;
     pub mod search;

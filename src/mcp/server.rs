@@ -13,7 +13,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::calls::{Calls, MAX_CALLS, NotBegun};
+#[cfg(feature = "conformance")]
+use super::conformance::{self, StandIn};
 use super::dispatch::{Call, Outcome, Reply, Tools};
+use super::refusal::Refusal;
 use super::render::Palette;
 use super::tools::{self, INSTRUCTIONS, Tool};
 use crate::config::ColorChoice;
@@ -27,7 +30,7 @@ use crate::protocol::message::{
 use crate::protocol::stateless::{
     self, CacheScope, DISCOVER, Envelope, EnvelopeError, MISSING_CLIENT_CAPABILITY, ResultType,
 };
-use crate::protocol::tasks::{Operation, UnknownTask};
+use crate::protocol::tasks::Operation;
 use crate::protocol::transport::Outbound;
 use crate::task::live::Cancel;
 
@@ -55,43 +58,13 @@ impl Era {
             Era::Stateless(_) => stateless::stamped(result_type, result),
         }
     }
-}
 
-/// An error that is sent instead of a result.
-#[derive(Debug)]
-struct Refusal {
-    code: i64,
-    text: String,
-    data: Option<Value>,
-}
-
-impl Refusal {
-    fn new(code: i64, text: impl Into<String>) -> Refusal {
-        Refusal {
-            code,
-            text: text.into(),
-            data: None,
+    /// Whether the answer to a call may be a task.
+    fn takes_tasks(&self) -> bool {
+        match self {
+            Era::Legacy => false,
+            Era::Stateless(envelope) => envelope.takes_tasks,
         }
-    }
-
-    fn reply(self, id: &RequestId) -> Vec<u8> {
-        message::error(Some(id), self.code, &self.text, self.data)
-    }
-}
-
-impl From<EnvelopeError> for Refusal {
-    fn from(error: EnvelopeError) -> Self {
-        Refusal {
-            code: error.code(),
-            text: error.to_string(),
-            data: error.data(),
-        }
-    }
-}
-
-impl From<UnknownTask> for Refusal {
-    fn from(error: UnknownTask) -> Self {
-        Refusal::new(UnknownTask::CODE, error.to_string())
     }
 }
 
@@ -167,7 +140,17 @@ impl Server {
                 let result = stateless::cacheable(CacheScope::Public, tools::list());
                 return Ok(Some(message::response(id, &result)));
             }
-            (_, "tools/call") => Work::tool(params)?,
+            (_, "tools/call") => {
+                #[cfg(feature = "conformance")]
+                let params = match conformance::stand_in(params, era.takes_tasks())? {
+                    StandIn::Call(params) => params,
+                    StandIn::Result(result) => {
+                        let result = era.result(ResultType::Complete, result);
+                        return Ok(Some(message::response(id, &result)));
+                    }
+                };
+                Work::tool(params)?
+            }
             (Era::Stateless(envelope), _) => match Operation::of_method(method) {
                 Some(operation) if self.tools.offers_tasks() => {
                     Work::task(operation, envelope, params.as_ref())?
@@ -447,10 +430,7 @@ impl RunningCall {
             cancel: &self.cancel,
             progress,
             palette: self.server.palette(&self.era),
-            takes_tasks: match &self.era {
-                Era::Legacy => false,
-                Era::Stateless(envelope) => envelope.takes_tasks,
-            },
+            takes_tasks: self.era.takes_tasks(),
         };
         match self.server.tools.call(tool, arguments, &mut call)? {
             Reply::Result(outcome) => Some((ResultType::Complete, outcome.into_result())),

@@ -107,6 +107,10 @@ impl Tools {
 
     /// What the call would have answered had it waited.
     fn result(&self, task: &Arc<TaskHandle>) -> Status {
+        #[cfg(feature = "conformance")]
+        if let Some(status) = super::conformance::ends_as(task.live.facts.description.as_deref()) {
+            return status;
+        }
         let max_output = self
             .handed_over
             .lock()

@@ -302,7 +302,10 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
 
 /// The answer to `tools/list`.
 pub fn list() -> Value {
-    let tools: Vec<Value> = TOOLS.iter().map(Tool::listed).collect();
+    let tools = TOOLS.iter().map(Tool::listed);
+    #[cfg(feature = "conformance")]
+    let tools = tools.chain(super::conformance::listed());
+    let tools: Vec<Value> = tools.collect();
     json!({ "tools": tools })
 }
 
