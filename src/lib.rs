@@ -18,7 +18,9 @@
 //!       → task::reading → text::lines → mcp::render → protocol::transport → stdout
 //! ```
 //!
-//! There is no other way. Above the server stands its *guard* ([`process::guard`]), the
+//! There is no other way. Two eras of MCP come in by it side by side: clients that shake
+//! hands once ([`protocol::era`]), and clients whose every request speaks for itself
+//! ([`protocol::stateless`]); what they differ in ends in [`mcp::server`]. Above the server stands its *guard* ([`process::guard`]), the
 //! process that the client started; no data passes through it.
 //!
 //! # Layers
@@ -51,7 +53,9 @@
 //!   number of its process group is its own as well.
 //! - The newest output is never lost, whatever disk and quotas do ([`task::spool`]).
 //! - One result shows what no earlier one has shown: the cursor moves when a delta is
-//!   taken, under the task's lock.
+//!   taken, under the task's lock. Only what a client asks of a task of its own
+//!   ([`mcp::task_answers`]) shows everything, and moves nothing.
+//! - The server never asks its client anything.
 //! - No command line is written or logged without [`text::redact`].
 //! - Nothing that comes from outside panics; a panic in one call answers that call.
 //!
@@ -73,7 +77,7 @@
 //! | `signals` | 1 | signal-hook's pipe |
 //! | `hangup` | 1 | `poll(2)` of stdin: its end, also while the reader waits to answer |
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
-//! | `call-…` | one for each tool call, at most 64 | a task's monitor |
+//! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //!
 //! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and

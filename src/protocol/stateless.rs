@@ -153,8 +153,9 @@ pub fn stamped(result_type: ResultType, result: Value) -> Value {
     if let Value::Object(members) = result {
         stamped.extend(members);
     }
-    let meta = stamped.entry("_meta").or_insert_with(|| json!({}));
-    meta[SERVER_KEY] = json!(SERVER_INFO);
+    if let Value::Object(meta) = stamped.entry("_meta").or_insert_with(|| json!({})) {
+        meta.insert(SERVER_KEY.to_owned(), json!(SERVER_INFO));
+    }
     stamped.into()
 }
 
@@ -204,7 +205,35 @@ pub fn needs_tasks_extension() -> Value {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Any small JSON value, often under the names that an envelope has.
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".{0,8}".prop_map(Value::from),
+            Just(json!(VERSION)),
+        ];
+        let key = prop_oneof![
+            "[a-z]{1,4}",
+            Just("_meta".to_owned()),
+            Just("extensions".to_owned()),
+            Just("name".to_owned()),
+            Just(VERSION_KEY.to_owned()),
+            Just(CAPABILITIES_KEY.to_owned()),
+            Just(CLIENT_KEY.to_owned()),
+        ];
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(key.clone(), inner, 0..4).prop_map(Value::from_iter),
+            ]
+        })
+    }
 
     fn read(meta: Value) -> Result<Option<Envelope>, EnvelopeError> {
         Envelope::from_params(Some(&json!({"_meta": meta})))
@@ -233,6 +262,23 @@ mod tests {
             takes_tasks: true,
         };
         assert_eq!(read(full), Ok(Some(envelope)));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_stands_in_params_is_read_or_refused(params in any_json()) {
+            if let Err(error) = Envelope::from_params(Some(&params)) {
+                let code = error.code();
+                prop_assert!(code == INVALID_PARAMS || code == UNSUPPORTED_PROTOCOL_VERSION);
+                prop_assert_eq!(error.data().is_some(), code == UNSUPPORTED_PROTOCOL_VERSION);
+            }
+        }
+
+        #[test]
+        fn whatever_a_result_holds_it_is_stamped(result in any_json()) {
+            let stamped = stamped(ResultType::Task, result);
+            prop_assert_eq!(&stamped["resultType"], &json!("task"));
+        }
     }
 
     #[test]
