@@ -112,6 +112,8 @@ await interactive(
     { call: { name: ZSH, input: { command: 'for i in 1 2 3; do echo tick-$i; sleep 1; done', yield_after: 10 } } },
     { call: { name: ZSH, input: { command: 'echo early; sleep 2; echo late; exit 4', background: true } } },
     { text: 'the first turn is over' },
+    { call: { name: ZSH, input: { command: 'sleep 66', background: true } } },
+    (result) => ({ call: { name: 'TaskStop', input: { task_id: /background as task (\w+)/.exec(result)?.[1] ?? 'none' } } }),
     { text: 'the second turn is over' },
   ],
   async ({ api, seen, type }) => {
@@ -125,10 +127,13 @@ await interactive(
     check('the turn ends while the task goes on', await sees('the first turn is over') || api.turns.length === 3);
     const [, begun = ''] = api.results();
     check('the model is told of a task', /server-side task [0-9a-f]{8}/.test(begun), begun);
-    check('its end begins a turn by itself', await eventually(() => api.turns.length === 4), api.turns.length);
-    const told = notification(api.turns.at(-1)) ?? '';
+    check('its end begins a turn by itself', await eventually(() => api.turns.length > 3), api.turns.length);
+    const told = notification(api.turns[3]) ?? '';
     check('which says that it completed', told.includes('<status>completed</status>'), told);
     check('and shows the whole output', told.includes('early\nlate\n') && told.includes('✘ exit=4'), told);
+    await eventually(() => api.turns.length > 5);
+    check('a task that is stopped is gone', await eventually(() => running('sleep', '66').length === 0), running());
+    check('and the model is told so', /[Ss]topped|cancel/.test(api.results().at(-1)), api.results().at(-1));
   },
 );
 check('nothing is left after its interface', await eventually(() => running().length === 0), running());
