@@ -55,15 +55,25 @@ impl Tools {
     /// tells of its end, so no notice does.
     pub(super) fn hand_over(&self, task: Arc<TaskHandle>, max_output: usize) -> NoAnswer {
         task.live.state().end_noticed = true;
-        let mut handed_over = self.handed_over.lock();
-        handed_over.retain(|id, _| self.supervisor.task(id).is_some());
-        handed_over.insert(task.id().to_owned(), max_output);
+        self.forget_evicted();
+        let id = task.id().to_owned();
+        self.handed_over.lock().insert(id, max_output);
         NoAnswer::HandedOver(task)
+    }
+
+    /// Tasks that are no longer known are not asked about.
+    fn forget_evicted(&self) {
+        let mut evicted: Vec<String> = self.handed_over.lock().keys().cloned().collect();
+        evicted.retain(|id| self.supervisor.task(id).is_none());
+        let mut handed_over = self.handed_over.lock();
+        for id in &evicted {
+            handed_over.remove(id);
+        }
     }
 
     /// The task that a call has become, as the answer to it.
     pub(super) fn created(&self, task: &TaskHandle) -> Value {
-        self.describe(task, Status::Working).as_created()
+        describe(task, Status::Working, None, self.kept()).as_created()
     }
 
     /// Carries out a method of the extension.
@@ -77,8 +87,10 @@ impl Tools {
             .ok_or_else(|| UnknownTask(id.chars().take(40).collect()))?;
         match operation {
             Operation::Get => {
-                let status = self.status(&task);
-                Ok(self.describe(&task, status).as_detailed())
+                // Looked at once: it may end between two looks.
+                let end = task.live.state().ended.clone();
+                let status = self.status(&task, end.as_ref());
+                Ok(describe(&task, status, end.as_ref(), self.kept()).as_detailed())
             }
             Operation::Cancel => {
                 // What a command that has ended leaves behind was meant to stay.
@@ -91,9 +103,13 @@ impl Tools {
         }
     }
 
-    fn status(&self, task: &Arc<TaskHandle>) -> Status {
-        let ended = task.live.state().ended.as_ref().map(|end| end.outcome);
-        let status = match ended {
+    /// How long a task is kept after its end.
+    fn kept(&self) -> Duration {
+        self.supervisor.settings().keep
+    }
+
+    fn status(&self, task: &TaskHandle, end: Option<&End>) -> Status {
+        let status = match end.map(|end| end.outcome) {
             None => return Status::Working,
             Some(Ended::Killed) => Status::Cancelled,
             Some(Ended::Interrupted) => Status::Failed {
@@ -106,7 +122,7 @@ impl Tools {
     }
 
     /// What the call would have answered had it waited.
-    fn result(&self, task: &Arc<TaskHandle>) -> Status {
+    fn result(&self, task: &TaskHandle) -> Status {
         #[cfg(feature = "conformance")]
         if let Some(status) = super::conformance::ends_as(task.live.facts.description.as_deref()) {
             return status;
@@ -136,39 +152,34 @@ impl Tools {
             Err(NoAnswer::Cancelled | NoAnswer::HandedOver(_)) => Status::Cancelled,
         }
     }
+}
 
-    fn describe(&self, task: &TaskHandle, status: Status) -> Task {
-        let started = task.live.facts.started;
-        let (ended, last_output, waiting) = {
-            let state = task.live.state();
-            (
-                state.ended.clone(),
-                state.last_output,
-                state.waiting.clone(),
-            )
-        };
-        let lasted = ended
-            .as_ref()
-            .map_or_else(|| started.mono.elapsed(), |end| end.duration);
-        let silent_until = last_output.unwrap_or(started.mono);
-        let sign_of_life = ended.as_ref().map_or_else(
-            || silent_until.saturating_duration_since(started.mono),
-            |end| end.duration,
-        );
-        let message = match (&ended, &waiting) {
-            (Some(end), _) => Some(end_message(end)),
-            (None, Some(waiting)) => Some(waiting_message(task, waiting)),
-            (None, None) => Some(newest_line(task)).filter(|line| !line.is_empty()),
-        };
-        Task {
-            id: task.id().to_owned(),
-            status,
-            message,
-            created: started.wall,
-            updated: started.wall + sign_of_life,
-            kept_for: lasted + self.supervisor.settings().keep,
-            ask_again_in: (lasted / ASK_AGAIN_PART).clamp(ASK_AGAIN_SOONEST, ASK_AGAIN_LATEST),
-        }
+fn describe(task: &TaskHandle, status: Status, end: Option<&End>, kept: Duration) -> Task {
+    let started = task.live.facts.started;
+    let (last_output, waiting) = {
+        let state = task.live.state();
+        (state.last_output, state.waiting.clone())
+    };
+    let lasted = end.map_or_else(|| started.mono.elapsed(), |end| end.duration);
+    let sign_of_life = match end {
+        Some(end) => end.duration,
+        None => last_output.map_or(Duration::ZERO, |last| {
+            last.saturating_duration_since(started.mono)
+        }),
+    };
+    let message = match (end, &waiting) {
+        (Some(end), _) => Some(end_message(end)),
+        (None, Some(waiting)) => Some(waiting_message(task, waiting)),
+        (None, None) => Some(newest_line(task)).filter(|line| !line.is_empty()),
+    };
+    Task {
+        id: task.id().to_owned(),
+        status,
+        message,
+        created: started.wall,
+        updated: started.wall + sign_of_life,
+        kept_for: lasted + kept,
+        ask_again_in: (lasted / ASK_AGAIN_PART).clamp(ASK_AGAIN_SOONEST, ASK_AGAIN_LATEST),
     }
 }
 
