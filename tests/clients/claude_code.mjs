@@ -49,7 +49,7 @@ async function headless(steps) {
 }
 
 const { code, printed, results, tools } = await headless([
-  { call: { name: ZSH, input: { command: 'echo begun; sleep 3; echo over; exit 3', yield_after: 1.5 } } },
+  { call: { name: ZSH, input: { command: 'echo begun; sleep 4; echo over; exit 3', yield_after: 2.5 } } },
   (result) => ({ call: { name: POLL, input: { task_id: taskIn(result), wait_for: 'end', listen: PATIENCE } } }),
   { call: { name: ZSH, input: { command: 'true', timout: 5 } } },
   { call: { name: ZSH, input: { command: 'setsid sleep 62 & sleep 63', background: true } } },
@@ -96,7 +96,7 @@ const [yielded = '', polled = '', wrong = '', background = ''] = results;
 check('Claude Code runs the script to its end', code === 0 && printed.includes('the script is over'), printed);
 const named = tools.map((tool) => tool.name);
 check('the tools for commands are at hand', [ZSH, POLL].every((name) => named.includes(name)), named);
-check('the model is shown the command', yielded.startsWith('$ echo begun; sleep 3; echo over; exit 3\n'), yielded);
+check('the model is shown the command', yielded.startsWith('$ echo begun; sleep 4; echo over; exit 3\n'), yielded);
 check('and its output so far', yielded.includes('\nbegun\n'), yielded);
 check('and its status', /⟳ RUNNING.*task=[0-9a-f]{8} {2}stdin=no/.test(yielded), yielded);
 check('and how long it has been silent', /^◷ silent \d+s/m.test(yielded), yielded);

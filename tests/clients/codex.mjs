@@ -12,7 +12,7 @@ const call = (name, input) => ({ call: { name: { name, namespace: 'mcp__zsh_tool
 const taskIn = (result) => /task=([0-9a-f]{8})/.exec(result)?.[1] ?? 'none';
 
 const api = await scripted(RESPONSES, [
-  call('zsh', { command: 'echo begun; sleep 3; echo over; exit 3', yield_after: 1.5 }),
+  call('zsh', { command: 'echo begun; sleep 4; echo over; exit 3', yield_after: 2.5 }),
   (result) => call('zsh_poll', { task_id: taskIn(result), wait_for: 'end', listen: PATIENCE }),
   call('zsh', { command: 'true', timout: 5 }),
   call('zsh', { command: 'setsid sleep 62 & sleep 63', background: true }),
@@ -50,7 +50,7 @@ clearTimeout(timer);
 const [yielded = '', polled = '', wrong = '', background = ''] = api.results();
 check('Codex runs the script to its end', code === 0 && printed.includes('the script is over'), printed.slice(-1500));
 check('the tools are listed', JSON.stringify(api.turns[0]?.tools ?? []).includes('zsh_poll'), api.turns[0]?.tools);
-check('the model is shown the command', yielded.includes('$ echo begun; sleep 3; echo over; exit 3\n'), yielded);
+check('the model is shown the command', yielded.includes('$ echo begun; sleep 4; echo over; exit 3\n'), yielded);
 check('and its output so far', yielded.includes('\nbegun\n'), yielded);
 check('and its status, without colours', /⟳ RUNNING {2}\d.*task=[0-9a-f]{8} {2}stdin=no/.test(yielded), yielded);
 check('and how long it has been silent', /^◷ silent \d+s/m.test(yielded), yielded);
