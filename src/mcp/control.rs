@@ -250,5 +250,8 @@ fn after_sending(task: &LiveTask, pressed: bool) -> Vec<Insight> {
 fn draws_screen(task: &LiveTask) -> bool {
     let modes = task.terminal_modes().unwrap_or_default();
     let by_keys = modes.application_cursor && !modes.bracketed_paste;
-    by_keys || task.screen_view().is_some_and(|view| view.alternate)
+    by_keys
+        || task
+            .seen_on_screen()
+            .is_some_and(|seen| seen.view.alternate)
 }

@@ -20,9 +20,9 @@ use crate::task::live::{Cancel, Input};
 use crate::task::reading::{self, Match};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
+use crate::task::terminal::Seen;
 use crate::task::watch::{Goal, Stopped, Tick, Watch};
 use crate::text::lines::{self, Layout, Shown, Stretch};
-use crate::text::screen;
 
 /// The default of `listen`.
 pub(super) const LISTEN: Duration = Duration::from_secs(2);
@@ -328,7 +328,7 @@ pub(super) struct Lines {
     /// Whether they carry their numbers.
     pub numbered: bool,
     /// The screen whose rows they are.
-    pub screen: Option<screen::View>,
+    pub screen: Option<Seen>,
 }
 
 /// Whether lines carry their numbers.

@@ -119,17 +119,17 @@ impl Tools {
             return Err(NoAnswer::Cancelled);
         }
         task.live.tell_end();
-        let view = task.live.screen_view().ok_or_else(no_screen)?;
+        let seen = task.live.seen_on_screen().ok_or_else(no_screen)?;
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let lines = Lines {
             shown: Shown {
-                text: screen::text(&view, max_output, task.id()),
+                text: screen::text(&seen.view, max_output, task.id()),
                 ..Shown::default()
             },
             new_bytes: 0,
             matched: stopped.and_then(matched),
             numbered: true,
-            screen: Some(view),
+            screen: Some(seen),
         };
         Ok(self.tell_lines(task, lines, notes, call.palette))
     }

@@ -15,9 +15,9 @@ use crate::progress::waiting::{Waiting, Wanted};
 use crate::task::live::{End, Facts, Input, Leftover, LiveTask};
 use crate::task::reading::Match;
 use crate::task::state::Outcome;
+use crate::task::terminal::Seen;
 use crate::text::ansi::{self, Colours};
 use crate::text::lines::Shown;
-use crate::text::screen;
 
 /// The echoed command line is cut after so many characters.
 const ECHO_CHARS: usize = 120;
@@ -157,7 +157,7 @@ pub struct TaskResult<'a> {
     /// The line that `until` matched.
     pub matched: Option<Match>,
     /// The screen, when that is shown and not lines of output.
-    pub screen: Option<screen::View>,
+    pub screen: Option<Seen>,
     /// What else is worth saying.
     pub insights: Vec<Insight>,
     /// The files that hold the output.

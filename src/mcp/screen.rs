@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
+use crate::task::terminal::Seen;
+use crate::text::lines::grouped;
 use crate::text::screen::View;
 
 /// `screen 24×80, cursor row 3 column 12, alternate screen`
-pub(super) fn line(view: &View) -> String {
+pub(super) fn line(seen: &Seen) -> String {
+    let view = &seen.view;
     let mut line = format!(
         "screen {}×{}, cursor row {} column {}",
         view.rows.len(),
@@ -19,17 +22,23 @@ pub(super) fn line(view: &View) -> String {
     if view.alternate {
         line.push_str(", alternate screen");
     }
+    if seen.undrawn > 0 {
+        let undrawn = grouped(seen.undrawn as u64);
+        line.push_str(&format!(", {undrawn} bytes of output not drawn"));
+    }
     line
 }
 
 /// The twin for programs.
-pub(super) fn meta(view: &View) -> Value {
+pub(super) fn meta(seen: &Seen) -> Value {
+    let view = &seen.view;
     json!({
         "rows": view.rows.len(),
         "cols": view.cols,
         "cursor": [view.cursor_row, view.cursor_col],
         "cursor_visible": view.cursor_visible,
         "alternate": view.alternate,
+        "undrawn_bytes": seen.undrawn,
         "lines": drawn_rows(view),
     })
 }

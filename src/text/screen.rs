@@ -94,6 +94,12 @@ impl Screen {
         std::mem::take(&mut self.replies)
     }
 
+    /// How many cells it has: so much work two bytes of output can ask for, at most.
+    pub fn cells(&self) -> usize {
+        let (rows, cols) = self.terminal.screen().size();
+        usize::from(rows.get()) * usize::from(cols.get())
+    }
+
     /// Changes the size.
     pub fn resize(&mut self, rows: u16, cols: u16) {
         self.terminal.set_size(side(rows, 1), side(cols, MIN_COLS));

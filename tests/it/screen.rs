@@ -249,3 +249,29 @@ fn a_screen_that_cannot_be_is_refused_with_the_way_out() {
         );
     }
 }
+
+#[test]
+fn a_kill_does_not_wait_for_what_is_still_to_be_drawn() {
+    let env = Env::new();
+    let client = env.client();
+    // Each pair of bytes clears the largest screen: seconds of work in every read.
+    let command = r"stty raw; printf 'up\r\n'; clears=$(printf '\ec%.0s' {1..2000}); yes $clears";
+    let task = start(&client, command, 500, 500);
+    screen_that(&client, &task, "more is to be drawn", |screen| {
+        screen["undrawn_bytes"]
+            .as_u64()
+            .is_some_and(|bytes| bytes > 0)
+    });
+    let receipt = client.kill_task(&task);
+    assert_eq!(receipt.status(), "killed", "{}", receipt.text);
+    assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+    let seen = look(&client, &task);
+    let undrawn = seen.meta["screen"]["undrawn_bytes"].as_u64();
+    let told = seen.text.contains("of output not drawn");
+    assert_eq!(
+        told,
+        undrawn.is_some_and(|bytes| bytes > 0),
+        "{}",
+        seen.text
+    );
+}
