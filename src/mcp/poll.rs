@@ -95,9 +95,7 @@ impl Tools {
                 task.id()
             )
         };
-        if task.live.terminal_modes().is_none() {
-            return Err(no_screen().into());
-        }
+        let terminal = task.live.terminal().ok_or_else(no_screen)?;
         let pattern = compile("until", arguments.until.as_deref())?;
         let goal = match arguments.wait_for {
             Some(WaitFor::End) => Goal::End,
@@ -119,7 +117,7 @@ impl Tools {
             return Err(NoAnswer::Cancelled);
         }
         task.live.tell_end();
-        let seen = task.live.seen_on_screen().ok_or_else(no_screen)?;
+        let seen = terminal.seen();
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let lines = Lines {
             shown: Shown {

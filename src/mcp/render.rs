@@ -15,7 +15,7 @@ use crate::progress::waiting::{Waiting, Wanted};
 use crate::task::live::{End, Facts, Input, Leftover, LiveTask};
 use crate::task::reading::Match;
 use crate::task::state::Outcome;
-use crate::task::terminal::Seen;
+use crate::task::terminal::{Seen, Terminal};
 use crate::text::ansi::{self, Colours};
 use crate::text::lines::Shown;
 
@@ -82,6 +82,8 @@ impl View {
     /// The task now.
     pub fn of(task: &LiveTask) -> View {
         let now = Instant::now();
+        // The last line of a full screen asks nothing: it is a frame, a menu, a status.
+        let tells_prompt = !task.terminal().is_some_and(Terminal::is_full_screen);
         let state = task.state();
         let started = task.facts.started.mono;
         let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
@@ -96,7 +98,14 @@ impl View {
             unshown: state.unshown(),
             queued_input: state.queued_input,
             input_closed: state.input_closed,
-            waiting: state.waiting.clone(),
+            waiting: state.waiting.clone().map(|waiting| Waiting {
+                prompt: if tells_prompt {
+                    waiting.prompt
+                } else {
+                    String::new()
+                },
+                ..waiting
+            }),
             conditions: state.conditions.clone(),
             evidence: state.evidence,
         }
@@ -220,10 +229,11 @@ impl TaskResult<'_> {
         }
         let tells = self.numbered || self.view.running();
         if tells && self.shown.to_line > 0 {
-            parts.push(format!(
-                "lines {}-{}",
-                self.shown.from_line, self.shown.to_line
-            ));
+            let (first, last) = (self.shown.from_line, self.shown.to_line);
+            parts.push(match self.screen {
+                None => format!("lines {first}-{last}"),
+                Some(_) => format!("lines {first}-{last} not shown (zsh_poll from_line={first})"),
+            });
         }
         if tells && self.new_bytes > 0 {
             parts.push(format!("{} new", size(self.new_bytes)));

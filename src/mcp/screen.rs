@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::task::terminal::Seen;
+use super::insight::Insight;
+use crate::task::live::LiveTask;
+use crate::task::terminal::{Seen, Terminal};
 use crate::text::lines::grouped;
 use crate::text::screen::View;
 
@@ -63,6 +65,15 @@ pub(super) fn text(view: &View, max_chars: usize, id: &str) -> String {
             shown.join("\n")
         ),
     }
+}
+
+/// Says, once a task, how to see what its lines tell little of.
+pub(super) fn hint(task: &LiveTask) -> Option<Insight> {
+    let is_full_screen = task.terminal().is_some_and(Terminal::is_full_screen);
+    let is_new = is_full_screen && !std::mem::replace(&mut task.state().screen_told, true);
+    is_new.then(|| {
+        Insight::info("a full-screen program: zsh_poll screen=true shows what it looks like.")
+    })
 }
 
 fn drawn_rows(view: &View) -> &[String] {

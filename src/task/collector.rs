@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use super::live::LiveTask;
 use super::masking::Masking;
 use super::spool::SpoolWriter;
+use super::terminal::Terminal;
+use crate::process::pty::TerminalSize;
 
 /// In one turn of the worker output is drawn for so long: orders do not wait longer.
 const DRAWING_PER_TURN: Duration = Duration::from_millis(20);
@@ -51,8 +53,7 @@ impl Collector {
         self.draws_until = now + DRAWING_PER_TURN;
         let was_behind = self.is_behind();
         if was_behind {
-            self.replies
-                .push_str(&self.task.draw(&[], self.draws_until));
+            self.draw(&[]);
         }
         was_behind
     }
@@ -60,7 +61,7 @@ impl Collector {
     /// Whether there is output that is still to be drawn. Until it is, the program has to
     /// wait with more.
     pub fn is_behind(&self) -> bool {
-        self.task.screen_is_behind()
+        self.task.terminal().is_some_and(Terminal::is_behind)
     }
 
     /// Whether a reader that must not miss a byte would miss some.
@@ -74,14 +75,24 @@ impl Collector {
         drawing.or(self.masking.due())
     }
 
+    /// The terminal has a new size.
+    pub fn resize_screen(&self, size: TerminalSize) {
+        if let Some(terminal) = self.task.terminal() {
+            terminal.resize(size);
+        }
+    }
+
     /// No turn will come: draws what is left, unless there is no time for it. What is left
     /// over then is told with the screen.
     pub fn close_screen(&self, hurries: bool) {
+        let Some(terminal) = self.task.terminal() else {
+            return;
+        };
         if !hurries {
             // Nobody is there to read what the terminal answers.
-            let _ = self.task.draw(&[], Instant::now() + DRAWING_AT_THE_END);
+            let _ = terminal.feed(&[], Instant::now() + DRAWING_AT_THE_END);
         }
-        self.task.close_screen();
+        terminal.close();
     }
 
     /// Takes what the program wrote.
@@ -108,6 +119,13 @@ impl Collector {
         std::mem::take(&mut self.replies)
     }
 
+    fn draw(&mut self, output: &[u8]) {
+        if let Some(terminal) = self.task.terminal() {
+            let replies = terminal.feed(output, self.draws_until);
+            self.replies.push_str(&replies);
+        }
+    }
+
     fn keep_all(&mut self, output: Option<&[u8]>, now: Instant) -> bool {
         if let Some(output) = output {
             self.keep(output, now);
@@ -117,8 +135,7 @@ impl Collector {
 
     fn keep(&mut self, output: &[u8], now: Instant) {
         self.spool.append(output);
-        self.replies
-            .push_str(&self.task.draw(output, self.draws_until));
+        self.draw(output);
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }

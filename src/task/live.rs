@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::state::Outcome;
-use super::terminal::{Seen, Terminal};
+use super::terminal::Terminal;
 use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
 use crate::process::pty::TerminalSize;
@@ -17,7 +17,6 @@ use crate::process::signals::Exit;
 use crate::progress::condition::{Condition, Evidence};
 use crate::progress::waiting::Waiting;
 use crate::text::lines::{Place, Position};
-use crate::text::screen::Modes;
 
 /// What input a task takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -346,41 +345,9 @@ impl LiveTask {
         }
     }
 
-    /// Draws output on its emulated terminal, if it has one, until then; gives what that
-    /// answers.
-    pub(super) fn draw(&self, output: &[u8], until: Instant) -> String {
-        let terminal = self.terminal.as_ref();
-        terminal.map_or_else(String::new, |terminal| terminal.feed(output, until))
-    }
-
-    /// Whether its emulated terminal has output that is still to be drawn.
-    pub(super) fn screen_is_behind(&self) -> bool {
-        self.terminal.as_ref().is_some_and(Terminal::is_behind)
-    }
-
-    /// Changes the size of its emulated terminal.
-    pub(super) fn resize_screen(&self, size: TerminalSize) {
-        if let Some(terminal) = &self.terminal {
-            terminal.resize(size);
-        }
-    }
-
-    /// No output will come: what is to be seen stays.
-    pub(super) fn close_screen(&self) {
-        if let Some(terminal) = &self.terminal {
-            terminal.close();
-        }
-    }
-
-    /// What is to be seen on its emulated terminal, also after its end; `None` in pipe
-    /// mode and where a person's own terminal draws.
-    pub fn seen_on_screen(&self) -> Option<Seen> {
-        self.terminal.as_ref().map(Terminal::seen)
-    }
-
-    /// The modes that its program has switched its terminal to.
-    pub fn terminal_modes(&self) -> Option<Modes> {
-        self.terminal.as_ref().map(Terminal::modes)
+    /// Its emulated terminal; `None` in pipe mode and where a person's own terminal draws.
+    pub fn terminal(&self) -> Option<&Terminal> {
+        self.terminal.as_ref()
     }
 
     /// Its state, locked: for looking at, briefly.

@@ -92,6 +92,20 @@ impl Terminal {
         }
     }
 
+    /// What is to be seen, if it is that of a full-screen program: lines of output tell
+    /// little then.
+    pub fn full_screen(&self) -> Option<Seen> {
+        match &*self.kept.lock() {
+            Kept::Live(live) if live.screen.is_full_screen() => Some(live.seen()),
+            Kept::Live(_) | Kept::Last(_) => None,
+        }
+    }
+
+    /// Whether it is that of a full-screen program.
+    pub fn is_full_screen(&self) -> bool {
+        matches!(&*self.kept.lock(), Kept::Live(live) if live.screen.is_full_screen())
+    }
+
     /// The modes that its program has switched; those of a fresh terminal once the task
     /// is over.
     pub fn modes(&self) -> Modes {

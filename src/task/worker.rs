@@ -290,7 +290,7 @@ impl Work {
                     self.sampling.restart(Instant::now());
                 }
                 Order::Resize(size) => {
-                    self.task.resize_screen(size);
+                    self.output.resize_screen(size);
                     if pty::resize(&self.spawned.output, size).is_ok() {
                         self.task.report(|state| state.columns = Some(size.cols));
                     }

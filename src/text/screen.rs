@@ -256,6 +256,14 @@ impl Screen {
         }
     }
 
+    /// Whether a full-screen program has it: the alternate screen, or keys as such programs
+    /// take them. Line editors take keys so too, but also pastes.
+    pub fn is_full_screen(&self) -> bool {
+        let modes = self.modes();
+        let by_keys = modes.application_cursor && !modes.bracketed_paste;
+        by_keys || self.terminal.screen().alternate_screen()
+    }
+
     /// The modes now.
     pub fn modes(&self) -> Modes {
         let screen = self.terminal.screen();
