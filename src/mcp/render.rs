@@ -232,7 +232,9 @@ impl TaskResult<'_> {
             let (first, last) = (self.shown.from_line, self.shown.to_line);
             parts.push(match self.screen {
                 None => format!("lines {first}-{last}"),
-                Some(_) => format!("lines {first}-{last} not shown (zsh_poll from_line={first})"),
+                Some(_) => {
+                    format!("lines {first}-{last} not shown as lines (zsh_poll from_line={first})")
+                }
             });
         }
         if tells && self.new_bytes > 0 {

@@ -280,7 +280,7 @@ fn a_full_screen_program_is_answered_for_with_its_screen() {
     assert!(
         started
             .text
-            .contains("lines 1-2 not shown (zsh_poll from_line=1)"),
+            .contains("lines 1-2 not shown as lines (zsh_poll from_line=1)"),
         "{}",
         started.text
     );
