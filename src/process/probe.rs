@@ -21,6 +21,8 @@ const MOST_DESCRIPTORS: usize = 64;
 pub enum Source {
     /// The task's terminal: `/dev/pts/N`.
     Terminal(PathBuf),
+    /// The same for a process of another session, whose `/dev/tty` is another.
+    TerminalOfOthers(PathBuf),
     /// The pipe at its stdin: `pipe:[N]`.
     Pipe(PathBuf),
 }
@@ -264,6 +266,14 @@ const SELECT: &[i64] = &[libc::SYS_pselect6];
 const EPOLL: &[i64] = &[libc::SYS_epoll_pwait, EPOLL_PWAIT2];
 
 impl Source {
+    /// The same input for processes of other sessions, if it is a terminal.
+    pub fn beyond(&self) -> Option<Source> {
+        match self {
+            Source::Terminal(terminal) => Some(Source::TerminalOfOthers(terminal.clone())),
+            Source::TerminalOfOthers(_) | Source::Pipe(_) => None,
+        }
+    }
+
     /// Whether a descriptor of a process is this input.
     fn is_at(&self, thread: &Thread, descriptor: i32) -> bool {
         thread
@@ -275,7 +285,7 @@ impl Source {
         match self {
             // Opened by name or as the controlling terminal, it is the same.
             Source::Terminal(terminal) => name == terminal || name == Path::new("/dev/tty"),
-            Source::Pipe(pipe) => name == pipe,
+            Source::TerminalOfOthers(input) | Source::Pipe(input) => name == input,
         }
     }
 

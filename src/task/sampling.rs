@@ -69,13 +69,36 @@ impl View<'_> {
         }
     }
 
+    /// Those of other sessions that may read the terminal: job control does not keep them
+    /// from it. As below `su -c`, all of the foreground has started them and waits for them.
+    fn beyond(&self) -> Vec<&ProcessInfo> {
+        let beyond = |process: &&ProcessInfo| process.session != self.shell;
+        let Some(group) = self
+            .foreground
+            .filter(|_| self.family.iter().any(|p| beyond(&p)))
+        else {
+            return Vec::new();
+        };
+        let below: Vec<Vec<i32>> = self
+            .group(group)
+            .iter()
+            .map(|member| self.snapshot.descendants(member.id.pid))
+            .map(|below| below.iter().map(|process| process.id.pid).collect())
+            .collect();
+        let is_awaited = |process: &&ProcessInfo| {
+            !below.is_empty() && below.iter().all(|below| below.contains(&process.id.pid))
+        };
+        let beyond = self.family.iter().filter(beyond);
+        beyond.filter(is_awaited).collect()
+    }
+
     /// Whether the task stands still because of stopped processes: the group that the
     /// shell waits for has some, and all others in it have started them and wait for them.
     fn stands_still(&self) -> bool {
         let members = self.group(self.awaited());
         let stopped: Vec<i32> = members
             .iter()
-            .filter(|member| matches!(member.hindrance, Some(Hindrance::Stopped(_))))
+            .filter(|member| is_stopped(member))
             .map(|member| member.id.pid)
             .collect();
         !stopped.is_empty()
@@ -228,19 +251,19 @@ impl Sampling {
     fn sample(&mut self, view: &View<'_>, source: &Source) -> Sample {
         let candidates = view.candidates();
         let mut unreadable = Vec::new();
-        for process in &candidates {
+        // Who is stopped does not read, though the kernel names the call that goes on then.
+        for process in candidates.iter().filter(|process| !is_stopped(process)) {
             match probe::look(process.id.pid, source) {
-                Look::Blocked(blocked) => {
-                    let how = match blocked {
-                        probe::Blocked::Reading => Blocked::Reading,
-                        probe::Blocked::Waiting { timed: false } => Blocked::Waiting,
-                        probe::Blocked::Waiting { timed: true } => Blocked::WaitingForATime,
-                    };
-                    let reader = reader(process);
-                    return Sample::Blocked { reader, how };
-                }
+                Look::Blocked(blocked) => return blocked_sample(process, blocked),
                 Look::Unreadable => unreadable.push(*process),
                 Look::Otherwise => {}
+            }
+        }
+        if let Some(source) = source.beyond() {
+            for process in view.beyond().iter().filter(|process| !is_stopped(process)) {
+                if let Look::Blocked(blocked) = probe::look(process.id.pid, &source) {
+                    return blocked_sample(process, blocked);
+                }
             }
         }
         unreadable.sort_by_key(|process| process.id);
@@ -316,6 +339,20 @@ impl Sampling {
         self.evidence = self.evidence.or_else(|| probe::evidence_of(shell));
         self.evidence.unwrap_or_default()
     }
+}
+
+fn blocked_sample(process: &ProcessInfo, blocked: probe::Blocked) -> Sample {
+    let how = match blocked {
+        probe::Blocked::Reading => Blocked::Reading,
+        probe::Blocked::Waiting { timed: false } => Blocked::Waiting,
+        probe::Blocked::Waiting { timed: true } => Blocked::WaitingForATime,
+    };
+    let reader = reader(process);
+    Sample::Blocked { reader, how }
+}
+
+fn is_stopped(process: &ProcessInfo) -> bool {
+    matches!(process.hindrance, Some(Hindrance::Stopped(_)))
 }
 
 fn reader(process: &ProcessInfo) -> Reader {

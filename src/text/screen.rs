@@ -94,6 +94,12 @@ impl Screen {
         std::mem::take(&mut self.replies)
     }
 
+    /// How many cells it has: so much work two bytes of output can ask for, at most.
+    pub fn cells(&self) -> usize {
+        let (rows, cols) = self.terminal.screen().size();
+        usize::from(rows.get()) * usize::from(cols.get())
+    }
+
     /// Changes the size.
     pub fn resize(&mut self, rows: u16, cols: u16) {
         self.terminal.set_size(side(rows, 1), side(cols, MIN_COLS));
@@ -248,6 +254,14 @@ impl Screen {
             cursor_visible: !screen.hide_cursor(),
             alternate: screen.alternate_screen(),
         }
+    }
+
+    /// Whether a full-screen program has it: the alternate screen, or keys as such programs
+    /// take them. Line editors take keys so too, but also pastes.
+    pub fn is_full_screen(&self) -> bool {
+        let modes = self.modes();
+        let by_keys = modes.application_cursor && !modes.bracketed_paste;
+        by_keys || self.terminal.screen().alternate_screen()
     }
 
     /// The modes now.

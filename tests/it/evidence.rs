@@ -198,6 +198,20 @@ fn a_stopped_task_gives_control_back_and_names_who_and_the_way_out() {
 }
 
 #[test]
+fn a_stopped_reader_does_not_wait_for_input() {
+    let env = Env::new();
+    let client = env.client();
+    let task = on_terminal(&client, "cat", LONG).task_id();
+    client.call("zsh_kill", json!({"task_id": task, "signal": "STOP"}));
+    let stopped = wait_for_condition(&client, &task, "stopped");
+    assert_eq!(stopped.meta["waiting_for"], json!(null), "{}", stopped.text);
+    client.call("zsh_kill", json!({"task_id": task, "signal": "CONT"}));
+    let waits = client.poll(&task, json!({"wait_for": "end", "listen": LONG}));
+    assert_eq!(waits.meta["waiting_for"], json!("input"), "{}", waits.text);
+    client.kill_task(&task);
+}
+
+#[test]
 fn a_stopped_job_in_the_background_is_told_and_holds_nothing_up() {
     let env = Env::new();
     let client = env.client();

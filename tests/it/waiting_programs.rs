@@ -42,6 +42,9 @@ fn interactive_programs_wait() {
         "python3 -c \"input('Do you want to continue? [Y/n] ')\"",
         "sleep 0.1 | { sleep 0.2; cat < /dev/tty }",
         "(trap '' INT; cat) | cat",
+        // A session of its own, which `su -c` makes too: no job of the terminal's.
+        "setsid -w sh -c 'read word'",
+        "setsid -w setsid -w sh -c 'read word'",
     ];
     for (command, result) in commands.iter().zip(side_by_side(&client, &commands, LONG)) {
         assert_waits(&result, "input", command);
@@ -104,6 +107,7 @@ fn programs_that_work_in_silence_never_wait() {
         "mkfifo quiet; sleep 60 > quiet & python3 -c 'input()' < quiet",
         "cat < /dev/zero > /dev/null",
         "coproc cat; sleep 60",
+        "setsid cat & sleep 60",
         "zsh -fc 'sleep 60; read word'",
     ];
     assert_never_waiting(&env.client(), &commands);
