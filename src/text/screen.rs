@@ -23,6 +23,8 @@ const EMOJI_PRESENTATION: &[u8] = "\u{fe0f}".as_bytes();
 const MIN_COLS: u16 = 2;
 /// Replies that nobody takes are kept so far; others are dropped whole.
 const MAX_REPLIES: usize = 4096;
+/// NUL, which a terminal passes over, and which ends a character that is cut.
+const NOTHING: &[u8] = b"\0";
 /// Ends a sequence that has begun, without effect.
 const CANCEL: &[u8] = b"\x18";
 /// Between tab stops.
@@ -125,6 +127,8 @@ impl Screen {
         while let Some(at) = memchr::memmem::find(rest, EMOJI_PRESENTATION) {
             let (before, found) = rest.split_at(at);
             self.draw_run(before);
+            // What stands on both sides must not become one character.
+            self.draw_run(NOTHING);
             rest = found.get(EMOJI_PRESENTATION.len()..).unwrap_or_default();
         }
         self.draw_run(rest);
@@ -492,6 +496,20 @@ mod tests {
         assert_eq!(cursor(&view), (4, 3));
         let overwritten = drawn(1, 8, "日本語\x1b[2Gx");
         assert_eq!(overwritten.rows, [" x本語"]);
+    }
+
+    #[test]
+    fn emoji_presentation_does_not_grow_together_from_what_stands_around_it() {
+        let mut screen = Screen::new(1, 8);
+        screen.feed("☺".as_bytes());
+        let [first, rest @ ..] = EMOJI_PRESENTATION else {
+            panic!("it has bytes");
+        };
+        screen.feed(&[&[*first], EMOJI_PRESENTATION, rest].concat());
+        screen.feed(b"x");
+        let shown = screen.view().rows.concat();
+        assert!(!shown.contains('\u{fe0f}'), "{shown:?}");
+        assert!(shown.starts_with('☺') && shown.ends_with('x'), "{shown:?}");
     }
 
     #[test]
