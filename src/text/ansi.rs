@@ -601,6 +601,18 @@ mod tests {
         assert!(padded.len() < canvas::PADDED_COLUMNS + 12 * 20_000);
     }
 
+    #[test]
+    fn repeating_takes_bounded_room() {
+        assert_eq!(plain(b"\x1b[Gab\x1b[3b"), "abbbb");
+        let width = usize::from(canvas::MAX_COLUMNS);
+        let repeated = format!("\x1b[Gx{}", "\x1b[1000b".repeat(4_000));
+        let repeated = readable(repeated.as_bytes(), Colours::Drop, None);
+        assert!(repeated.len() > width, "{}", repeated.len());
+        assert!(repeated.len() <= canvas::PADDED_COLUMNS + width);
+        let marked = plain("\x1b[Gx\x1b[2b\u{301}y".as_bytes());
+        assert_eq!(marked, "xxx\u{301}y");
+    }
+
     fn has_control(text: &str) -> bool {
         text.chars().any(|c| c.is_control() && c != '\t')
     }
