@@ -264,10 +264,8 @@ impl Work {
 
     /// A signal changes what processes do: what was seen before counts no longer.
     fn begin_looks_anew(&mut self) {
-        if !self.machine.exited() {
-            self.task.report(State::forget_found);
-            self.sampling.restart(Instant::now());
-        }
+        self.task.report(State::forget_found);
+        self.sampling.restart(Instant::now());
     }
 
     // Orders.
@@ -376,9 +374,7 @@ impl Work {
             self.input.push_reply(replies.into_bytes());
             self.feed_input();
         }
-        if !self.machine.exited() {
-            self.sampling.restart(Instant::now());
-        }
+        self.sampling.restart(Instant::now());
     }
 
     fn see_exit(&mut self) {
