@@ -282,8 +282,8 @@ impl Work {
                 Order::Input(sending) => self.input.push(sending),
                 Order::Secret(order) => {
                     self.feed_input();
-                    let (waits, terminal) = (self.input.wants_to_write(), &self.spawned.output);
-                    order.carry_out(&self.task, terminal, waits, &mut self.output.masking);
+                    let (input, masking) = (&mut self.input, &mut self.output.masking);
+                    order.carry_out(&self.task, &self.spawned.output, input, masking);
                     self.sampling.restart(Instant::now());
                 }
                 Order::Resize(size) => {
@@ -291,6 +291,7 @@ impl Work {
                     if pty::resize(&self.spawned.output, size).is_ok() {
                         self.task.report(|state| state.columns = Some(size.cols));
                     }
+                    self.begin_looks_anew();
                 }
                 Order::Shutdown => {
                     self.shutting_down = true;
