@@ -181,11 +181,12 @@ impl Screen {
         }
     }
 
-    /// Repeats the last character as often as there are cells to show it, in place of
-    /// the sequence that ends `run`.
+    /// Repeats the last character within the width of a row, as programs do that save
+    /// bytes so, in place of the sequence that ends `run`. More would let a few bytes ask
+    /// for the work of a whole screen.
     fn repeat(&mut self, run: &[u8], count: u16) {
-        let (rows, cols) = self.terminal.screen().size();
-        let count = u32::from(count).min(u32::from(rows.get()) * u32::from(cols.get()));
+        let (_, cols) = self.terminal.screen().size();
+        let count = count.min(cols.get());
         let before = run.split_last().map_or(run, |(_, before)| before);
         self.terminal.process(before);
         self.terminal.process(CANCEL);
