@@ -168,6 +168,7 @@ pub mod shell {
 pub mod progress {
     pub mod advice;
     pub mod condition;
+    pub mod ledger;
     pub mod tracker;
     pub mod waiting;
 }
@@ -181,6 +182,7 @@ pub mod process {
     pub mod hindrance;
     pub mod kill;
     pub mod memory;
+    pub mod network;
     pub mod orphans;
     pub mod owner;
     mod posix_spawn;
@@ -190,6 +192,7 @@ pub mod process {
     pub mod snapshots;
     pub mod spawn;
     pub mod tree;
+    pub mod usage;
     pub mod wait;
     pub mod watch_file;
 }

@@ -75,6 +75,23 @@ pub fn look(pid: i32, source: &Source) -> Look {
     }
 }
 
+/// What the threads of a process are blocked on: the names of the descriptors that they
+/// read, write or wait for. Empty where that cannot be read.
+pub fn awaited(pid: i32) -> Vec<PathBuf> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let mut names = Vec::new();
+    for thread in threads.flatten() {
+        let thread = Thread(thread.path());
+        let call = thread.call().and_then(|text| Call::parse(&text));
+        let descriptors = call.and_then(|call| call.descriptors(&thread));
+        let named = descriptors.into_iter().flatten();
+        names.extend(named.filter_map(|descriptor| thread.descriptor_name(descriptor)));
+    }
+    names
+}
+
 /// How much can be seen of a process that is this user's own; `None` when something else
 /// was in the way, such as a want of descriptors.
 pub fn evidence_of(pid: i32) -> Option<Evidence> {
@@ -215,32 +232,50 @@ impl Call {
     }
 
     fn blocked_on(&self, thread: &Thread, source: &Source) -> Option<Blocked> {
-        let [first, second, third, fourth, fifth, _] = self.arguments;
         if self.is(&[libc::SYS_read, libc::SYS_readv]) {
-            let descriptor = i32::try_from(first).ok()?;
+            let descriptor = self.first_descriptor()?;
             return source.is_at(thread, descriptor).then_some(Blocked::Reading);
         }
-        let (descriptors, timed) = if self.is(POLL) {
+        let (descriptors, timed) = self.waited_for(thread)?;
+        source
+            .is_waited_for(thread, &descriptors)
+            .then_some(Blocked::Waiting { timed })
+    }
+
+    /// What it reads, writes, connects or waits for.
+    fn descriptors(&self, thread: &Thread) -> Option<Vec<i32>> {
+        if self.is(TRANSFERS) {
+            return Some(vec![self.first_descriptor()?]);
+        }
+        self.waited_for(thread).map(|(descriptors, _)| descriptors)
+    }
+
+    /// The set that it waits for input of, and whether there is a time limit.
+    fn waited_for(&self, thread: &Thread) -> Option<(Vec<i32>, bool)> {
+        let [first, second, third, fourth, fifth, _] = self.arguments;
+        if self.is(POLL) {
             let timed = match self.number {
                 libc::SYS_ppoll => third != 0,
                 // An int: -1 and all below mean no limit.
                 _ => (third as i32) >= 0,
             };
-            (polled(thread, first, second)?, timed)
+            Some((polled(thread, first, second)?, timed))
         } else if self.is(SELECT) {
-            (selected(thread, first, second)?, fifth != 0)
+            Some((selected(thread, first, second)?, fifth != 0))
         } else if self.is(EPOLL) {
             let timed = match self.number {
                 EPOLL_PWAIT2 => fourth != 0,
                 _ => (fourth as i32) >= 0,
             };
-            (watched_by_epoll(thread, i32::try_from(first).ok()?)?, timed)
+            Some((watched_by_epoll(thread, self.first_descriptor()?)?, timed))
         } else {
-            return None;
-        };
-        source
-            .is_waited_for(thread, &descriptors)
-            .then_some(Blocked::Waiting { timed })
+            None
+        }
+    }
+
+    fn first_descriptor(&self) -> Option<i32> {
+        let [first, ..] = self.arguments;
+        i32::try_from(first).ok()
     }
 
     fn is(&self, numbers: &[libc::c_long]) -> bool {
@@ -250,6 +285,19 @@ impl Call {
 
 /// `epoll_pwait2(2)` has this number on every architecture; libc does not name it on all.
 const EPOLL_PWAIT2: i64 = 441;
+
+/// Calls that move bytes of the descriptor that is their first argument, or connect it.
+const TRANSFERS: &[i64] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_connect,
+];
 
 #[cfg(target_arch = "x86_64")]
 const POLL: &[i64] = &[libc::SYS_poll, libc::SYS_ppoll];

@@ -52,6 +52,8 @@ pub struct ProcessInfo {
     pub hindrance: Option<Hindrance>,
     /// The CPU time that it has used, in clock ticks.
     pub cpu_ticks: u64,
+    /// The CPU time of the children that it has waited for, in clock ticks.
+    pub children_ticks: u64,
 }
 
 impl From<Stat> for ProcessInfo {
@@ -60,6 +62,7 @@ impl From<Stat> for ProcessInfo {
         ProcessInfo {
             hindrance,
             cpu_ticks: stat.utime + stat.stime,
+            children_ticks: u64::try_from(stat.cutime + stat.cstime).unwrap_or_default(),
             id: Identity {
                 pid: stat.pid,
                 started: stat.starttime,
@@ -499,6 +502,7 @@ mod tests {
             zombie: false,
             hindrance: None,
             cpu_ticks: 0,
+            children_ticks: 0,
         }
     }
 

@@ -180,8 +180,52 @@ pub struct Tracker {
     seen: VecDeque<Seen>,
     operation: Option<Operation>,
     last: Totals,
-    last_look: Instant,
-    cpu_share: f64,
+    last_look: Option<Instant>,
+    /// When a look last counted as a heartbeat.
+    last_counted: Option<Instant>,
+    /// Bytes of the present interval that have not come to a change yet, and when it began.
+    bytes: (u64, Instant),
+    last_bytes: Option<Instant>,
+    deeds: Deeds,
+}
+
+/// What a task did between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Deeds {
+    /// The time between them.
+    pub time: Duration,
+    /// Bytes of output.
+    pub output: u64,
+    /// Bytes read and written otherwise.
+    pub io: u64,
+    /// Processes that began.
+    pub born: u64,
+    /// Processes that ended.
+    pub ended: u64,
+    /// CPU time over time: 1.0 is one core. Weak evidence.
+    pub cpu_share: f64,
+}
+
+impl Deeds {
+    fn between(last: &Totals, totals: &Totals, time: Duration) -> Deeds {
+        let cpu = totals.cpu.saturating_sub(last.cpu).as_secs_f64();
+        Deeds {
+            time,
+            output: totals.output.saturating_sub(last.output),
+            io: totals.io.saturating_sub(last.io),
+            born: totals.born.saturating_sub(last.born),
+            ended: totals.ended.saturating_sub(last.ended),
+            cpu_share: match time.is_zero() {
+                true => 0.0,
+                false => cpu / time.as_secs_f64(),
+            },
+        }
+    }
+
+    /// Whether any of it is a sign of life; CPU time is none.
+    pub fn are_life(&self) -> bool {
+        self.output > 0 || self.io > 0 || self.born > 0 || self.ended > 0
+    }
 }
 
 /// A change that has been seen, without its numbers, and the highest of each of them.
@@ -207,8 +251,11 @@ impl Tracker {
             seen: VecDeque::new(),
             operation: None,
             last: Totals::default(),
-            last_look: now,
-            cpu_share: 0.0,
+            last_look: None,
+            last_counted: None,
+            bytes: (0, now),
+            last_bytes: None,
+            deeds: Deeds::default(),
         }
     }
 
@@ -255,26 +302,50 @@ impl Tracker {
     }
 
     /// Looks at the task's totals: what has risen is a sign of life, and so many bytes
-    /// are progress. To be called each interval.
+    /// are progress. To be called each interval; looks in between bring evidence sooner
+    /// and count as no more heartbeats than there are intervals.
     pub fn look(&mut self, now: Instant, totals: Totals, blocked: Option<BlockedOn>) {
-        let io = totals.io.saturating_sub(self.last.io);
-        let born = totals.born.saturating_sub(self.last.born);
-        let ended = totals.ended.saturating_sub(self.last.ended);
-        let output = totals.output.saturating_sub(self.last.output);
-        if output > 0 || io > 0 || born > 0 || ended > 0 {
-            self.heartbeat(now, None);
+        let last_look = self.last_look.unwrap_or(self.started);
+        let time = now.saturating_duration_since(last_look);
+        self.deeds = Deeds::between(&self.last, &totals, time);
+        if self.deeds.are_life() {
+            self.live(now);
         }
-        if io >= BYTES_THAT_COUNT {
-            self.count_change(now, ChangeKind::FileWritten);
-        }
-        let cpu = totals.cpu.saturating_sub(self.last.cpu).as_secs_f64();
-        let time = now.saturating_duration_since(self.last_look).as_secs_f64();
-        if time > 0.0 {
-            self.cpu_share = cpu / time;
-        }
+        self.count_bytes(now);
         self.last = totals;
-        self.last_look = now;
+        self.last_look = Some(now);
         self.blocked = blocked;
+    }
+
+    /// A sign of life: a heartbeat, or the last one still.
+    fn live(&mut self, now: Instant) {
+        // Looks at common times are not exactly an interval apart.
+        let pause = self.settings.heartbeat_interval / 2;
+        let is_another = self
+            .last_counted
+            .is_none_or(|last| now.saturating_duration_since(last) >= pause);
+        match self.heartbeats.back_mut() {
+            Some(last) if !is_another => last.at = now,
+            _ => {
+                self.last_counted = Some(now);
+                self.heartbeat(now, None);
+            }
+        }
+    }
+
+    /// Bytes come to a change within an interval, in however many looks.
+    fn count_bytes(&mut self, now: Instant) {
+        let (bytes, began) = self.bytes;
+        let bytes = bytes.saturating_add(self.deeds.io);
+        let over = now.saturating_duration_since(began) >= self.settings.heartbeat_interval;
+        if bytes >= BYTES_THAT_COUNT {
+            self.count_change(now, ChangeKind::FileWritten);
+            self.last_bytes = Some(now);
+        }
+        self.bytes = match bytes >= BYTES_THAT_COUNT || over {
+            true => (0, now),
+            false => (bytes, began),
+        };
     }
 
     /// Something begins that is known to take long: until it ends, or its budget is used
@@ -309,21 +380,22 @@ impl Tracker {
             && !self.operation_within_budget(now)
     }
 
-    /// How it is.
+    /// How it is, as far as looks have told.
     pub fn status(&self, now: Instant) -> Status {
+        self.status_when(now, None)
+    }
+
+    /// The same where something newer than the last look says what holds it up.
+    pub fn status_when(&self, now: Instant, held_up: Option<BlockedOn>) -> Status {
         if self.ended {
             Status::Ended
-        } else if let Some(on) = self.blocked {
+        } else if let Some(on) = held_up.or(self.blocked) {
             Status::Blocked(on)
         } else if self.stuck(now) {
             Status::Stuck
         } else if !self.alive(now) {
             Status::Silent
-        } else if self.within(
-            now,
-            self.last_change().map_or(self.started, |last| last.at),
-            2,
-        ) {
+        } else if self.is_novel(now) {
             Status::Progressing
         } else {
             Status::Slow
@@ -355,9 +427,38 @@ impl Tracker {
         self.changes.iter()
     }
 
-    /// CPU time over time between the last two looks: 1.0 is one core. Weak evidence.
-    pub fn cpu_share(&self) -> f64 {
-        self.cpu_share
+    /// What was done between the last two looks; `None` before the first.
+    pub fn deeds(&self) -> Option<&Deeds> {
+        self.last_look.map(|_| &self.deeds)
+    }
+
+    /// What holds it up, as of the last look.
+    pub fn blocked(&self) -> Option<BlockedOn> {
+        self.blocked
+    }
+
+    /// Whether it reads or writes steadily: so many bytes within the last two intervals.
+    pub fn moves_bytes(&self, now: Instant) -> bool {
+        self.last_bytes
+            .is_some_and(|last| self.within(now, last, 2))
+    }
+
+    /// How long such a task usually takes at most, counted from its start: within that it
+    /// is neither dead nor stuck.
+    pub fn expect(&mut self, usual: Duration) {
+        self.operation = Some(Operation {
+            began: self.started,
+            budget: Some(usual),
+        });
+    }
+
+    /// Whether there was something new within two intervals. What has just begun is new
+    /// until somebody looks.
+    fn is_novel(&self, now: Instant) -> bool {
+        match self.last_change() {
+            Some(last) => self.within(now, last.at, 2),
+            None => self.last_look.is_none() && self.within(now, self.started, 2),
+        }
     }
 
     fn count_change(&mut self, now: Instant, kind: ChangeKind) {
@@ -618,7 +719,8 @@ mod tests {
         }
         assert_eq!(writer.status(), Status::Progressing);
         assert_eq!(loops.status(), Status::Silent);
-        assert!((loops.tracker.cpu_share() - 1.0).abs() < 0.01);
+        let share = loops.tracker.deeds().map(|deeds| deeds.cpu_share);
+        assert!(share.is_some_and(|share| (share - 1.0).abs() < 0.01));
     }
 
     #[test]
@@ -716,6 +818,44 @@ mod tests {
     }
 
     #[test]
+    fn looks_between_intervals_bring_evidence_and_no_more_heartbeats() {
+        let mut run = Run::new();
+        for _ in 0..40 {
+            run.pass(INTERVAL / 10);
+            run.totals.output += 1;
+            run.tracker.look(run.now, run.totals, None);
+        }
+        let intervals = 2 * 40 / 10;
+        assert!(run.tracker.heartbeat_count() <= intervals + 1);
+        assert!(run.alive());
+        assert_eq!(run.tracker.deeds().map(|deeds| deeds.output), Some(1));
+    }
+
+    #[test]
+    fn a_trickle_is_a_change_when_an_interval_of_it_is_enough() {
+        for (each, wanted) in [(BYTES_THAT_COUNT / 4, true), (BYTES_THAT_COUNT / 20, false)] {
+            let mut run = Run::new();
+            for _ in 0..40 {
+                run.pass(INTERVAL / 10);
+                run.totals.io += each;
+                run.tracker.look(run.now, run.totals, None);
+            }
+            assert_eq!(run.tracker.moves_bytes(run.now), wanted, "{each} bytes");
+            assert_eq!(run.tracker.change_count() > 0, wanted, "{each} bytes");
+        }
+    }
+
+    #[test]
+    fn what_does_nothing_is_slow_and_then_silent_and_slow_for_as_long_as_is_usual() {
+        let mut run = Run::new();
+        assert_eq!(run.interval(|_| {}), Status::Slow);
+        assert_eq!(run.interval(|_| {}), Status::Silent);
+        run.tracker.expect(3 * INTERVAL);
+        assert_eq!(run.status(), Status::Slow);
+        assert_eq!(run.interval(|_| {}), Status::Silent);
+    }
+
+    #[test]
     fn evidence_of_blocking_outranks_counting() {
         let mut run = Run::new();
         for _ in 0..9 {
@@ -726,6 +866,9 @@ mod tests {
             run.tracker.look(run.now, run.totals, Some(on));
             assert_eq!(run.status(), Status::Blocked(on));
         }
+        let newer = Some(BlockedOn::Input);
+        let status = run.tracker.status_when(run.now, newer);
+        assert_eq!(status, Status::Blocked(BlockedOn::Input));
         run.tracker.end();
         assert_eq!(run.status(), Status::Ended);
         assert!(!run.alive());
