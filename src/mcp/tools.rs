@@ -285,7 +285,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_tasks",
             title: "List tasks",
             description: "Lists running tasks and those with processes left behind: id, status, age, silence, \
-                command. With all, ended ones too.",
+                what it waits for or is stopped by, command. With all, ended ones too.",
             effect: Effect::ReadOnly,
             always_loaded: false,
             large_results: false,

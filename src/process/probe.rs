@@ -341,10 +341,12 @@ fn selected(thread: &Thread, count: u64, address: u64) -> Option<Vec<i32>> {
 /// The descriptors that an epoll instance watches for input.
 fn watched_by_epoll(thread: &Thread, epoll: i32) -> Option<Vec<i32>> {
     let text = std::fs::read_to_string(thread.0.join(format!("fdinfo/{epoll}"))).ok()?;
-    Some(parse_epoll(&text))
+    let descriptors = parse_epoll(&text);
+    (descriptors.len() <= MOST_DESCRIPTORS).then_some(descriptors)
 }
 
 /// Lines such as `tfd:        0 events:       19 data: …`, the events in hexadecimal.
+/// No more are read than tell that there are too many.
 fn parse_epoll(text: &str) -> Vec<i32> {
     text.lines()
         .filter_map(|line| {
@@ -355,6 +357,7 @@ fn parse_epoll(text: &str) -> Vec<i32> {
                 .and_then(|events| u32::from_str_radix(events, 16).ok())?;
             (events & libc::EPOLLIN as u32 != 0).then_some(descriptor)
         })
+        .take(MOST_DESCRIPTORS + 1)
         .collect()
 }
 

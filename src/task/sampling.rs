@@ -35,6 +35,8 @@ pub(super) struct Sampling {
     source: Option<Source>,
     snapshots: Arc<Snapshots>,
     next: Option<Instant>,
+    /// Nobody looks any more.
+    over: bool,
     /// Looks since the last output or input.
     looks: usize,
     /// The next look is to confirm the last.
@@ -131,6 +133,7 @@ impl Sampling {
             source,
             snapshots,
             next: None,
+            over: false,
             looks: 0,
             confirming: false,
             confirmation: Confirmation::default(),
@@ -144,7 +147,11 @@ impl Sampling {
     }
 
     /// Output came, or input or a signal was sent: what was seen before counts no longer.
+    /// A series that is over does not begin again.
     pub fn restart(&mut self, now: Instant) {
+        if self.over {
+            return;
+        }
         self.confirmation.reset();
         self.sightings.reset();
         self.looks = 0;
@@ -163,6 +170,7 @@ impl Sampling {
 
     /// The task has ended: nobody looks any more.
     pub fn stop(&mut self) {
+        self.over = true;
         self.next = None;
     }
 
@@ -399,4 +407,20 @@ fn sightings(view: &View<'_>) -> Vec<Sighting> {
         switches: 0,
     }));
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_that_is_over_does_not_begin_again() {
+        let now = Instant::now();
+        let mut sampling = Sampling::new(None, Arc::default(), now);
+        assert!(sampling.next().is_some());
+        sampling.stop();
+        // Input that was on its way when the shell ended.
+        sampling.restart(now);
+        assert_eq!(sampling.next(), None);
+    }
 }

@@ -276,10 +276,8 @@ impl Work {
 
     /// A signal changes what processes do: what was seen before counts no longer.
     fn begin_looks_anew(&mut self) {
-        if !self.machine.exited() {
-            self.task.report(State::forget_found);
-            self.sampling.restart(Instant::now());
-        }
+        self.task.report(State::forget_found);
+        self.sampling.restart(Instant::now());
     }
 
     // Orders.
@@ -296,8 +294,8 @@ impl Work {
                 Order::Input(sending) => self.input.push(sending),
                 Order::Secret(order) => {
                     self.feed_input();
-                    let (waits, terminal) = (self.input.wants_to_write(), &self.spawned.output);
-                    order.carry_out(&self.task, terminal, waits, &mut self.output.masking);
+                    let (input, masking) = (&mut self.input, &mut self.output.masking);
+                    order.carry_out(&self.task, &self.spawned.output, input, masking);
                     self.sampling.restart(Instant::now());
                 }
                 Order::Resize(size) => {
@@ -305,6 +303,7 @@ impl Work {
                     if pty::resize(&self.spawned.output, size).is_ok() {
                         self.task.report(|state| state.columns = Some(size.cols));
                     }
+                    self.begin_looks_anew();
                 }
                 Order::Shutdown => {
                     self.shutting_down = true;
@@ -373,9 +372,7 @@ impl Work {
             self.input.push_reply(replies.into_bytes());
             self.feed_input();
         }
-        if !self.machine.exited() {
-            self.sampling.restart(Instant::now());
-        }
+        self.sampling.restart(Instant::now());
     }
 
     fn see_exit(&mut self) {

@@ -156,6 +156,21 @@ fn a_resize_reaches_the_screen_and_the_program() {
 }
 
 #[test]
+fn what_a_program_draws_at_a_resize_comes_back_with_the_reply() {
+    let env = Env::new();
+    let client = env.client();
+    let command = format!("LESS= less {}", numbered_file(&env));
+    let task = start(&client, &command, 8, 40);
+    let waits = client.poll(&task, json!({"wait_for": "end", "listen": 25}));
+    assert_eq!(waits.meta["waiting_for"], json!("input"), "{}", waits.text);
+    let resize = json!({"task_id": task, "rows": 33, "cols": 99, "listen": 25});
+    let resized = client.call("zsh_send", resize);
+    assert!(resized.text.contains("line 32"), "{}", resized.text);
+    keys(&client, &task, "q");
+    client.poll_to_end(&task);
+}
+
+#[test]
 fn a_program_learns_where_its_cursor_is() {
     let env = Env::new();
     let client = env.client();
