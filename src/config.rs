@@ -204,6 +204,15 @@ settings! {
     neverhang_recovery: Duration = seconds(300),
         Time::seconds(Duration::from_millis(100)..=hours(24));
 
+    /// How often evidence is taken of whether a task gets on. Seconds; default 10, from
+    /// 0.1 to 600.
+    heartbeat_interval: Duration = seconds(10),
+        Time::seconds(Duration::from_millis(100)..=seconds(600));
+
+    /// Signs of life in a row without anything new after which a task is called stuck.
+    /// Default 5, from 1 to 1000.
+    stuck_threshold: usize = 5, Count(1..=1_000);
+
     /// Whether options of a program that fails again and again are looked up in its manual
     /// page. Default true.
     manopt_enabled: bool = true, Flag, env "ALAN_MANOPT_ENABLED";

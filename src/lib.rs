@@ -262,6 +262,7 @@ pub mod task {
     pub mod state;
     pub mod supervisor;
     pub mod terminal;
+    pub mod tracking;
     pub mod typing;
     pub mod watch;
     pub mod wiring;
@@ -293,6 +294,7 @@ pub mod mcp {
     pub mod outputs;
     pub mod overview;
     pub mod poll;
+    pub mod progress;
     pub mod receipt;
     pub mod refusal;
     pub mod render;

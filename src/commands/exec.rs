@@ -160,6 +160,7 @@ fn request(arguments: &ExecArguments, source: Source, is_raw: bool) -> Request {
         terminal,
         emulated: !is_raw,
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
+        timeout_most: None,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::base::clock::SystemClock;
 use crate::config::{Config, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning};
 use crate::neverhang::Rules;
 use crate::process::{files, orphans};
+use crate::progress::tracker;
 use crate::record::pattern;
 use crate::record::recorder::{self, Recorder};
 use crate::shell::{normalise, template};
@@ -190,6 +191,10 @@ fn settings(config: &Config) -> Settings {
         daemons: config.daemons.clone().into(),
         environment: environment(config),
         redactor: redactor(config),
+        tracking: tracker::Settings {
+            heartbeat_interval: config.heartbeat_interval,
+            stuck_threshold: config.stuck_threshold as u64,
+        },
     }
 }
 

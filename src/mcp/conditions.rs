@@ -24,16 +24,29 @@ pub fn waiting_line(waiting: &Waiting, input: Input) -> String {
         "" => String::new(),
         prompt => format!(" \"{}\"", lines::clip(prompt, PROMPT_CHARS)),
     };
+    let proof = proof(waiting, input);
+    format!("⌨ WAITING FOR {what}{prompt} ({proof})")
+}
+
+/// What a task waits for, in one word.
+pub fn wanted_word(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::Input => "input",
+        Wanted::Password => "password",
+    }
+}
+
+/// `reads tty: 4711 passwd`
+pub fn proof(waiting: &Waiting, input: Input) -> String {
     let device = match input {
         Input::Terminal => "tty",
         Input::Pipe | Input::None => "stdin",
     };
     let reader = format!("{} {}", waiting.reader.pid, waiting.reader.name);
-    let proof = match waiting.proof {
+    match waiting.proof {
         Proof::Blocked => format!("reads {device}: {reader}"),
         Proof::Signs => format!("asks and is silent, cannot be read: {reader}"),
-    };
-    format!("⌨ WAITING FOR {what}{prompt} ({proof})")
+    }
 }
 
 /// Who waits, for programs; `seen` is false where only signs say that he does.

@@ -5,15 +5,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::insight::size;
+use super::progress;
 use super::view::{View, seconds};
 use crate::alan::estimate::{self, Estimate, Quantile};
 use crate::progress::advice::{Advice, Situation, advise};
+use crate::progress::tracker::Status;
 use crate::progress::{advice, condition::Condition};
+use crate::task::live::Input;
 
 /// The line is no longer than this.
 const LINE_CHARS: usize = 160;
 
-/// `◷ silent 18s · 5 empty polls · typical 47s (p90 180s, 12 runs), 35% done by now · ~25s left`
+/// `◷ silent 18s · 5 empty polls · typical 47s (p90 180s, 12 runs), 35% done by now · ~25s left · progressing: io +5.5 MB`
 pub fn line(view: &View, estimate: Option<&Estimate>) -> Option<String> {
     let mut parts = Vec::new();
     if view.silent_for >= Duration::from_secs(1) {
@@ -31,6 +34,7 @@ pub fn line(view: &View, estimate: Option<&Estimate>) -> Option<String> {
     if let Some(estimate) = estimate {
         parts.extend(estimated(estimate, view.elapsed.as_secs_f64()));
     }
+    parts.extend(view.standing.as_ref().and_then(progress::part));
     (!parts.is_empty()).then(|| {
         let line = format!("◷ {}", parts.join(" · "));
         line.chars().take(LINE_CHARS).collect()
@@ -71,7 +75,12 @@ fn short(time: f64) -> String {
 }
 
 /// What a poll of a running task says, for programs.
-pub fn meta(view: &View, estimate: Option<&Estimate>, advice: Option<&Advice>) -> Value {
+pub fn meta(
+    view: &View,
+    input: Input,
+    estimate: Option<&Estimate>,
+    advice: Option<&Advice>,
+) -> Value {
     let elapsed = view.elapsed.as_secs_f64();
     json!({
         "polls_since_output": view.idle_polls,
@@ -81,6 +90,12 @@ pub fn meta(view: &View, estimate: Option<&Estimate>, advice: Option<&Advice>) -
         "remaining_s": estimate.and_then(|estimate| estimate.remaining(elapsed)).map(tenths),
         "next_poll_s": tenths(next_poll(view, estimate)),
         "suggestion": advice.map(ToString::to_string),
+        "progress": progress::meta(
+            view.standing.as_ref(),
+            view.waiting.as_ref(),
+            &view.conditions,
+            input,
+        ),
     })
 }
 
@@ -115,6 +130,7 @@ pub fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>) -> Opt
     if !view.running() || view.conditions.iter().any(Condition::holds_up) {
         return None;
     }
+    let standing = view.standing.as_ref();
     advise(&Situation {
         new_output,
         idle_polls: view.idle_polls,
@@ -122,8 +138,14 @@ pub fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>) -> Opt
         elapsed: view.elapsed,
         estimate: estimate.map(for_advice),
         waiting_for_input: view.waiting.is_some(),
-        ..Situation::default()
+        stuck: standing.is_some_and(|standing| standing.status == Status::Stuck),
+        io_progress: standing.is_some_and(|standing| standing.moves_bytes),
     })
+}
+
+/// Within how long such a command is nothing but slow.
+pub fn usual(estimate: &Estimate) -> Option<Duration> {
+    Duration::try_from_secs_f64(estimate.p90.seconds).ok()
 }
 
 fn for_advice(estimate: &Estimate) -> advice::Estimate {

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::conditions;
+use super::conditions::wanted_word;
 use super::insight::size;
-use super::render::{self, status_word, wanted_word};
+use super::render::{self, status_word};
 use super::view::{View, millis, seconds};
 use crate::config::{Config, Warning};
 use crate::process::probe;

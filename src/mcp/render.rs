@@ -11,7 +11,6 @@ use super::meter;
 use super::view::{View, millis};
 use crate::alan::estimate::Estimate;
 use crate::progress::advice::Advice;
-use crate::progress::waiting::Wanted;
 use crate::task::live::{End, Facts, Input, Leftover};
 use crate::task::reading::Match;
 use crate::task::state::Outcome;
@@ -178,7 +177,7 @@ impl TaskResult<'_> {
             "omitted_lines": self.shown.omitted_lines,
             "matched_line": self.matched.as_ref().map(|found| found.line),
             "queued_input": self.view.queued_input,
-            "waiting_for": self.view.waiting.as_ref().map(|waiting| wanted_word(waiting.wanted)),
+            "waiting_for": self.view.waiting.as_ref().map(|waiting| conditions::wanted_word(waiting.wanted)),
             "prompt": self.view.waiting.as_ref().map(|waiting| waiting.prompt.trim()),
             "reader": self.view.waiting.as_ref().map(conditions::reader_meta),
             "conditions": conditions::meta(&self.view.conditions),
@@ -195,7 +194,8 @@ impl TaskResult<'_> {
         if !self.view.running() {
             return Value::Null;
         }
-        meter::meta(&self.view, self.estimate, self.advice().as_ref())
+        let advice = self.advice();
+        meter::meta(&self.view, self.facts.input, self.estimate, advice.as_ref())
     }
 
     fn advice(&self) -> Option<Advice> {
@@ -303,14 +303,6 @@ pub fn status_word(view: &View) -> &'static str {
         Some(Outcome::Timeout) => "timeout",
         Some(Outcome::Killed) => "killed",
         Some(Outcome::Interrupted) => "interrupted",
-    }
-}
-
-/// What a task waits for, in one word.
-pub fn wanted_word(wanted: Wanted) -> &'static str {
-    match wanted {
-        Wanted::Input => "input",
-        Wanted::Password => "password",
     }
 }
 

@@ -10,7 +10,8 @@ use super::dispatch::{
     seconds_of,
 };
 use super::insight::Insight;
-use super::tools::{RunArguments, Tool};
+use super::meter;
+use super::tools::{RunArguments, TimeoutMode, Tool};
 use crate::process::pty::TerminalSize;
 use crate::task::deadline::{self, Kind, TimeoutBounds};
 use crate::task::live::Attendance;
@@ -51,7 +52,9 @@ impl Tools {
         })?;
         self.recorder.follow(&task.live, &account);
         // Looked up while the command runs.
-        account.history();
+        if let Some(estimate) = account.estimate() {
+            task.live.state().usual = meter::usual(estimate);
+        }
         let _attending = Attendance::of_start(&task.live);
         if self.answers_by_task(call.takes_tasks, background) && call.cancel.begin_answer() {
             return Err(self.hand_over(task, max_output));
@@ -160,6 +163,10 @@ impl Tools {
             terminal,
             emulated: true,
             timeout: timeout.limit,
+            timeout_most: match arguments.timeout_mode {
+                Some(TimeoutMode::Progress) => Some(self.config.timeout_max),
+                Some(TimeoutMode::Deadline) | None => None,
+            },
         })
     }
 }

@@ -39,6 +39,8 @@ pub struct RunArguments {
     /// Deadline in seconds, after which the whole process tree is ended. Default 120, at most 600 (both configurable); 0 = none, with background, stdin_open or pty.
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
+    /// deadline: timeout holds in any case; progress: it moves while output, I/O or processes show that the command gets on, up to the maximum, and ends what is stuck. Default deadline.
+    pub timeout_mode: Option<TimeoutMode>,
     /// Seconds until the call returns with the command still running. Default 2, from 0 to 50.
     #[schemars(range(min = 0, max = 50))]
     pub yield_after: Option<f64>,
@@ -67,6 +69,15 @@ pub struct RunArguments {
     /// Characters of output in the result; what is left out is named and can be read by zsh_poll. Default 30000, from 200 to 1000000.
     #[schemars(range(min = 200, max = 1_000_000))]
     pub max_output: Option<usize>,
+}
+
+/// How the deadline of `zsh` holds.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum TimeoutMode {
+    Deadline,
+    Progress,
 }
 
 /// What `zsh_poll` waits for.

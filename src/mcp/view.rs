@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::progress::Standing;
 use crate::progress::condition::{Condition, Evidence};
 use crate::progress::waiting::Waiting;
 use crate::task::live::{End, Leftover, LiveTask};
@@ -23,6 +24,7 @@ pub struct View {
     pub(super) waiting: Option<Waiting>,
     pub(super) conditions: Vec<Condition>,
     pub(super) evidence: Evidence,
+    pub(super) standing: Option<Standing>,
 }
 
 impl View {
@@ -55,6 +57,7 @@ impl View {
             }),
             conditions: state.conditions.clone(),
             evidence: state.evidence,
+            standing: Standing::of(&state, now),
         }
     }
 

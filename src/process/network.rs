@@ -4,7 +4,7 @@
 //! its network namespace. Limits: Linux; TCP alone. A socket that listens makes a server
 //! of its owner, which waits for whoever comes and is not held up.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::probe;
 
@@ -16,7 +16,11 @@ const LISTENING: &str = "0A";
 /// Whether a process is blocked on connections and listens on none of the sockets that it
 /// waits for.
 pub fn waits_for_peer(pid: i32) -> bool {
-    let sockets: Vec<String> = probe::awaited(pid).iter().filter_map(inode_of).collect();
+    let sockets: Vec<String> = probe::awaited(pid)
+        .iter()
+        .map(PathBuf::as_path)
+        .filter_map(inode_of)
+        .collect();
     if sockets.is_empty() {
         return false;
     }
@@ -32,7 +36,7 @@ pub fn waits_for_peer(pid: i32) -> bool {
 }
 
 /// `socket:[12345]`
-fn inode_of(name: &PathBuf) -> Option<String> {
+fn inode_of(name: &Path) -> Option<String> {
     let name = name.to_str()?.strip_prefix("socket:[")?;
     name.strip_suffix(']').map(str::to_owned)
 }
@@ -69,10 +73,7 @@ mod tests {
         assert_eq!(states(&["4243"]), ["01"]);
         assert_eq!(states(&["4242", "4243"]), ["0A", "01"]);
         assert!(states(&["4"]).is_empty());
-        assert_eq!(
-            inode_of(&PathBuf::from("socket:[77]")).as_deref(),
-            Some("77")
-        );
-        assert_eq!(inode_of(&PathBuf::from("pipe:[77]")), None);
+        assert_eq!(inode_of(Path::new("socket:[77]")).as_deref(), Some("77"));
+        assert_eq!(inode_of(Path::new("pipe:[77]")), None);
     }
 }

@@ -15,6 +15,13 @@ use std::time::Duration;
 /// `/bin/sleep` with glibc, more with more libraries.
 const BYTES_OF_A_START: u64 = 16 * 1024;
 
+/// Output may be taken before the look that sees it written, or after it, by what pipes
+/// hold and a little more.
+const SKEW: u64 = 4 * 1024 * 1024;
+/// Beside so many bytes of output one byte of other reading or writing is a matter of when
+/// the look came.
+const OUTPUT_PER_BYTE: u64 = 64;
+
 /// Which process: its pid and its start time, since pids are used again.
 pub type Key = (i32, u64);
 
@@ -51,6 +58,28 @@ pub struct Tally {
     pub ended: u64,
     /// CPU time.
     pub cpu: Duration,
+}
+
+/// Tells what a task read and wrote otherwise from what it wrote as output, which is told
+/// as such.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Balance {
+    /// Output that was taken before it was seen to be written.
+    ahead: u64,
+}
+
+impl Balance {
+    /// How many of so many bytes, read and written since the last look, are none of the
+    /// output that came since then.
+    pub fn beyond_output(&mut self, io: u64, output: u64) -> u64 {
+        let told = output.saturating_add(self.ahead);
+        self.ahead = told.saturating_sub(io).min(SKEW);
+        let beyond = io.saturating_sub(told);
+        match beyond < output / OUTPUT_PER_BYTE {
+            true => 0,
+            false => beyond,
+        }
+    }
 }
 
 /// Adds up what looks find.
@@ -304,6 +333,22 @@ mod tests {
         assert_eq!(ledger.take(vec![member(11, SHELL, 8_000)], 0).io, 0);
         assert!(!ledger.hides());
         assert_eq!(ledger.take(vec![member(11, SHELL, 8_500)], 0).io, 500);
+    }
+
+    #[test]
+    fn output_is_no_other_writing_whenever_it_is_taken() {
+        let mut balance = Balance::default();
+        assert_eq!(balance.beyond_output(5, 5), 0);
+        assert_eq!(balance.beyond_output(9_000, 0), 9_000);
+        // Taken by the reader before the look, and seen to be written by the next one.
+        assert_eq!(balance.beyond_output(0, 6_000), 0);
+        assert_eq!(balance.beyond_output(6_500, 0), 500);
+        // A flood is never the same to a byte.
+        assert_eq!(balance.beyond_output(100_100_000, 100_000_000), 0);
+        assert_eq!(balance.beyond_output(200_000_000, 100_000_000), 100_000_000);
+        // Of a writer that cannot be seen, output is no debt for ever.
+        assert_eq!(balance.beyond_output(0, 1_000_000_000), 0);
+        assert_eq!(balance.beyond_output(SKEW + 7, 0), 7);
     }
 
     proptest::proptest! {

@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 
 use super::state::Outcome;
 use super::terminal::Terminal;
+use super::tracking::Progress;
 use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
 use crate::progress::condition::{Condition, Evidence};
+use crate::progress::tracker::{BlockedOn, Status};
 use crate::progress::waiting::Waiting;
 use crate::text::lines::{Place, Position};
 
@@ -44,6 +46,8 @@ pub struct Facts {
     pub started: Now,
     /// After how long it is ended.
     pub timeout: Option<Duration>,
+    /// How far that moves while it gets on; `None`: not at all.
+    pub timeout_most: Option<Duration>,
     /// Whether it takes input.
     pub input: Input,
     /// The shell's pid.
@@ -130,6 +134,10 @@ pub struct State {
     pub evidence: Evidence,
     /// Whether a result has told that not all can be seen.
     pub evidence_told: bool,
+    /// Whether it gets on; `None` before the first look.
+    pub progress: Option<Progress>,
+    /// How long such a command usually takes at most, where that is known.
+    pub usual: Option<Duration>,
     /// How many polls there were.
     pub polls: u64,
     /// How many polls in a row brought nothing.
@@ -188,6 +196,20 @@ impl State {
     /// Whether the task stands still until somebody acts.
     pub fn stands_still(&self) -> bool {
         self.conditions.iter().any(Condition::holds_up)
+    }
+
+    /// How it is, as far as looks have told; `None` before the first.
+    pub fn status(&self, now: Instant) -> Option<Status> {
+        if self.ended.is_some() {
+            return Some(Status::Ended);
+        }
+        let held_up = match (&self.waiting, self.stands_still()) {
+            (Some(_), _) => Some(BlockedOn::Input),
+            (None, true) => Some(BlockedOn::Stop),
+            (None, false) => None,
+        };
+        let progress = self.progress.as_ref()?;
+        Some(progress.tracker.status_when(now, held_up))
     }
 
     /// What was seen of the task's processes counts no longer.

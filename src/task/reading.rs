@@ -267,6 +267,37 @@ pub fn last_line(
         .find(|text| !text.trim().is_empty())
 }
 
+/// How much of the newest output is looked at for its last lines.
+const NEWEST_BYTES: u64 = 8 * 1024;
+
+/// The newest lines of the output from `from` on as plain text, at most so many, in their
+/// order; of much output only what its end holds. The last one may be unfinished.
+pub fn newest_lines(
+    spool: &Spool,
+    from: u64,
+    end: Position,
+    most: usize,
+    columns: Option<u16>,
+) -> Vec<String> {
+    if end.offset <= from {
+        return Vec::new();
+    }
+    let bytes = newest_bytes(
+        spool,
+        from.max(end.offset.saturating_sub(NEWEST_BYTES)),
+        end.offset,
+    );
+    let mut lines: Vec<String> = bytes
+        .split(|byte| *byte == b'\n')
+        .rev()
+        .map(|line| ansi::readable(line, Colours::Drop, columns))
+        .filter(|line| !line.trim().is_empty())
+        .take(most)
+        .collect();
+    lines.reverse();
+    lines
+}
+
 /// So much of the beginning …
 const HEAD_BYTES: u64 = 4 * 1024;
 /// … and of the end of an output is looked at to learn from it.

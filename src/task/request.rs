@@ -41,6 +41,8 @@ pub struct Request {
     pub emulated: bool,
     /// After how long it is ended.
     pub timeout: Option<Duration>,
+    /// How far that moves while the command gets on; `None`: not at all.
+    pub timeout_most: Option<Duration>,
 }
 
 /// Why a command was not run. No task exists then.

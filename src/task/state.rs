@@ -72,6 +72,11 @@ pub enum Event {
     Shutdown,
     /// A scan of the tree found nobody.
     TreeGone,
+    /// A look has told whether the command gets on, or may yet.
+    Looked {
+        /// Whether it does.
+        gets_on: bool,
+    },
     /// Nothing but the passing of time.
     Time,
 }
@@ -121,10 +126,35 @@ impl Escalation {
     }
 }
 
+/// When a task is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Deadline {
+    /// In any case, or unless the task gets on; `None`: never.
+    pub first: Option<Instant>,
+    /// At the latest, however well it gets on; `None`: the first does not move.
+    pub latest: Option<Instant>,
+}
+
+impl Deadline {
+    /// The deadline that moves while the task gets on, if it does.
+    pub fn moving(&self) -> Option<Instant> {
+        self.latest.and(self.first)
+    }
+
+    /// When the task is ended, as things are.
+    fn when(&self, gets_on: bool) -> Option<Instant> {
+        let first = self.first?;
+        let latest = self.latest.filter(|_| gets_on);
+        Some(latest.map_or(first, |latest| latest.max(first)))
+    }
+}
+
 /// One task's state.
 #[derive(Debug)]
 pub struct Machine {
-    deadline: Option<Instant>,
+    deadline: Deadline,
+    /// What the last look has told.
+    gets_on: bool,
     exit: Option<(Exit, Instant)>,
     output_open: bool,
     last_output: Option<Instant>,
@@ -134,10 +164,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A task that has just been started; `None`: no deadline.
-    pub fn new(deadline: Option<Instant>) -> Machine {
+    /// A task that has just been started.
+    pub fn new(deadline: Deadline) -> Machine {
         Machine {
             deadline,
+            gets_on: false,
             exit: None,
             output_open: true,
             last_output: None,
@@ -169,7 +200,7 @@ impl Machine {
 
     /// When [`Event::Time`] is due next.
     pub fn next_wake(&self) -> Option<Instant> {
-        let deadline = self.deadline.filter(|_| self.goes_on());
+        let deadline = self.due().filter(|_| self.goes_on());
         [
             deadline,
             self.escalation.map(Escalation::until),
@@ -185,6 +216,10 @@ impl Machine {
     fn goes_on(&self) -> bool {
         let spared = matches!(self.cause, None | Some(Cause::Kill { .. }));
         self.exit.is_none() && spared && self.escalation.is_none()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.deadline.when(self.gets_on)
     }
 
     /// When the drain after the exit is over, if it has begun and nothing is being killed.
@@ -226,6 +261,7 @@ impl Machine {
                     effects.push(Effect::CloseKill);
                 }
             }
+            Event::Looked { gets_on } => self.gets_on = gets_on,
             Event::Time => {}
         }
         self.pass_time(now, &mut effects);
@@ -268,7 +304,7 @@ impl Machine {
     }
 
     fn pass_time(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        let due = self.deadline.is_some_and(|deadline| now >= deadline);
+        let due = self.due().is_some_and(|deadline| now >= deadline);
         if due && self.goes_on() {
             self.cause = Some(Cause::Deadline);
             self.terminate(now + KILL_GRACE, effects);
@@ -321,6 +357,13 @@ mod tests {
         start + Duration::from_millis(millis)
     }
 
+    fn until(first: Instant) -> Deadline {
+        Deadline {
+            first: Some(first),
+            latest: None,
+        }
+    }
+
     fn finished(effects: &[Effect]) -> Option<Outcome> {
         effects.iter().find_map(|effect| match effect {
             Effect::Finish { outcome, .. } => Some(*outcome),
@@ -331,7 +374,7 @@ mod tests {
     #[test]
     fn ends_at_once_when_exit_and_end_of_output_agree() {
         let t = Instant::now();
-        let mut machine = Machine::new(None);
+        let mut machine = Machine::new(Deadline::default());
         assert_eq!(machine.step(Event::OutputClosed, t), []);
         let effects = machine.step(Event::Exited(Exit::Code(0)), at(t, 3));
         assert_eq!(finished(&effects), Some(Outcome::Success));
@@ -341,7 +384,7 @@ mod tests {
     #[test]
     fn output_held_open_delays_the_end_by_the_silence_only() {
         let t = Instant::now();
-        let mut machine = Machine::new(None);
+        let mut machine = Machine::new(Deadline::default());
         assert_eq!(machine.step(Event::Exited(Exit::Code(4)), t), []);
         assert_eq!(machine.next_wake(), Some(t + DRAIN_SILENCE));
         assert_eq!(machine.step(Event::Time, at(t, 49)), []);
@@ -354,7 +397,7 @@ mod tests {
     #[test]
     fn a_flood_after_the_exit_delays_the_end_by_the_limit_only() {
         let t = Instant::now();
-        let mut machine = Machine::new(None);
+        let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Exited(Exit::Code(0)), t);
         for millis in (10..250).step_by(10) {
             assert_eq!(machine.step(Event::Output, at(t, millis)), []);
@@ -368,7 +411,7 @@ mod tests {
     #[test]
     fn the_deadline_terminates_and_then_kills() {
         let t = Instant::now();
-        let mut machine = Machine::new(Some(at(t, 1000)));
+        let mut machine = Machine::new(until(at(t, 1000)));
         assert_eq!(machine.next_wake(), Some(at(t, 1000)));
         assert_eq!(
             machine.step(Event::Time, at(t, 1000)),
@@ -389,10 +432,68 @@ mod tests {
         assert_eq!(finished(&effects), Some(Outcome::Timeout));
     }
 
+    const TERMINATE: Effect = Effect::SignalTree(&[Signal::Term, Signal::Cont]);
+
+    fn moving(t: Instant) -> Machine {
+        Machine::new(Deadline {
+            first: Some(at(t, 1000)),
+            latest: Some(at(t, 9000)),
+        })
+    }
+
+    #[test]
+    fn a_deadline_moves_while_the_command_gets_on_and_no_further_than_the_latest() {
+        let t = Instant::now();
+        let mut machine = moving(t);
+        machine.step(Event::Looked { gets_on: true }, at(t, 900));
+        assert_eq!(machine.next_wake(), Some(at(t, 9000)));
+        assert_eq!(machine.step(Event::Time, at(t, 1000)), []);
+        assert_eq!(
+            machine.step(Event::Looked { gets_on: true }, at(t, 8999)),
+            []
+        );
+        assert_eq!(machine.step(Event::Time, at(t, 9000)), [TERMINATE]);
+        machine.step(Event::OutputClosed, at(t, 9001));
+        machine.step(Event::Exited(TERM), at(t, 9001));
+        let effects = machine.step(Event::TreeGone, at(t, 9002));
+        assert_eq!(finished(&effects), Some(Outcome::Timeout));
+    }
+
+    #[test]
+    fn what_does_not_get_on_ends_at_its_deadline() {
+        let t = Instant::now();
+        for looks in [vec![], vec![false], vec![true, false]] {
+            let mut machine = moving(t);
+            for gets_on in looks {
+                machine.step(Event::Looked { gets_on }, at(t, 900));
+            }
+            assert_eq!(machine.next_wake(), Some(at(t, 1000)));
+            assert_eq!(machine.step(Event::Time, at(t, 1000)), [TERMINATE]);
+        }
+    }
+
+    #[test]
+    fn what_gets_on_no_more_after_its_deadline_ends_then() {
+        let t = Instant::now();
+        let mut machine = moving(t);
+        machine.step(Event::Looked { gets_on: true }, at(t, 900));
+        machine.step(Event::Time, at(t, 1000));
+        let effects = machine.step(Event::Looked { gets_on: false }, at(t, 4000));
+        assert_eq!(effects, [TERMINATE]);
+    }
+
+    #[test]
+    fn a_deadline_that_does_not_move_holds_for_what_gets_on() {
+        let t = Instant::now();
+        let mut machine = Machine::new(until(at(t, 1000)));
+        machine.step(Event::Looked { gets_on: true }, at(t, 900));
+        assert_eq!(machine.step(Event::Time, at(t, 1000)), [TERMINATE]);
+    }
+
     #[test]
     fn the_end_waits_for_a_kill_that_is_under_way() {
         let t = Instant::now();
-        let mut machine = Machine::new(None);
+        let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Kill(KillOrder::InOrder), t);
         machine.step(Event::OutputClosed, at(t, 1));
         assert_eq!(machine.step(Event::Exited(TERM), at(t, 1)), []);
@@ -405,7 +506,7 @@ mod tests {
     #[test]
     fn signals_that_do_not_end_change_no_outcome() {
         let t = Instant::now();
-        let mut machine = Machine::new(None);
+        let mut machine = Machine::new(Deadline::default());
         let effects = machine.step(Event::Kill(KillOrder::Only(Signal::Usr1)), t);
         assert_eq!(
             effects,
@@ -421,7 +522,7 @@ mod tests {
     #[test]
     fn an_interrupt_that_the_command_survives_is_no_kill() {
         let t = Instant::now();
-        let mut machine = Machine::new(None);
+        let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
         assert_eq!(machine.step(Event::Time, at(t, 500)), [Effect::CloseKill]);
         machine.step(Event::OutputClosed, at(t, 9000));
@@ -434,7 +535,7 @@ mod tests {
     #[test]
     fn the_deadline_holds_after_an_interrupt_that_the_command_survived() {
         let t = Instant::now();
-        let mut machine = Machine::new(Some(at(t, 3000)));
+        let mut machine = Machine::new(until(at(t, 3000)));
         machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         assert_eq!(machine.next_wake(), Some(at(t, 3000)));
@@ -451,7 +552,7 @@ mod tests {
     #[test]
     fn a_kill_counts_from_the_last_time_that_somebody_asked() {
         let t = Instant::now();
-        let mut machine = Machine::new(None);
+        let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         machine.step(Event::Kill(KillOrder::InOrder), at(t, 60_000));
@@ -464,7 +565,7 @@ mod tests {
     #[test]
     fn a_shutdown_after_an_interrupt_that_the_command_survived_interrupts_it() {
         let t = Instant::now();
-        let mut machine = Machine::new(None);
+        let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         machine.step(Event::Shutdown, at(t, 900));
@@ -477,7 +578,7 @@ mod tests {
     #[test]
     fn an_end_before_the_kill_stands() {
         let t = Instant::now();
-        let mut machine = Machine::new(None);
+        let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Exited(Exit::Code(0)), t);
         machine.step(Event::Kill(KillOrder::InOrder), at(t, 10));
         assert_eq!(
@@ -489,7 +590,7 @@ mod tests {
     #[test]
     fn a_shutdown_interrupts_with_a_short_grace() {
         let t = Instant::now();
-        let mut machine = Machine::new(Some(at(t, 60_000)));
+        let mut machine = Machine::new(until(at(t, 60_000)));
         machine.step(Event::Shutdown, t);
         assert_eq!(machine.next_wake(), Some(t + SHUTDOWN_GRACE));
         machine.step(Event::Time, t + SHUTDOWN_GRACE);
@@ -504,7 +605,7 @@ mod tests {
     #[test]
     fn survivors_of_sigkill_end_the_kill_after_the_patience() {
         let t = Instant::now();
-        let mut machine = Machine::new(None);
+        let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Kill(KillOrder::InOrder), t);
         machine.step(Event::Time, t + KILL_GRACE);
         let effects = machine.step(Event::Time, t + KILL_GRACE + KILL_PATIENCE);
@@ -515,7 +616,7 @@ mod tests {
     #[test]
     fn the_deadline_does_not_touch_leftovers() {
         let t = Instant::now();
-        let mut machine = Machine::new(Some(at(t, 1000)));
+        let mut machine = Machine::new(until(at(t, 1000)));
         machine.step(Event::Exited(Exit::Code(0)), t);
         machine.step(Event::Time, at(t, 50));
         assert!(machine.finished());

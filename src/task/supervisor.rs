@@ -29,6 +29,7 @@ use crate::process::files::{self, Temporary};
 use crate::process::orphans;
 use crate::process::snapshots::Snapshots;
 use crate::process::spawn::{Launch, Wiring};
+use crate::progress::tracker;
 use crate::text::redact::Redactor;
 
 /// All tasks together get so long to end with the server; what hangs in the kernel is
@@ -74,6 +75,8 @@ pub struct Settings {
     pub environment: Vec<(OsString, OsString)>,
     /// Takes secrets out of what is written.
     pub redactor: Arc<Redactor>,
+    /// How it is judged whether a task gets on.
+    pub tracking: tracker::Settings,
 }
 
 /// All tasks of one server.
@@ -268,6 +271,7 @@ impl Supervisor {
             directory,
             started: self.clock.now(),
             timeout: request.timeout,
+            timeout_most: request.timeout_most,
             input,
             pid: 0,
             shell_note: shell.note.clone(),
@@ -281,6 +285,7 @@ impl Supervisor {
         let daemons = Arc::clone(&self.settings.daemons);
         let on_pressure = self.pressure_relief();
         let snapshots = Arc::clone(&self.snapshots);
+        let tracking = self.settings.tracking;
         let (report, started) = bounded(1);
         let on_thread = move || {
             // The thread that starts the child is the one that waits for it.
@@ -314,6 +319,7 @@ impl Supervisor {
                 journal,
                 script,
                 snapshots,
+                tracking,
                 on_pressure,
                 on_end,
             };

@@ -22,7 +22,8 @@ use super::order::Order;
 use super::sampling::Sampling;
 use super::shell;
 use super::spool::SpoolWriter;
-use super::state::{Effect, Event, Machine, Outcome};
+use super::state::{Deadline, Effect, Event, Machine, Outcome};
+use super::tracking::Tracking;
 use super::wiring::{
     close_input, feed_input, input_descriptor, input_source, output_name, read_report,
 };
@@ -33,6 +34,7 @@ use crate::process::signals::Exit;
 use crate::process::snapshots::Snapshots;
 use crate::process::spawn::Spawned;
 use crate::process::tree::{Family, Identity, Signs};
+use crate::progress::tracker;
 
 /// Read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -65,6 +67,8 @@ pub struct Worker {
     pub script: Option<Temporary>,
     /// Scans of the machine that all tasks share.
     pub snapshots: Arc<Snapshots>,
+    /// How it is judged whether the task gets on.
+    pub tracking: tracker::Settings,
     /// Called when the spools of all tasks have passed the directory's quota.
     pub on_pressure: OnPressure,
     /// Told of the end.
@@ -84,6 +88,7 @@ struct Work {
     kills: Kills,
     leftovers: Leftovers,
     sampling: Sampling,
+    tracking: Tracking,
     /// The state says that no output and no change will come.
     closed: bool,
     shutting_down: bool,
@@ -103,11 +108,11 @@ struct Ready {
 impl Worker {
     /// Works until the task and its leftovers are gone.
     pub fn run(self) {
-        let deadline = self
-            .task
-            .facts
-            .timeout
-            .and_then(|timeout| self.task.facts.started.mono.checked_add(timeout));
+        let after = |time: Duration| self.task.facts.started.mono.checked_add(time);
+        let deadline = Deadline {
+            first: self.task.facts.timeout.and_then(after),
+            latest: self.task.facts.timeout_most.and_then(after),
+        };
         let mut input = InputQueue::default();
         input.push(self.first_input.unwrap_or_default());
         let family = Family::new(Signs {
@@ -117,7 +122,10 @@ impl Worker {
             daemons: self.daemons,
         });
         let source = input_source(&self.task, &self.spawned);
-        let sampling = Sampling::new(source, self.snapshots, Instant::now());
+        let now = Instant::now();
+        let snapshots = Arc::clone(&self.snapshots);
+        let tracking = Tracking::new(self.tracking, snapshots, deadline.moving(), now);
+        let sampling = Sampling::new(source, self.snapshots, now);
         let mut work = Work {
             output: Collector::new(Arc::clone(&self.task), self.spool, self.on_pressure),
             task: self.task,
@@ -131,6 +139,7 @@ impl Worker {
             kills: Kills::default(),
             leftovers: Leftovers::default(),
             sampling,
+            tracking,
             closed: false,
             shutting_down: false,
         };
@@ -174,8 +183,8 @@ impl Work {
         if self.output.release(Instant::now()) {
             self.look_after_output();
         }
-        self.step(Event::Time);
         self.look_at_processes();
+        self.step(Event::Time);
         if self.journal.due().is_some_and(|due| Instant::now() >= due) {
             self.journal.write(&self.task);
         }
@@ -230,6 +239,7 @@ impl Work {
             self.leftovers.next_scan(),
             self.journal.due(),
             self.sampling.next(),
+            self.tracking.next(),
             self.output.due(),
         ]
         .into_iter()
@@ -265,12 +275,16 @@ impl Work {
         }
     }
 
-    /// Looks what the task waits for or is in, when that is due.
+    /// Looks what the task waits for or is in, and whether it gets on, when that is due.
     fn look_at_processes(&mut self) {
         if self.sampling.is_due(Instant::now()) {
             let (family, spool) = (&mut self.family, &self.output.spool);
             let found = self.sampling.look(&self.task, &self.spawned, family, spool);
             self.task.report_found(found);
+        }
+        let (family, spool) = (&mut self.family, &self.output.spool);
+        if let Some(gets_on) = self.tracking.look(&self.task, family, spool) {
+            self.step(Event::Looked { gets_on });
         }
     }
 
@@ -383,6 +397,7 @@ impl Work {
         // drain's clock may end the task.
         self.read_pipe();
         self.sampling.stop();
+        self.tracking.stop();
         self.step(Event::Exited(exit));
     }
 

@@ -23,6 +23,7 @@ mod line_view;
 mod listen_window;
 mod manopt;
 mod output;
+mod progress;
 mod protocol;
 mod screen;
 mod secrets;

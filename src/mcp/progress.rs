@@ -1,0 +1,146 @@
+//! Whether a running task gets on, in words: its status, and the evidence for it, the
+//! strongest first.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::conditions::{proof, summary, wanted_word};
+use super::insight::size;
+use crate::progress::condition::Condition;
+use crate::progress::tracker::{BYTES_THAT_COUNT, BlockedOn, Deeds, Status};
+use crate::progress::waiting::Waiting;
+use crate::task::live::{Input, State};
+
+/// How it is with a task's progress at one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Standing {
+    pub status: Status,
+    /// What it did between the last two looks.
+    pub deeds: Deeds,
+    /// It reads or writes steadily.
+    pub moves_bytes: bool,
+    /// Who waits for the network.
+    pub peer: Option<(i32, String)>,
+    /// Not all evidence can be had.
+    pub degraded: bool,
+}
+
+impl Standing {
+    /// Now; `None` before the first look.
+    pub fn of(state: &State, now: Instant) -> Option<Standing> {
+        let progress = state.progress.as_ref()?;
+        Some(Standing {
+            status: state.status(now)?,
+            deeds: *progress.tracker.deeds()?,
+            moves_bytes: progress.tracker.moves_bytes(now),
+            peer: progress.peer.clone(),
+            degraded: progress.degraded,
+        })
+    }
+
+    /// `["io +5.5 MB", "cpu 0%"]`
+    fn evidence(&self) -> Vec<String> {
+        let deeds = &self.deeds;
+        let mut evidence = Vec::new();
+        if let (Status::Blocked(BlockedOn::Network), Some((pid, name))) = (self.status, &self.peer)
+        {
+            evidence.push(format!("waits for its peer: {pid} {name}"));
+        }
+        let io = (deeds.io > 0).then(|| format!("io +{}", size(deeds.io)));
+        let (much, little) = match deeds.io >= BYTES_THAT_COUNT {
+            true => (io, None),
+            false => (None, io),
+        };
+        evidence.extend(much);
+        if deeds.output > 0 {
+            evidence.push(format!("output +{}", size(deeds.output)));
+        }
+        if deeds.born > 0 || deeds.ended > 0 {
+            let (born, ended) = (deeds.born, deeds.ended);
+            evidence.push(format!("processes +{born} -{ended}"));
+        }
+        evidence.extend(little);
+        evidence.push(format!("cpu {:.0}%", 100.0 * deeds.cpu_share));
+        evidence
+    }
+}
+
+/// `progressing: io +5.5 MB`; nothing where a line of its own tells what holds it up.
+pub(super) fn part(standing: &Standing) -> Option<String> {
+    let status = standing.status;
+    match status {
+        Status::Ended | Status::Blocked(BlockedOn::Input | BlockedOn::Stop) => None,
+        _ => {
+            let evidence = standing.evidence();
+            Some(format!("{status}: {}", evidence.first()?))
+        }
+    }
+}
+
+/// For programs; null before the first look.
+pub(super) fn meta(
+    standing: Option<&Standing>,
+    waiting: Option<&Waiting>,
+    conditions: &[Condition],
+    input: Input,
+) -> Value {
+    let mut evidence: Vec<String> = waiting
+        .map(|waiting| proof(waiting, input))
+        .into_iter()
+        .collect();
+    evidence.extend(summary(conditions));
+    evidence.extend(standing.iter().flat_map(|standing| standing.evidence()));
+    let waiting_for = waiting.map(|waiting| wanted_word(waiting.wanted));
+    json!({
+        "status": standing.map(|standing| standing.status.to_string()),
+        "evidence": evidence,
+        "over_s": standing.map(|standing| (10.0 * standing.deeds.time.as_secs_f64()).round() / 10.0),
+        "waiting_for": waiting_for,
+        "prompt": waiting.map(|waiting| waiting.prompt.trim()),
+        "tracker": standing.map(|standing| if standing.degraded { "degraded" } else { "whole" }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(status: Status, deeds: Deeds) -> Standing {
+        Standing {
+            status,
+            deeds,
+            moves_bytes: false,
+            peer: Some((4711, "curl".to_owned())),
+            degraded: false,
+        }
+    }
+
+    #[test]
+    fn the_strongest_evidence_comes_first_and_cpu_time_last() {
+        let deeds = Deeds {
+            io: 5_500_000,
+            output: 10,
+            born: 2,
+            cpu_share: 0.021,
+            ..Deeds::default()
+        };
+        let evidence = standing(Status::Progressing, deeds).evidence();
+        assert_eq!(
+            evidence,
+            ["io +5.2 MB", "output +10 B", "processes +2 -0", "cpu 2%"]
+        );
+        let little = Deeds {
+            io: 24,
+            output: 10,
+            ..Deeds::default()
+        };
+        let evidence = standing(Status::Slow, little).evidence();
+        assert_eq!(evidence, ["output +10 B", "io +24 B", "cpu 0%"]);
+        let evidence = standing(Status::Silent, Deeds::default()).evidence();
+        assert_eq!(evidence, ["cpu 0%"]);
+        let blocked = Status::Blocked(BlockedOn::Network);
+        let evidence = standing(blocked, Deeds::default()).evidence();
+        assert_eq!(evidence, ["waits for its peer: 4711 curl", "cpu 0%"]);
+    }
+}

@@ -1,0 +1,197 @@
+//! Whether a task gets on: looks at what its processes did, taken each interval, sooner
+//! at its beginning.
+//!
+//! The looks use the scans of the machine that all tasks share. What they find is judged
+//! in `progress::tracker`, which stands in the task's state, so that whoever asks gets the
+//! judgement of that moment. Limits: nothing is decided here; a deadline that moves with
+//! progress is the machine's (`state`).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::live::LiveTask;
+use super::reading;
+use super::spool::SpoolWriter;
+use crate::process::network;
+use crate::process::snapshots::Snapshots;
+use crate::process::tree::{Family, ProcessInfo};
+use crate::process::usage;
+use crate::progress::ledger::{Balance, Ledger};
+use crate::progress::tracker::{BlockedOn, ChangeKind, Settings, Status, Totals, Tracker};
+
+/// One scan of the machine serves all tasks that look within this time.
+const SNAPSHOT_AGE: Duration = Duration::from_millis(200);
+/// Pauses between the first looks, where the interval is longer: a caller gets evidence
+/// with its first or second answer.
+const FIRST_PAUSES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+];
+/// So many of the newest lines of an interval are looked at for something new.
+const LINES_PER_LOOK: usize = 20;
+/// Whoever computes more than this share of a core does not just wait for the network.
+const IDLE_SHARE: f64 = 0.01;
+/// A look so long before a deadline that may move, so that the newest evidence decides.
+const BEFORE_DEADLINE: Duration = Duration::from_millis(50);
+
+/// What looks have found of a task's progress.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// The judgement.
+    pub tracker: Tracker,
+    /// Who waits for the network, if that holds the task up: pid and name.
+    pub peer: Option<(i32, String)>,
+    /// What some of the processes read and write cannot be seen.
+    pub degraded: bool,
+}
+
+/// The series of looks at one task.
+pub(super) struct Tracking {
+    snapshots: Arc<Snapshots>,
+    settings: Settings,
+    next: Option<Instant>,
+    /// A deadline that may move, before which a look is due.
+    before: Option<Instant>,
+    looks: usize,
+    ledger: Ledger,
+    balance: Balance,
+    newest_pid: Option<u64>,
+    /// What the ledger told at the last look.
+    counted: u64,
+    totals: Totals,
+}
+
+impl Tracking {
+    /// A series that begins now.
+    pub fn new(
+        settings: Settings,
+        snapshots: Arc<Snapshots>,
+        moving_deadline: Option<Instant>,
+        now: Instant,
+    ) -> Tracking {
+        let mut tracking = Tracking {
+            snapshots,
+            settings,
+            next: None,
+            before: moving_deadline.and_then(|at| at.checked_sub(BEFORE_DEADLINE)),
+            looks: 0,
+            ledger: Ledger::default(),
+            balance: Balance::default(),
+            newest_pid: None,
+            counted: 0,
+            totals: Totals::default(),
+        };
+        tracking.next = Some(tracking.time_after_pause(now));
+        tracking
+    }
+
+    fn time_after_pause(&self, now: Instant) -> Instant {
+        let interval = self.settings.heartbeat_interval;
+        let pause = FIRST_PAUSES.get(self.looks).copied().unwrap_or(interval);
+        let regular = self.snapshots.common_time(now, pause.min(interval));
+        match self.before.filter(|before| *before > now) {
+            Some(before) => regular.min(before),
+            None => regular,
+        }
+    }
+
+    /// The task has ended: nobody looks any more.
+    pub fn stop(&mut self) {
+        self.next = None;
+    }
+
+    /// When to look next.
+    pub fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Looks, if it is time to. The answer is whether the task gets on, or may yet;
+    /// `None`: it was not time to look.
+    pub fn look(
+        &mut self,
+        task: &LiveTask,
+        family: &mut Family,
+        spool: &SpoolWriter,
+    ) -> Option<bool> {
+        let now = Instant::now();
+        if self.next.is_none_or(|due| now < due) {
+            return None;
+        }
+        self.looks += 1;
+        let snapshot = self.snapshots.recent(SNAPSHOT_AGE);
+        let members = family.nearest(&snapshot);
+        let before = self.totals;
+        self.count(&members, spool);
+        let peer = self.peer_awaited(&before, &members);
+        let columns = task.state().columns;
+        let (output, end) = (spool.reader(), spool.end());
+        let lines = reading::newest_lines(&output, before.output, end, LINES_PER_LOOK, columns);
+        self.next = Some(self.time_after_pause(now));
+        Some(self.judge(task, peer, &lines))
+    }
+
+    fn count(&mut self, members: &[ProcessInfo], spool: &SpoolWriter) {
+        let newest = usage::newest_pid();
+        let begun = match (self.newest_pid, newest) {
+            (Some(before), Some(newest)) if newest >= before => newest - before,
+            // Numbers have begun anew.
+            (Some(_), Some(_)) => u64::MAX,
+            _ => 0,
+        };
+        self.newest_pid = newest;
+        let tally = self.ledger.take(usage::members(members), begun);
+        let output = spool.end().offset;
+        // What came here as output was written by somebody, and is told as output.
+        let written_here = output.saturating_sub(self.totals.output);
+        let moved = tally.io.saturating_sub(self.counted);
+        let io = self.balance.beyond_output(moved, written_here);
+        self.counted = tally.io;
+        self.totals = Totals {
+            output,
+            io: self.totals.io.saturating_add(io),
+            born: tally.born,
+            ended: tally.ended,
+            cpu: tally.cpu,
+        };
+    }
+
+    /// Who waits for the other end of a connection while nobody does anything else.
+    fn peer_awaited(&self, before: &Totals, members: &[ProcessInfo]) -> Option<(i32, String)> {
+        let idle = before.output == self.totals.output
+            && before.io == self.totals.io
+            && before.born == self.totals.born
+            && before.ended == self.totals.ended;
+        let cpu = self.totals.cpu.saturating_sub(before.cpu);
+        if !idle || cpu.as_secs_f64() > IDLE_SHARE * self.settings.heartbeat_interval.as_secs_f64()
+        {
+            return None;
+        }
+        let waits = |member: &&ProcessInfo| network::waits_for_peer(member.id.pid);
+        let waiting = members.iter().find(waits)?;
+        Some((waiting.id.pid, waiting.name.clone()))
+    }
+
+    fn judge(&self, task: &LiveTask, peer: Option<(i32, String)>, lines: &[String]) -> bool {
+        let now = Instant::now();
+        let blocked = peer.is_some().then_some(BlockedOn::Network);
+        let mut state = task.state();
+        let usual = state.usual;
+        let progress = state.progress.get_or_insert_with(|| Progress {
+            tracker: Tracker::new(self.settings, task.facts.started.mono),
+            peer: None,
+            degraded: false,
+        });
+        if let Some(usual) = usual {
+            progress.tracker.expect(usual);
+        }
+        progress.tracker.look(now, self.totals, blocked);
+        for line in lines {
+            progress.tracker.change(now, ChangeKind::Output, line);
+        }
+        progress.peer = peer;
+        progress.degraded = self.ledger.hides();
+        let status = state.status(now);
+        matches!(status, Some(Status::Progressing | Status::Slow))
+    }
+}

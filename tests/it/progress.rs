@@ -1,0 +1,281 @@
+//! Whether a running task gets on is told by evidence of its processes, and a deadline may
+//! move with it.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use crate::support::client::Client;
+use crate::support::env::Env;
+use crate::support::processes::wait_until;
+use crate::support::result::ToolResult;
+use crate::support::unprivileged;
+
+/// Long enough for what is written every few moments to fall into each interval, on a
+/// busy machine as well.
+const SHORT: &str = "heartbeat_interval: 1\nstuck_threshold: 4\n";
+/// Far above the time in which anything is found.
+const LONG: u32 = 40;
+
+#[test]
+fn what_sleeps_gives_no_sign_of_life() {
+    let told = told_of("sleep 300", "silent");
+    assert_eq!(evidence(&told), ["cpu 0%"], "{}", told.text);
+    assert_eq!(
+        told.meta["poll_meta"]["progress"]["tracker"],
+        json!("whole")
+    );
+    assert!(told.text.contains(" · silent: cpu 0%"), "{}", told.text);
+}
+
+#[test]
+fn a_loop_that_spins_is_busy_and_gives_no_sign_of_life() {
+    let told = told_of("while :; do :; done", "silent");
+    let cpu: u32 = evidence(&told)[0]
+        .strip_prefix("cpu ")
+        .and_then(|share| share.strip_suffix('%')?.parse().ok())
+        .unwrap_or_else(|| panic!("{}", told.text));
+    assert!(cpu > 5, "{}", told.text);
+}
+
+#[test]
+fn a_silent_writer_gets_on_and_is_never_called_hung() {
+    let writes = "python3 -c 'import time
+while True:
+    open(\"out\", \"wb\").write(bytes(1000000))
+    time.sleep(0.1)'";
+    let env = short_intervals();
+    let client = env.client();
+    let task = client.start_task(writes);
+    let told = wait_for_status(&client, &task, "progressing", "io +");
+    let line = told.text.lines().find(|line| line.starts_with('◷'));
+    let line = line.unwrap_or_else(|| panic!("{}", told.text));
+    assert!(line.contains("progressing: io +"), "{line}");
+    assert!(line.chars().count() <= 160, "{line}");
+    // Ten idle polls and more: without evidence they would say that it may be hung.
+    let mut idle = 0;
+    while idle < 10 {
+        let poll = client.poll(&task, json!({"wait_for": "end", "listen": 8.5}));
+        idle = poll.meta["poll_meta"]["polls_since_output"]
+            .as_u64()
+            .expect("a count");
+        let suggestion = poll.meta["poll_meta"]["suggestion"]
+            .as_str()
+            .unwrap_or_default();
+        assert!(!suggestion.contains("hung"), "{}", poll.text);
+    }
+    client.kill_task(&task);
+}
+
+#[test]
+fn what_trickles_gets_on_and_a_long_compression_too() {
+    told_of_with(
+        "python3 -c 'import time
+while True:
+    open(\"part\", \"ab\").write(bytes(5000))
+    time.sleep(0.2)'",
+        "progressing",
+        "io +",
+    );
+    told_of_with("gzip < /dev/urandom > packed", "progressing", "io +");
+}
+
+#[test]
+fn the_same_lines_for_ever_are_stuck_and_counting_lines_get_on() {
+    for same in [
+        "while :; do echo same; sleep 0.2; done",
+        "while :; do echo this; sleep 0.1; echo that; sleep 0.1; done",
+    ] {
+        let told = told_of_with(same, "stuck", "output +");
+        assert!(told.text.contains("stuck: output +"), "{}", told.text);
+    }
+    let counts = "i=0; while :; do echo line $((++i)); sleep 0.2; done";
+    let env = short_intervals();
+    let client = env.client();
+    let task = client.start_task(counts);
+    wait_for_status(&client, &task, "progressing", "output +");
+    // As long as the others take to be stuck.
+    let later = client.poll(&task, json!({"wait_for": "end", "listen": 7}));
+    assert_eq!(status(&later), "progressing", "{}", later.text);
+    client.kill_task(&task);
+}
+
+#[test]
+fn a_flood_of_one_line_is_stuck() {
+    told_of_with("yes same", "stuck", "output +");
+}
+
+#[test]
+fn a_loop_of_short_programs_is_no_work() {
+    told_of_with("while :; do sleep 0.1; done", "stuck", "processes +");
+}
+
+#[test]
+fn a_stuck_command_is_said_to_be_hung_before_polls_tell() {
+    let env = short_intervals();
+    let client = env.client();
+    // It prints nothing, and does the same again and again.
+    let task = client.start_task("while :; do sleep 0.1; done");
+    let told = wait_for_status(&client, &task, "stuck", "processes +");
+    let suggestion = told.meta["poll_meta"]["suggestion"]
+        .as_str()
+        .unwrap_or_default();
+    assert!(suggestion.contains("may be hung"), "{}", told.text);
+    client.kill_task(&task);
+}
+
+#[test]
+fn what_reads_the_terminal_is_blocked_and_who_reads_is_evidence() {
+    let env = short_intervals();
+    let client = env.client();
+    let arguments = json!({"command": "read 'x?Name: '", "pty": true, "yield_after": LONG});
+    let task = client.call("zsh", arguments).task_id();
+    let told = wait_for_status(&client, &task, "blocked", "reads tty: ");
+    let progress = &told.meta["poll_meta"]["progress"];
+    assert_eq!(progress["waiting_for"], json!("input"), "{}", told.text);
+    assert_eq!(progress["prompt"], json!("Name:"), "{}", told.text);
+    assert!(
+        !told.text.contains("blocked: "),
+        "said twice: {}",
+        told.text
+    );
+}
+
+#[test]
+fn what_a_signal_has_stopped_is_blocked() {
+    let stops = "python3 -c 'import os, signal; os.kill(os.getpid(), signal.SIGSTOP)'";
+    told_of_with(stops, "blocked", "stopped: ");
+}
+
+#[test]
+fn a_pipeline_whose_writer_stalls_gives_no_sign_of_life() {
+    told_of("(echo begin; sleep 300) | cat | tr b B", "silent");
+}
+
+#[test]
+fn what_waits_for_its_peer_is_blocked_and_one_that_listens_is_not() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let connects = format!(
+        "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port})).recv(1)'"
+    );
+    let told = told_of_with(&connects, "blocked", "waits for its peer: ");
+    assert!(
+        told.text.contains("blocked: waits for its peer: "),
+        "{}",
+        told.text
+    );
+    let serves = "python3 -c 'import socket; s = socket.socket(); s.bind((\"127.0.0.1\", 0)); \
+                  s.listen(); s.accept()'";
+    told_of(serves, "silent");
+}
+
+#[test]
+fn where_not_all_can_be_read_the_tracker_says_so() {
+    let env = short_intervals();
+    let rights = "printf 'nobody ALL=(ALL) NOPASSWD: ALL\\n' > \"$1/sudoers\"
+        chmod 440 \"$1/sudoers\"; mount --bind \"$1/sudoers\" /etc/sudoers";
+    let client = unprivileged::client_after(&env, rights);
+    let task = client.start_task("sudo timeout 60 sleep 60");
+    wait_until("the lack is told", || {
+        let poll = client.poll(&task, json!({"listen": 1}));
+        let tracker = &poll.meta["poll_meta"]["progress"]["tracker"];
+        (*tracker == json!("degraded")).then_some(())
+    });
+    client.kill_task(&task);
+}
+
+#[test]
+fn evidence_is_there_within_the_first_answers() {
+    let env = Env::new();
+    let client = env.client();
+    let result = client.call("zsh", json!({"command": "sleep 300", "yield_after": 3}));
+    let progress = &result.meta["poll_meta"]["progress"];
+    // Even in an interval of ten seconds.
+    assert_eq!(progress["status"], json!("slow"), "{}", result.text);
+    client.kill_task(&result.task_id());
+}
+
+// A deadline that moves
+
+#[test]
+fn a_deadline_that_moves_lets_the_slow_one_live_and_ends_the_stuck_one() {
+    let env = Env::new();
+    env.configure("heartbeat_interval: 0.5\nstuck_threshold: 4\n");
+    let client = env.client();
+    let works = "for i in {1..40}; do print line $i; sleep 0.2; done; print done";
+    let stuck = "while :; do print same; sleep 0.1; done";
+    let run = |command: &str, mode: &str| {
+        let arguments = json!({
+            "command": command, "timeout": 5, "timeout_mode": mode, "yield_after": LONG,
+        });
+        client.call_async("zsh", arguments)
+    };
+    let calls = [
+        run(works, "progress"),
+        run(works, "deadline"),
+        run(stuck, "progress"),
+        run("sleep 60", "progress"),
+    ];
+    let [moved, held, stuck, asleep] = calls.map(|call| call.tool_result());
+    assert_eq!(moved.status(), "completed", "{}", moved.text);
+    assert!(moved.text.contains("done"), "{}", moved.text);
+    for ended in [held, stuck, asleep] {
+        assert_eq!(ended.status(), "timeout", "{}", ended.text);
+    }
+}
+
+#[test]
+fn a_deadline_moves_to_the_maximum_and_no_further() {
+    let env = Env::new();
+    env.configure("heartbeat_interval: 0.5\ntimeout_max: 5\n");
+    let client = env.client();
+    let counts = "i=0; while :; do print line $((++i)); sleep 0.1; done";
+    let arguments = json!({
+        "command": counts, "timeout": 1, "timeout_mode": "progress", "yield_after": LONG,
+    });
+    let result = client.call("zsh", arguments);
+    assert_eq!(result.status(), "timeout", "{}", result.text);
+    let ran = result.meta["duration_ms"].as_u64().unwrap_or_default();
+    assert!(ran >= 5_000, "{}", result.text);
+}
+
+fn short_intervals() -> Env {
+    let env = Env::new();
+    env.configure(SHORT);
+    env
+}
+
+fn told_of(command: &str, status: &str) -> ToolResult {
+    told_of_with(command, status, "")
+}
+
+/// What is told of a command once it has this status, and evidence that begins so.
+fn told_of_with(command: &str, status: &str, begins: &str) -> ToolResult {
+    let env = short_intervals();
+    let client = env.client();
+    let task = client.start_task(command);
+    let told = wait_for_status(&client, &task, status, begins);
+    client.kill_task(&task);
+    told
+}
+
+fn wait_for_status(client: &Client, task: &str, wanted: &str, begins: &str) -> ToolResult {
+    wait_until(&format!("{task} is {wanted} by {begins:?}"), || {
+        let poll = client.poll(task, json!({"wait_for": "end", "listen": 1}));
+        let first = evidence(&poll).into_iter().next();
+        let is_wanted = status(&poll) == wanted && first?.starts_with(begins);
+        is_wanted.then_some(poll)
+    })
+}
+
+fn status(result: &ToolResult) -> &str {
+    let status = &result.meta["poll_meta"]["progress"]["status"];
+    status.as_str().unwrap_or_default()
+}
+
+fn evidence(result: &ToolResult) -> Vec<String> {
+    let evidence = result.meta["poll_meta"]["progress"]["evidence"].as_array();
+    let texts = evidence.into_iter().flatten().filter_map(Value::as_str);
+    texts.map(str::to_owned).collect()
+}
