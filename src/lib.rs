@@ -192,6 +192,7 @@ pub mod process {
     pub mod orphans;
     pub mod owner;
     mod posix_spawn;
+    pub mod privacy;
     pub mod probe;
     pub mod pty;
     pub mod signals;
