@@ -174,7 +174,10 @@ pub mod shell {
 pub mod progress {
     pub mod advice;
     pub mod condition;
+    pub mod findings;
     pub mod ledger;
+    pub mod novelty;
+    mod ring;
     pub mod tracker;
     pub mod waiting;
 }

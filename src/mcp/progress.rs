@@ -128,7 +128,7 @@ mod tests {
         let evidence = standing(Status::Progressing, deeds).evidence();
         assert_eq!(
             evidence,
-            ["io +5.2 MB", "output +10 B", "processes +2 -0", "cpu 2%"]
+            ["io +5.5 MB", "output +10 B", "processes +2 -0", "cpu 2%"]
         );
         let little = Deeds {
             io: 24,

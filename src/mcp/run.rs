@@ -151,6 +151,12 @@ impl Tools {
                 self.config.timeout_max.as_secs_f64()
             )));
         }
+        let moves = arguments.timeout_mode == Some(TimeoutMode::Progress);
+        if moves && timeout.limit.is_none() {
+            notes.push(Insight::info(
+                "timeout_mode progress moves a deadline and there is none: give timeout.",
+            ));
+        }
         let environment = arguments.env.iter().flatten();
         Ok(Request {
             command: arguments.command.clone(),
@@ -163,10 +169,7 @@ impl Tools {
             terminal,
             emulated: true,
             timeout: timeout.limit,
-            timeout_most: match arguments.timeout_mode {
-                Some(TimeoutMode::Progress) => Some(self.config.timeout_max),
-                Some(TimeoutMode::Deadline) | None => None,
-            },
+            timeout_most: moves.then_some(self.config.timeout_max),
         })
     }
 }

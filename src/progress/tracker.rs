@@ -9,19 +9,16 @@
 //! long it runs. Limits: it decides nothing about a task; policies do.
 
 use std::collections::VecDeque;
-use std::collections::hash_map::DefaultHasher;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
+
+use super::novelty::Novelty;
+use super::ring::keep;
 
 /// Heartbeats that are remembered; counts go on beyond it.
 pub const HEARTBEATS_KEPT: usize = 100;
 /// State changes that are remembered; counts go on beyond it.
 pub const CHANGES_KEPT: usize = 50;
-/// A change is novel when it is not among so many distinct ones before it.
-const FINGERPRINTS: usize = 20;
-/// Numbers of one line that are watched for rising.
-const COUNTERS_PER_LINE: usize = 8;
 /// Bytes read or written within an interval from which they are a change.
 pub const BYTES_THAT_COUNT: u64 = 4 * 1024;
 /// Without history an open operation has so many intervals from the last change.
@@ -177,7 +174,7 @@ pub struct Tracker {
     change_count: u64,
     /// Heartbeats after the last novel change.
     since: u64,
-    seen: VecDeque<Seen>,
+    novelty: Novelty,
     operation: Option<Operation>,
     last: Totals,
     last_look: Option<Instant>,
@@ -228,13 +225,6 @@ impl Deeds {
     }
 }
 
-/// A change that has been seen, without its numbers, and the highest of each of them.
-#[derive(Debug, Clone)]
-struct Seen {
-    fingerprint: u64,
-    highest: [u64; COUNTERS_PER_LINE],
-}
-
 impl Tracker {
     /// Begins to follow a task that starts now.
     pub fn new(settings: Settings, now: Instant) -> Tracker {
@@ -248,7 +238,7 @@ impl Tracker {
             changes: VecDeque::new(),
             change_count: 0,
             since: 0,
-            seen: VecDeque::new(),
+            novelty: Novelty::default(),
             operation: None,
             last: Totals::default(),
             last_look: None,
@@ -273,28 +263,7 @@ impl Tracker {
     /// Takes what may be progress; the answer is whether it is novel, and counts. The
     /// payload is plain text, without escape sequences.
     pub fn change(&mut self, now: Instant, kind: ChangeKind, payload: &str) -> bool {
-        let (fingerprint, numbers) = fingerprint(kind, payload);
-        let novel = match self
-            .seen
-            .iter()
-            .position(|seen| seen.fingerprint == fingerprint)
-        {
-            None => {
-                keep(
-                    &mut self.seen,
-                    FINGERPRINTS,
-                    Seen {
-                        fingerprint,
-                        highest: numbers,
-                    },
-                );
-                true
-            }
-            Some(place) => self
-                .seen
-                .get_mut(place)
-                .is_some_and(|seen| seen.rise(&numbers)),
-        };
+        let novel = self.novelty.take(kind, payload);
         if novel {
             self.count_change(now, kind);
         }
@@ -483,94 +452,6 @@ impl Tracker {
             }
         }
     }
-}
-
-impl Seen {
-    /// Whether a number is higher than it ever was; the highest are remembered.
-    fn rise(&mut self, numbers: &[u64; COUNTERS_PER_LINE]) -> bool {
-        let mut rose = false;
-        for (highest, number) in self.highest.iter_mut().zip(numbers) {
-            rose |= number > highest;
-            *highest = (*highest).max(*number);
-        }
-        rose
-    }
-}
-
-fn keep<T>(ring: &mut VecDeque<T>, most: usize, item: T) {
-    if ring.len() >= most {
-        ring.pop_front();
-    }
-    ring.push_back(item);
-}
-
-/// What a change is without its numbers, and the numbers that may be counters. Times of
-/// day and durations rise by themselves and are none.
-fn fingerprint(kind: ChangeKind, payload: &str) -> (u64, [u64; COUNTERS_PER_LINE]) {
-    let mut hasher = DefaultHasher::new();
-    kind.hash(&mut hasher);
-    let mut numbers = [0; COUNTERS_PER_LINE];
-    let mut places = numbers.iter_mut();
-    for word in payload.split_whitespace() {
-        ' '.hash(&mut hasher);
-        let counts = !is_time(word);
-        let mut rest = word;
-        while let Some(first) = rest.chars().next() {
-            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-            if digits == 0 {
-                first.hash(&mut hasher);
-                rest = rest.get(first.len_utf8()..).unwrap_or_default();
-                continue;
-            }
-            '#'.hash(&mut hasher);
-            let (number, tail) = rest.split_at(digits);
-            rest = tail;
-            if counts && let Some(place) = places.next() {
-                *place = number.parse().unwrap_or(u64::MAX);
-            }
-        }
-    }
-    (hasher.finish(), numbers)
-}
-
-/// Whether a word is a time of day, a date or a duration: `12:00:01`, `2026-11-22`,
-/// `[00:12]`, `1.5s`, `3m20s`, `120ms`.
-fn is_time(word: &str) -> bool {
-    let core = word.trim_matches(|c: char| !c.is_alphanumeric());
-    if !core.starts_with(|c: char| c.is_ascii_digit()) {
-        return false;
-    }
-    let clock = core.contains(':')
-        && core
-            .chars()
-            .all(|c| c.is_ascii_digit() || ":.,TZ+-".contains(c));
-    let date = core.matches('-').count() >= 2
-        && core
-            .chars()
-            .all(|c| c.is_ascii_digit() || ":.-TZ+".contains(c));
-    clock || date || is_duration(core)
-}
-
-fn is_duration(word: &str) -> bool {
-    let mut rest = word;
-    while !rest.is_empty() {
-        let number = rest
-            .bytes()
-            .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
-            .count();
-        let (_, tail) = rest.split_at(number);
-        let letters = tail.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let (unit, tail) = tail.split_at(letters);
-        let known = matches!(
-            unit,
-            "ns" | "us" | "ms" | "s" | "sec" | "secs" | "m" | "min" | "h"
-        );
-        if number == 0 || !known {
-            return false;
-        }
-        rest = tail;
-    }
-    true
 }
 
 #[cfg(test)]

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::state::Outcome;
 use super::terminal::Terminal;
-use super::tracking::Progress;
 use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
 use crate::progress::condition::{Condition, Evidence};
+use crate::progress::findings::Findings;
 use crate::progress::tracker::{BlockedOn, Status};
 use crate::progress::waiting::Waiting;
 use crate::text::lines::{Place, Position};
@@ -135,7 +135,7 @@ pub struct State {
     /// Whether a result has told that not all can be seen.
     pub evidence_told: bool,
     /// Whether it gets on; `None` before the first look.
-    pub progress: Option<Progress>,
+    pub progress: Option<Findings>,
     /// How long such a command usually takes at most, where that is known.
     pub usual: Option<Duration>,
     /// How many polls there were.

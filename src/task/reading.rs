@@ -627,6 +627,24 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_lines_are_few_however_much_came() {
+        let mut writer = writer();
+        writer.append(b"old\n");
+        let from = writer.end().offset;
+        let newest = |writer: &SpoolWriter, from: u64| {
+            newest_lines(&writer.reader(), from, writer.end(), 3, None)
+        };
+        assert_eq!(newest(&writer, from), Vec::<String>::new());
+        writer.append(b"one\n\n\x1b[31mtwo\x1b[0m\n10%\r20%");
+        assert_eq!(newest(&writer, from), ["one", "two", "20%"]);
+        for line in 0..100_000 {
+            writer.append(format!("line {line}\n").as_bytes());
+        }
+        let wanted = ["line 99997", "line 99998", "line 99999"];
+        assert_eq!(newest(&writer, from), wanted);
+    }
+
+    #[test]
     fn a_line_that_has_only_ended_is_not_shown_again() {
         let mut writer = writer();
         writer.append(b"a");

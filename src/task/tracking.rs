@@ -16,6 +16,7 @@ use crate::process::network;
 use crate::process::snapshots::Snapshots;
 use crate::process::tree::{Family, ProcessInfo};
 use crate::process::usage;
+use crate::progress::findings::Findings;
 use crate::progress::ledger::{Balance, Ledger};
 use crate::progress::tracker::{BlockedOn, ChangeKind, Settings, Status, Totals, Tracker};
 
@@ -34,17 +35,6 @@ const LINES_PER_LOOK: usize = 20;
 const IDLE_SHARE: f64 = 0.01;
 /// A look so long before a deadline that may move, so that the newest evidence decides.
 const BEFORE_DEADLINE: Duration = Duration::from_millis(50);
-
-/// What looks have found of a task's progress.
-#[derive(Debug, Clone)]
-pub struct Progress {
-    /// The judgement.
-    pub tracker: Tracker,
-    /// Who waits for the network, if that holds the task up: pid and name.
-    pub peer: Option<(i32, String)>,
-    /// What some of the processes read and write cannot be seen.
-    pub degraded: bool,
-}
 
 /// The series of looks at one task.
 pub(super) struct Tracking {
@@ -158,7 +148,9 @@ impl Tracking {
 
     /// Who waits for the other end of a connection while nobody does anything else.
     fn peer_awaited(&self, before: &Totals, members: &[ProcessInfo]) -> Option<(i32, String)> {
-        let idle = before.output == self.totals.output
+        // The first look is where counting begins: it tells of nothing yet.
+        let idle = self.looks > 1
+            && before.output == self.totals.output
             && before.io == self.totals.io
             && before.born == self.totals.born
             && before.ended == self.totals.ended;
@@ -177,7 +169,7 @@ impl Tracking {
         let blocked = peer.is_some().then_some(BlockedOn::Network);
         let mut state = task.state();
         let usual = state.usual;
-        let progress = state.progress.get_or_insert_with(|| Progress {
+        let progress = state.progress.get_or_insert_with(|| Findings {
             tracker: Tracker::new(self.settings, task.facts.started.mono),
             peer: None,
             degraded: false,

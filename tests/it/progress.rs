@@ -240,6 +240,22 @@ fn a_deadline_moves_to_the_maximum_and_no_further() {
     assert!(ran >= 5_000, "{}", result.text);
 }
 
+#[test]
+fn a_deadline_that_is_to_move_and_is_not_there_is_said() {
+    let env = Env::new();
+    let client = env.client();
+    let arguments = json!({
+        "command": "sleep 60", "background": true, "timeout_mode": "progress",
+    });
+    let result = client.call("zsh", arguments);
+    assert!(
+        result.text.contains("there is none: give timeout"),
+        "{}",
+        result.text
+    );
+    client.kill_task(&result.task_id());
+}
+
 fn short_intervals() -> Env {
     let env = Env::new();
     env.configure(SHORT);
