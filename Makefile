@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-clients install uninstall static bench fmt lint ci
+.PHONY: help build demo test test-clients install uninstall static bundle bench fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +35,10 @@ uninstall: ## Take back what install did; data/ stays.
 
 static: ## Build the static musl binary.
 	scripts/build-static.sh
+
+bundle: static ## Make the MCP bundle and the registry's entry, target/bundle; URL=where it will be.
+	@scripts/need python3
+	scripts/bundle target/x86_64-unknown-linux-musl/release/zsh-tool target/bundle $(URL)
 
 bench: ## Print the table of performance figures.
 	@scripts/need cargo cc zsh python3
