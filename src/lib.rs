@@ -126,6 +126,7 @@ pub mod text {
     pub mod ansi;
     pub mod canvas;
     pub mod keys;
+    pub mod line_drawing;
     pub mod lines;
     pub mod mask;
     pub mod progress_lines;

@@ -15,6 +15,7 @@ use super::conditions;
 use super::insight::{self, Insight, Level};
 use super::notice;
 use super::render::{Palette, TaskResult};
+use super::screen;
 use super::tools::{Tool, ToolName};
 use super::view::View;
 use crate::config::{Config, InsightChoice, Warning};
@@ -24,9 +25,9 @@ use crate::task::live::{Cancel, Input};
 use crate::task::reading::{self, Match};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
+use crate::task::terminal::{Seen, Terminal};
 use crate::task::watch::{Goal, Stopped, Tick, Watch};
 use crate::text::lines::{self, Layout, Shown, Stretch};
-use crate::text::screen;
 
 /// The default of `listen`.
 pub(super) const LISTEN: Duration = Duration::from_secs(2);
@@ -284,14 +285,27 @@ impl Tools {
                 reader: &format!("zsh_poll task_id={}", task.id()),
             },
         );
-        let lines = Lines {
+        let mut lines = Lines {
             shown,
             new_bytes: showing.new_bytes,
             matched: showing.matched,
             numbered,
             screen: None,
         };
-        Ok(self.tell_lines(task, lines, showing.notes, palette))
+        let mut notes = showing.notes;
+        // Who has asked for lines gets them.
+        if numbered || lines.matched.is_some() {
+            notes.extend(screen::hint(&task.live));
+        } else if let Some(seen) = task.live.terminal().and_then(Terminal::full_screen) {
+            lines.shown = Shown {
+                text: screen::text(&seen.view, showing.max_output, task.id()),
+                from_line: lines.shown.from_line,
+                to_line: lines.shown.to_line,
+                ..Shown::default()
+            };
+            lines.screen = Some(seen);
+        }
+        Ok(self.tell_lines(task, lines, notes, palette))
     }
 
     /// The same with lines that are laid out already.
@@ -387,7 +401,7 @@ pub(super) struct Lines {
     /// Whether they carry their numbers.
     pub numbered: bool,
     /// The screen whose rows they are.
-    pub screen: Option<screen::View>,
+    pub screen: Option<Seen>,
 }
 
 /// Whether lines carry their numbers.

@@ -44,7 +44,7 @@ pub struct RunArguments {
     pub yield_after: Option<f64>,
     /// What the command is for, in a few words; shown in zsh_tasks.
     pub description: Option<String>,
-    /// Run on a terminal of its own: for passwords, REPLs, editors, programs that want a tty. Default false.
+    /// Run on a terminal of its own: for passwords, REPLs, editors, programs that want a tty. While a full-screen program runs there, zsh and zsh_send show its screen instead of lines. Default false.
     pub pty: Option<bool>,
     /// Directory to start in, absolute or relative to the project directory. Default: the project directory.
     pub cwd: Option<String>,
@@ -255,8 +255,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_send",
             title: "Type into a task",
             description: "Types into a running task that was started with pty: true or stdin_open: true, and returns \
-                what that brought. input is text, followed by Enter unless enter is false; keys are keys by name, \
-                for terminals: keys=[\"Down\", \"Down\", \"Enter\"], [\"Escape\", \":\", \"w\", \"q\", \"Enter\"], [\"C-c\"]; \
+                what that brought: new output, or the screen of a full-screen program. input is text, followed by \
+                Enter unless enter is false; keys are keys by name, for terminals: keys=[\"Down\", \"Down\", \"Enter\"], [\"Escape\", \":\", \"w\", \"q\", \"Enter\"], [\"C-c\"]; \
                 eof ends the input. One call may do all of it: rows and cols resize the terminal first, then come \
                 input, keys and eof, with nothing from other calls in between. At a password prompt secret_env types \
                 a secret that the user listed by name, which you never see. To interrupt what reads no input, \
@@ -285,7 +285,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_tasks",
             title: "List tasks",
             description: "Lists running tasks and those with processes left behind: id, status, age, silence, \
-                command. With all, ended ones too.",
+                what it waits for or is stopped by, command. With all, ended ones too.",
             effect: Effect::ReadOnly,
             always_loaded: false,
             large_results: false,
