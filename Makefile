@@ -13,7 +13,7 @@ build: ## Build the release binary, target/release/zsh-tool.
 	cargo build --release
 
 demo: ## Build, then show a client session with the real server.
-	@scripts/need cargo cc zsh man python3
+	@scripts/need cargo cc zsh man python3 less page:tee
 	cargo build --release
 	python3 scripts/demo target/release/zsh-tool
 
