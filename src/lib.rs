@@ -16,12 +16,15 @@
 //!       → task::supervisor → task::worker → process
 //! process → task::worker → task::spool, task::live → (condvar) → task::watch
 //!       → task::reading → text::lines → mcp::render → protocol::transport → stdout
+//! task::worker → task::ending → record::account → alan::store
+//!       → record::recorder → alan::{estimate, insight, kill} → mcp::render
 //! ```
 //!
 //! There is no other way. Two eras of MCP come in by it side by side: clients that shake
 //! hands once ([`protocol::era`]), and clients whose every request speaks for itself
-//! ([`protocol::stateless`]); what they differ in ends in [`mcp::server`]. Above the server stands its *guard* ([`process::guard`]), the
-//! process that the client started; no data passes through it.
+//! ([`protocol::stateless`]); what they differ in ends in [`mcp::server`]. Above the
+//! server stands its *guard* ([`process::guard`]), the process that the client started;
+//! no data passes through it.
 //!
 //! # Layers
 //!
@@ -57,6 +60,9 @@
 //!   taken, under the task's lock. Only what a client asks of a task of its own
 //!   ([`mcp::task_answers`]) shows everything, and moves nothing.
 //! - The server never asks its client anything.
+//! - A run is recorded before anybody knows of its end ([`task::ending`]), so that the
+//!   next call sees it. What is remembered advises; only an open circuit
+//!   ([`neverhang`]) refuses.
 //! - No command line is written or logged without [`text::redact`].
 //! - A secret that was typed into a task is masked before its output goes anywhere
 //!   ([`text::mask`], [`task::masking`]).
@@ -184,6 +190,7 @@ pub mod process {
     pub mod orphans;
     pub mod owner;
     mod posix_spawn;
+    pub mod privacy;
     pub mod probe;
     pub mod pty;
     pub mod signals;

@@ -12,7 +12,7 @@ use super::{output, setup};
 use crate::cli::ServeArguments;
 use crate::mcp::dispatch::Tools;
 use crate::mcp::server::Server;
-use crate::process::{descriptors, guard};
+use crate::process::{descriptors, guard, privacy};
 use crate::protocol::transport::{Ended, Transport};
 use crate::record::recorder::Recorder;
 use crate::task::housekeeping::wake_housekeeping;
@@ -57,6 +57,7 @@ enum Reason {
 }
 
 fn serve() -> ExitCode {
+    privacy::close_to_others();
     let (config, warnings) = setup::load_config();
     setup::start_log(&config);
     setup::adopt_orphans();

@@ -17,6 +17,7 @@ use rustix::process::{Pid, WaitOptions};
 
 use super::kill::Handle;
 use super::orphans;
+use super::privacy;
 use super::signals::{Exit, Signal};
 use super::spawn;
 use super::tree::{Identity, Snapshot};
@@ -54,6 +55,7 @@ pub fn run(arguments: &[&str], spared: impl FnOnce() -> Vec<String>) -> io::Resu
         });
     }
     let server = command.spawn()?;
+    privacy::close_to_others();
     let server = Pid::from_child(&server);
     let (exit, hurry) = wait_for_server(server, &signals);
     end_descendants(&signals, hurry, spared);

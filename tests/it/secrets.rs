@@ -13,6 +13,7 @@ use crate::support::env::{Env, unique_word};
 use crate::support::processes::{UniqueSleep, wait_until};
 use crate::support::program::{ran, run, zsh_tool};
 use crate::support::result::ToolResult;
+use crate::support::unprivileged;
 
 /// Far above the time in which a waiting task is found.
 const LONG: u32 = 25;
@@ -647,4 +648,26 @@ fn a_listed_variable_is_redacted_in_command_lines_too() {
     assert!(listed.text.contains("sleep 98765"), "{}", listed.text);
     assert!(!listed.text.contains(&secret), "{}", listed.text);
     client.kill_task(&task);
+}
+
+#[test]
+fn the_environment_of_the_server_is_closed_to_its_commands() {
+    let env = Env::new();
+    env.configure("secrets: {KEY: {env: VARIABLE_KEY}}\n");
+    let client = unprivileged::client_after(&env, "export VARIABLE_KEY=hunter2hunter2");
+    let guard = "$(grep ^PPid /proc/$PPID/status | tr -dc 0-9)";
+    for file in ["environ", "mem", "fd/0"] {
+        for pid in ["$PPID", guard] {
+            let command = format!("tr '\\0' '\\n' < /proc/{pid}/{file}");
+            let result = client.call("zsh", json!({"command": command, "yield_after": LONG}));
+            assert_eq!(result.status(), "failed", "{}", result.text);
+            assert!(!result.text.contains("hunter2"), "{}", result.text);
+        }
+    }
+    let asks = "read -s 'x?Word: '; [[ $x = hunter2hunter2 ]] && print right";
+    let arguments = json!({"command": asks, "pty": true, "yield_after": LONG});
+    let task = client.call("zsh", arguments).task_id();
+    let arguments = json!({"task_id": task, "secret_env": "KEY", "listen": LONG});
+    let reply = client.call("zsh_send", arguments);
+    assert!(reply.text.contains("right"), "{}", reply.text);
 }
