@@ -27,7 +27,9 @@ Commands have no terminal and stdin is empty: for programs that ask on a termina
 pty: true; for a pipe that stays open pass stdin_open: true. A task found waiting for input returns at once and says so \
 (⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send (secret_env types a secret that the user \
 listed by name, unseen); so does a stopped one (⏸ STOPPED). \
+Full-screen programs (pty) show their screen; zsh_send presses keys by name. \
 Every command starts in the project directory: pass cwd to run elsewhere. \
+A.L.A.N. lines tell how such commands went before: act on ⚠, change something before you retry what it says fails. \
 Text ahead of a result that begins with `┌ notify` tells of tasks that ended meanwhile.";
 
 /// Arguments of `zsh`.
