@@ -24,6 +24,7 @@ mod listen_window;
 mod manopt;
 mod output;
 mod protocol;
+mod readme;
 mod screen;
 mod secrets;
 mod shutdown;
