@@ -270,6 +270,7 @@ pub mod mcp {
     pub mod dispatch;
     pub mod insight;
     pub mod notice;
+    pub mod outputs;
     pub mod overview;
     pub mod poll;
     pub mod receipt;

@@ -11,6 +11,8 @@ use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::outputs::{self, HealthOutput, TasksOutput};
+
 /// What the client is told of the server as a whole.
 pub const INSTRUCTIONS: &str = "\
 zsh-tool runs shell commands in zsh and tells the truth about them. \
@@ -202,6 +204,9 @@ pub struct Tool {
     large_results: bool,
     /// The closed schema of its arguments.
     pub schema: Value,
+    /// The schema of its structured result, where it has one. Clients show a structured
+    /// result instead of the text, so what runs commands has none.
+    output: Option<Value>,
 }
 
 /// The longest result that Claude Code is asked to pass on uncut, in characters: the
@@ -228,6 +233,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             always_loaded: true,
             large_results: true,
             schema: schema_of::<RunArguments>(),
+            output: None,
         },
         Tool {
             name: ToolName::Poll,
@@ -242,6 +248,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             always_loaded: true,
             large_results: true,
             schema: schema_of::<PollArguments>(),
+            output: None,
         },
         Tool {
             name: ToolName::Send,
@@ -258,6 +265,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             always_loaded: true,
             large_results: false,
             schema: schema_of::<SendArguments>(),
+            output: None,
         },
         Tool {
             name: ToolName::Kill,
@@ -270,6 +278,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             always_loaded: true,
             large_results: false,
             schema: schema_of::<KillArguments>(),
+            output: None,
         },
         Tool {
             name: ToolName::Tasks,
@@ -281,6 +290,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             always_loaded: false,
             large_results: false,
             schema: schema_of::<TasksArguments>(),
+            output: Some(outputs::schema_of::<TasksOutput>()),
         },
         Tool {
             name: ToolName::Health,
@@ -292,6 +302,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             always_loaded: false,
             large_results: false,
             schema: schema_of::<NoArguments>(),
+            output: Some(outputs::schema_of::<HealthOutput>()),
         },
     ]
 });
@@ -314,6 +325,9 @@ impl Tool {
         listed.insert("title".into(), self.title.into());
         listed.insert("description".into(), self.description.into());
         listed.insert("inputSchema".into(), self.schema.clone());
+        if let Some(output) = &self.output {
+            listed.insert("outputSchema".into(), output.clone());
+        }
         listed.insert(
             "annotations".into(),
             match self.effect {

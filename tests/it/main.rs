@@ -25,6 +25,7 @@ mod protocol;
 mod screen;
 mod secrets;
 mod shutdown;
+mod structured;
 mod terminal;
 mod terminal_mode;
 mod timing;
