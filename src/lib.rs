@@ -255,6 +255,7 @@ pub mod task {
 /// L4: where tasks meet what is remembered of them.
 pub mod record {
     pub mod account;
+    pub mod consultation;
     pub mod git;
     pub mod manopt;
     pub mod notices;
@@ -269,6 +270,7 @@ pub mod mcp {
     pub mod control;
     pub mod dispatch;
     pub mod insight;
+    pub mod memory;
     pub mod notice;
     pub mod outputs;
     pub mod overview;
@@ -284,6 +286,7 @@ pub mod mcp {
 
 /// L7: what the command line can do.
 pub mod commands {
+    pub mod alan;
     pub mod completions;
     pub mod config;
     pub mod doctor;
