@@ -271,6 +271,7 @@ pub mod mcp {
     pub mod dispatch;
     pub mod insight;
     pub mod memory;
+    pub mod meter;
     pub mod notice;
     pub mod outputs;
     pub mod overview;
@@ -282,6 +283,7 @@ pub mod mcp {
     pub mod search;
     pub mod server;
     pub mod tools;
+    pub mod view;
 }
 
 /// L7: what the command line can do.

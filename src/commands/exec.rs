@@ -109,7 +109,7 @@ fn start(
         Ok(account) => account,
         Err(refused) => {
             output::complain(refused);
-            output::say("zsh-tool: here that is a longer --timeout, or none");
+            output::say("zsh-tool: here a longer --timeout, or none, lets it through");
             return EXIT_REFUSED;
         }
     };

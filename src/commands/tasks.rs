@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{output, setup};
 use crate::cli::TasksArguments;
 use crate::mcp::render;
+use crate::mcp::view;
 use crate::task::journal::{self, Entry, RecordedOutcome};
 
 /// How much of a command a line shows.
@@ -126,7 +127,7 @@ impl Listed {
         [
             entry.id.clone(),
             status,
-            render::seconds(self.age),
+            view::seconds(self.age),
             server,
             command,
         ]
@@ -138,7 +139,7 @@ impl Listed {
             "task_id": entry.id,
             "status": status_word(entry),
             "exit_code": entry.exit_code,
-            "age_ms": render::millis(self.age),
+            "age_ms": view::millis(self.age),
             "duration_ms": entry.duration_ms,
             "command": entry.command,
             "description": entry.description,

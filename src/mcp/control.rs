@@ -12,8 +12,8 @@ use super::dispatch::{
 use super::insight::Insight;
 use super::overview;
 use super::receipt;
-use super::render::View;
 use super::tools::{KillArguments, NoArguments, SendArguments, TasksArguments, Tool};
+use super::view::View;
 use crate::config::Surroundings;
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Signal;
@@ -163,8 +163,20 @@ impl Tools {
         let view = View::of(&task.live);
         task.live.tell_end();
         let facts = &task.live.facts;
-        let mut outcome = Outcome::text(receipt::text(facts, &view, order, &receipt, call.palette));
-        outcome.meta = Some(receipt::meta(facts, &view, receipt.as_ref().ok()));
+        let account = self.recorder.account(task.id());
+        let insight = account.and_then(|account| account.take_kill_insight());
+        let mut text = receipt::text(facts, &view, order, &receipt, call.palette);
+        if let Some(insight) = &insight {
+            text.push('\n');
+            text.push_str(&receipt::insight_line(insight, call.palette));
+        }
+        let mut outcome = Outcome::text(text);
+        outcome.meta = Some(receipt::meta(
+            facts,
+            &view,
+            receipt.as_ref().ok(),
+            insight.as_ref(),
+        ));
         Ok(outcome)
     }
 

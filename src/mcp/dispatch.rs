@@ -12,8 +12,9 @@ use super::arguments::{self, ArgumentError, Clamped};
 use super::conditions;
 use super::insight::{self, Insight, Level};
 use super::notice;
-use super::render::{Palette, TaskResult, View};
+use super::render::{Palette, TaskResult};
 use super::tools::{Tool, ToolName};
+use super::view::View;
 use crate::config::{Config, InsightChoice, Warning};
 use crate::record::notices;
 use crate::record::recorder::Recorder;
@@ -91,10 +92,21 @@ impl Outcome {
 pub struct Call<'a> {
     /// Cancelled by the client or by the server's end.
     pub cancel: &'a Cancel,
-    /// Takes progress, when the client wants any: seconds since the start, and a message.
-    pub progress: Option<&'a mut dyn FnMut(f64, String)>,
+    /// Takes progress, when the client wants any.
+    pub progress: Option<&'a mut dyn FnMut(Progress)>,
     /// Whether results are coloured.
     pub palette: Palette,
+}
+
+/// How far a command is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// Seconds since its start.
+    pub elapsed: f64,
+    /// The seconds that half of such commands take, where that is known.
+    pub usual: Option<f64>,
+    /// The newest line of its output, short and plain.
+    pub message: String,
 }
 
 /// All tools of a server.
@@ -198,9 +210,15 @@ impl Tools {
         let tick = match &mut call.progress {
             None => None,
             Some(progress) => {
-                tell = |task: &TaskHandle| {
-                    let seconds = task.live.facts.started.mono.elapsed().as_secs_f64();
-                    progress(seconds, newest_line(task));
+                let account = self.recorder.account(task.id());
+                let estimate = account.as_ref().and_then(|account| account.estimate());
+                let usual = estimate.map(|estimate| estimate.median.seconds);
+                tell = move |task: &TaskHandle| {
+                    progress(Progress {
+                        elapsed: task.live.facts.started.mono.elapsed().as_secs_f64(),
+                        usual,
+                        message: newest_line(task),
+                    });
                 };
                 Some(Tick {
                     every: PROGRESS_EVERY,
@@ -257,11 +275,14 @@ impl Tools {
         let facts = &task.live.facts;
         let view = View::of(&task.live);
         let tail = lines::last_chars(&lines.shown.text, TAIL_CHARS);
+        let account = self.recorder.account(task.id());
         let mut insights = insight::of_task(facts, view.end(), &task.spool.losses(), tail);
         insights.extend(unseen(task));
         insights.extend(notes);
+        let remembered = account.iter().flat_map(|account| account.take_insights());
+        insights.extend(remembered.map(Insight::from));
         if self.config.insights == InsightChoice::Useful {
-            insights.retain(|insight| insight.level == Level::Warning);
+            insights.retain(|insight| insight.useful);
         }
         let warned = insights
             .iter()
@@ -285,6 +306,7 @@ impl Tools {
             numbered: lines.numbered,
             matched: lines.matched,
             screen: lines.screen,
+            estimate: account.as_ref().and_then(|account| account.estimate()),
             insights,
             log_path,
         };

@@ -1,16 +1,18 @@
 //! What is worth saying about a task beside its output and status.
 
+use crate::alan::insight as remembered;
+pub use crate::alan::insight::Level;
 use crate::task::live::{End, Facts, Input};
 use crate::task::spool::Losses;
 use crate::text::lines::grouped;
 
-/// How much an insight matters.
+/// Whose insight it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// Good to know.
-    Info,
-    /// To be acted on.
-    Warning,
+pub enum Source {
+    /// The task's own circumstances.
+    Task,
+    /// What is remembered of commands.
+    Memory,
 }
 
 /// One thing worth saying.
@@ -18,6 +20,10 @@ pub enum Level {
 pub struct Insight {
     /// How much it matters.
     pub level: Level,
+    /// Whose it is.
+    pub source: Source,
+    /// Whether it is said also to those who want only what is of use.
+    pub useful: bool,
     /// What.
     pub message: String,
 }
@@ -27,6 +33,8 @@ impl Insight {
     pub fn warning(message: impl Into<String>) -> Insight {
         Insight {
             level: Level::Warning,
+            source: Source::Task,
+            useful: true,
             message: message.into(),
         }
     }
@@ -35,7 +43,26 @@ impl Insight {
     pub fn info(message: impl Into<String>) -> Insight {
         Insight {
             level: Level::Info,
-            message: message.into(),
+            useful: false,
+            ..Insight::warning(message)
+        }
+    }
+}
+
+impl From<remembered::Insight> for Insight {
+    fn from(insight: remembered::Insight) -> Insight {
+        let level = insight.level();
+        let informs = matches!(
+            insight,
+            remembered::Insight::UsuallyTakes { .. }
+                | remembered::Insight::Similar { .. }
+                | remembered::Insight::Options { .. }
+        );
+        Insight {
+            level,
+            source: Source::Memory,
+            useful: informs || level == Level::Warning,
+            message: insight.to_string(),
         }
     }
 }

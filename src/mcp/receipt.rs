@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::insight::size;
-use super::render::{Palette, View, echo, leftovers_meta, millis, status_line, status_word};
+use super::render::{DIM, Palette, RED, YELLOW, echo, leftovers_meta, status_line, status_word};
+use super::view::{View, millis};
+use crate::alan::kill::{KillClass, KillInsight};
 use crate::task::kill_run::{Receipt, SurvivalReason};
 use crate::task::live::Facts;
 use crate::task::sending::NoReceipt;
@@ -65,6 +67,16 @@ pub fn text(
     lines.join("\n")
 }
 
+/// What the kill says of the command, in its class's colour.
+pub fn insight_line(insight: &KillInsight, palette: Palette) -> String {
+    let (sign, colour) = match insight.class {
+        KillClass::EarlyKill { .. } | KillClass::PatternProblem { .. } => ("⚠", YELLOW),
+        KillClass::LateKill { .. } => ("⚠", RED),
+        KillClass::NormalKill { .. } | KillClass::Unknown => ("ℹ", DIM),
+    };
+    palette.paint(colour, &format!("{sign} A.L.A.N.: {insight}"))
+}
+
 fn processes(count: usize) -> String {
     match count {
         1 => "1 process".to_owned(),
@@ -73,7 +85,12 @@ fn processes(count: usize) -> String {
 }
 
 /// The receipt of a kill, for programs.
-pub fn meta(facts: &Facts, view: &View, receipt: Option<&Receipt>) -> Value {
+pub fn meta(
+    facts: &Facts,
+    view: &View,
+    receipt: Option<&Receipt>,
+    insight: Option<&KillInsight>,
+) -> Value {
     let survivors: Vec<Value> = receipt
         .iter()
         .flat_map(|receipt| &receipt.survivors)
@@ -97,5 +114,9 @@ pub fn meta(facts: &Facts, view: &View, receipt: Option<&Receipt>) -> Value {
         "survivors": survivors,
         "took_ms": receipt.map_or(0, |receipt| millis(receipt.took)),
         "leftovers": leftovers_meta(view.leftovers()),
+        "insight": insight.map(|insight| json!({
+            "category": insight.class.as_str(),
+            "message": insight.to_string(),
+        })),
     })
 }

@@ -3,16 +3,16 @@
 //! The only place of the server where states, reasons and outcomes become words. What a
 //! model is to act on stands in the text; `_meta` repeats it for programs.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use super::conditions;
-use super::insight::{Insight, Level, size};
-use crate::progress::advice::{Advice, Situation, advise};
-use crate::progress::condition::{Condition, Evidence};
-use crate::progress::waiting::{Waiting, Wanted};
-use crate::task::live::{End, Facts, Input, Leftover, LiveTask};
+use super::insight::{Insight, Level, Source, size};
+use super::meter;
+use super::view::{View, millis};
+use crate::alan::estimate::Estimate;
+use crate::progress::advice::Advice;
+use crate::progress::waiting::Wanted;
+use crate::task::live::{End, Facts, Input, Leftover};
 use crate::task::reading::Match;
 use crate::task::state::Outcome;
 use crate::text::ansi::{self, Colours};
@@ -21,8 +21,6 @@ use crate::text::screen;
 
 /// The echoed command line is cut after so many characters.
 const ECHO_CHARS: usize = 120;
-/// The `◷` line is no longer than this.
-const METER_CHARS: usize = 160;
 const RULE: &str = "───";
 /// Leftovers that are named; the others are counted.
 const LEFTOVERS_NAMED: usize = 8;
@@ -37,7 +35,7 @@ pub enum Palette {
 }
 
 impl Palette {
-    fn paint(self, code: &str, text: &str) -> String {
+    pub(super) fn paint(self, code: &str, text: &str) -> String {
         match self {
             Palette::Coloured => format!("\x1b[{code}m{text}\x1b[0m"),
             Palette::Plain => text.to_owned(),
@@ -55,92 +53,10 @@ impl Palette {
 }
 
 const GREEN: &str = "32";
-const RED: &str = "31";
-const YELLOW: &str = "33";
+pub(super) const RED: &str = "31";
+pub(super) const YELLOW: &str = "33";
 const CYAN: &str = "36";
-const DIM: &str = "2";
-
-/// A task at one moment, as far as results tell of it.
-#[derive(Debug, Clone)]
-pub struct View {
-    ended: Option<End>,
-    leftovers: Vec<Leftover>,
-    elapsed: Duration,
-    silent_for: Duration,
-    idle_polls: u32,
-    total_lines: u64,
-    total_bytes: u64,
-    unshown: u64,
-    queued_input: usize,
-    input_closed: bool,
-    waiting: Option<Waiting>,
-    conditions: Vec<Condition>,
-    evidence: Evidence,
-}
-
-impl View {
-    /// The task now.
-    pub fn of(task: &LiveTask) -> View {
-        let now = Instant::now();
-        let state = task.state();
-        let started = task.facts.started.mono;
-        let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
-        View {
-            ended: state.ended.clone(),
-            leftovers: state.leftovers.clone(),
-            elapsed: now.duration_since(started),
-            silent_for: now.duration_since(state.last_output.unwrap_or(started)),
-            idle_polls: state.idle_polls,
-            total_lines: state.output_end.line.saturating_sub(1) + unfinished,
-            total_bytes: state.output_end.offset,
-            unshown: state.unshown(),
-            queued_input: state.queued_input,
-            input_closed: state.input_closed,
-            waiting: state.waiting.clone(),
-            conditions: state.conditions.clone(),
-            evidence: state.evidence,
-        }
-    }
-
-    /// Bytes of output that no result has shown.
-    pub fn unshown(&self) -> u64 {
-        self.unshown
-    }
-
-    /// Processes that outlived its shell.
-    pub fn leftovers(&self) -> &[Leftover] {
-        &self.leftovers
-    }
-
-    /// How it ended, if it has.
-    pub fn end(&self) -> Option<&End> {
-        self.ended.as_ref()
-    }
-
-    /// States of its processes that are worth knowing.
-    pub fn conditions(&self) -> &[Condition] {
-        &self.conditions
-    }
-
-    fn running(&self) -> bool {
-        self.ended.is_none()
-    }
-
-    fn advice(&self, new_output: bool) -> Option<Advice> {
-        // What stopped it is told with what to do about it.
-        if !self.running() || self.conditions.iter().any(Condition::holds_up) {
-            return None;
-        }
-        advise(&Situation {
-            new_output,
-            idle_polls: self.idle_polls,
-            silent_for: self.silent_for,
-            elapsed: self.elapsed,
-            waiting_for_input: self.waiting.is_some(),
-            ..Situation::default()
-        })
-    }
-}
+pub(super) const DIM: &str = "2";
 
 /// What a result tells about a task.
 pub struct TaskResult<'a> {
@@ -158,6 +74,8 @@ pub struct TaskResult<'a> {
     pub matched: Option<Match>,
     /// The screen, when that is shown and not lines of output.
     pub screen: Option<screen::View>,
+    /// How long such commands take, where that is known.
+    pub estimate: Option<&'a Estimate>,
     /// What else is worth saying.
     pub insights: Vec<Insight>,
     /// The files that hold the output.
@@ -182,15 +100,18 @@ impl TaskResult<'_> {
         lines.extend(self.screen.as_ref().map(super::screen::line));
         lines.extend(self.leftover_line());
         lines.extend(self.position_line());
-        lines.extend(self.meter_line());
+        if self.view.running() {
+            lines.extend(meter::line(&self.view, self.estimate));
+        }
         let waiting = self.view.waiting.as_ref();
         lines.extend(waiting.map(|waiting| conditions::waiting_line(waiting, self.facts.input)));
         lines.extend(conditions::condition_lines(
             &self.view.conditions,
             &self.facts.id,
         ));
-        if let Some(advice) = self.view.advice(self.new_bytes > 0) {
-            lines.push(suggestion(&advice, &self.facts.id));
+        if let Some(advice) = self.advice() {
+            let listen = meter::next_poll(&self.view, self.estimate);
+            lines.push(suggestion(&advice, &self.facts.id, listen));
         }
         lines.extend(insight_lines(&self.insights, palette));
         lines.join("\n")
@@ -237,30 +158,6 @@ impl TaskResult<'_> {
         (!parts.is_empty()).then(|| format!("↻ {}", parts.join("  |  ")))
     }
 
-    /// `◷ silent 18s · 5 empty polls`
-    fn meter_line(&self) -> Option<String> {
-        if !self.view.running() {
-            return None;
-        }
-        let mut parts = Vec::new();
-        if self.view.silent_for >= Duration::from_secs(1) {
-            parts.push(format!("silent {}", seconds(self.view.silent_for)));
-        }
-        match self.view.idle_polls {
-            0 => {}
-            1 => parts.push("1 empty poll".to_owned()),
-            polls => parts.push(format!("{polls} empty polls")),
-        }
-        if self.view.queued_input > 0 {
-            let waits = size(self.view.queued_input as u64);
-            parts.push(format!("{waits} of input wait to be read"));
-        }
-        (!parts.is_empty()).then(|| {
-            let line = format!("◷ {}", parts.join(" · "));
-            line.chars().take(METER_CHARS).collect()
-        })
-    }
-
     /// The twin for programs, `_meta["zsh-tool/result"]`.
     pub fn meta(&self) -> Value {
         let end = self.view.ended.as_ref();
@@ -295,23 +192,24 @@ impl TaskResult<'_> {
         if !self.view.running() {
             return Value::Null;
         }
-        json!({
-            "polls_since_output": self.view.idle_polls,
-            "elapsed_since_last_output_s": tenths(self.view.silent_for),
-            "total_elapsed_s": tenths(self.view.elapsed),
-            "alan_estimate": Value::Null,
-            "suggestion": self.view.advice(self.new_bytes > 0).map(|advice| advice.to_string()),
-        })
+        meter::meta(&self.view, self.estimate, self.advice().as_ref())
+    }
+
+    fn advice(&self) -> Option<Advice> {
+        meter::advice(&self.view, self.new_bytes > 0, self.estimate)
     }
 }
 
-/// The advice, and the call that follows it.
-fn suggestion(advice: &Advice, id: &str) -> String {
+/// The advice, and the call that follows it; `listen` is how many seconds a wait is worth.
+fn suggestion(advice: &Advice, id: &str, listen: f64) -> String {
+    let wait = format!(
+        "zsh_poll task_id={id} wait_for=end listen={:.0}",
+        listen.ceil()
+    );
     let call = match advice {
         Advice::SendInput => format!("zsh_send task_id={id}"),
         Advice::Hung { .. } => format!("zsh_kill task_id={id}"),
-        Advice::NearingCompletion => format!("zsh_poll task_id={id} wait_for=end"),
-        Advice::SpacePolls { .. } => format!("zsh_poll task_id={id} wait_for=end listen=45"),
+        Advice::NearingCompletion | Advice::SpacePolls { .. } => wait,
     };
     format!("{advice} → {call}")
 }
@@ -438,48 +336,28 @@ pub(super) fn leftovers_meta(leftovers: &[Leftover]) -> Vec<Value> {
 pub fn insights_meta(insights: &[Insight]) -> Vec<Value> {
     insights
         .iter()
-        .map(|insight| json!([level_word(insight.level), insight.message]))
+        .map(|insight| json!([insight.level.as_str(), insight.message]))
         .collect()
 }
 
-fn level_word(level: Level) -> &'static str {
-    match level {
-        Level::Info => "info",
-        Level::Warning => "warning",
-    }
-}
-
-/// Warnings on one line, information on another.
+/// Warnings before information, each of the task's own on one line and of memory's on
+/// another; what has lines of its own comes last.
 fn insight_lines(insights: &[Insight], palette: Palette) -> Vec<String> {
-    [(Level::Warning, "⚠", YELLOW), (Level::Info, "ℹ", DIM)]
-        .into_iter()
-        .filter_map(|(level, sign, colour)| {
-            let messages: Vec<&str> = insights
+    let mut lines = Vec::new();
+    for (level, sign, colour) in [(Level::Warning, "⚠", YELLOW), (Level::Info, "ℹ", DIM)] {
+        for (source, label) in [(Source::Task, ""), (Source::Memory, "A.L.A.N.: ")] {
+            let (tables, messages): (Vec<&str>, Vec<&str>) = insights
                 .iter()
-                .filter(|insight| insight.level == level)
+                .filter(|insight| insight.level == level && insight.source == source)
                 .map(|insight| insight.message.as_str())
-                .collect();
-            (!messages.is_empty())
-                .then(|| palette.paint(colour, &format!("{sign} {}", messages.join(" | "))))
-        })
-        .collect()
-}
-
-/// Whole seconds, minutes, hours: `18s`, `3m05s`, `2h10m`.
-pub fn seconds(duration: Duration) -> String {
-    let all = duration.as_secs();
-    match all {
-        0..120 => format!("{all}s"),
-        120..7200 => format!("{}m{:02}s", all / 60, all % 60),
-        _ => format!("{}h{:02}m", all / 3600, all % 3600 / 60),
+                .partition(|message| message.contains('\n'));
+            if !messages.is_empty() {
+                let line = format!("{sign} {label}{}", messages.join(" | "));
+                lines.push(palette.paint(colour, &line));
+            }
+            let table = |table: &str| palette.paint(colour, &format!("{sign} {label}{table}"));
+            lines.extend(tables.into_iter().map(table));
+        }
     }
-}
-
-/// Milliseconds.
-pub fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn tenths(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 10.0).round() / 10.0
+    lines
 }

@@ -36,10 +36,22 @@ impl Tools {
         };
         let request = self.request(&arguments, background, &mut notes)?;
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
-        let task = self
-            .supervisor
-            .start(request, None)
-            .map_err(|error| error.to_string())?;
+        let account = self
+            .recorder
+            .begin(
+                &request.command,
+                request.timeout,
+                request.terminal.is_some(),
+            )
+            .map_err(|refused| refused.to_string())?;
+        let started = self.supervisor.start(request, Some(account.on_end()));
+        let task = started.map_err(|error| {
+            account.abandon();
+            error.to_string()
+        })?;
+        self.recorder.follow(&task.live, &account);
+        // Looked up while the command runs.
+        account.history();
         let _attending = Attendance::of_start(&task.live);
         let stopped = self.watch(&task, Goal::End, pattern.as_ref(), yield_after, call)?;
         if !call.cancel.begin_answer() {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
-use super::dispatch::{Call, Outcome, Tools};
+use super::dispatch::{Call, Outcome, Progress, Tools};
 use super::render::Palette;
 use super::tools::{self, INSTRUCTIONS, Tool};
 use crate::config::ColorChoice;
@@ -296,9 +296,9 @@ impl RunningCall {
 
     fn answer(&self) -> Option<Outcome> {
         let mut tell;
-        let mut progress: Option<&mut dyn FnMut(f64, String)> = None;
+        let mut progress: Option<&mut dyn FnMut(Progress)> = None;
         if let Some(token) = &self.token {
-            tell = |value: f64, message: String| self.tell_progress(token, value, message);
+            tell = |progress: Progress| self.tell_progress(token, progress);
             progress = Some(&mut tell);
         }
         let mut call = Call {
@@ -311,8 +311,12 @@ impl RunningCall {
             .call(self.tool, self.arguments.as_ref(), &mut call)
     }
 
-    fn tell_progress(&self, token: &Value, value: f64, text: String) {
-        let mut params = json!({"progressToken": token, "progress": value});
+    fn tell_progress(&self, token: &Value, progress: Progress) {
+        let mut params = json!({"progressToken": token, "progress": progress.elapsed});
+        if let Some(usual) = progress.usual {
+            params["total"] = json!(usual);
+        }
+        let text = progress.message;
         if !text.is_empty() {
             params["message"] = text.into();
         }

@@ -67,6 +67,7 @@ struct Told {
     before: AtomicBool,
     end: AtomicBool,
     options: AtomicBool,
+    kill: AtomicBool,
 }
 
 /// What was learned at the end.
@@ -145,13 +146,16 @@ impl Account {
         insights
     }
 
-    /// What there is to say about a kill; none while the command runs, or when it ended
-    /// in another way.
-    pub fn kill_insight(&self) -> Option<KillInsight> {
+    /// What there is to say about a kill and no result has said yet; none while the
+    /// command runs, or when it ended in another way.
+    pub fn take_kill_insight(&self) -> Option<KillInsight> {
         let end = self.end.get()?;
         let Ending::Killed { after } = end.ending else {
             return None;
         };
+        if self.told.kill.swap(true, Ordering::Relaxed) {
+            return None;
+        }
         let template = self.known.pattern.template.clone();
         let counts = self.common.store.kills(&template);
         let asked = end.asked.as_ref();
@@ -228,6 +232,7 @@ impl Account {
             outcome: Some(end.outcome),
             exit_code: end.ending.exit_code(),
             program: pattern.program.as_deref(),
+            time_limited: self.known.is_time_limited(),
             ssh: pattern.ssh.is_some(),
             pipestatus: &end.pipestatus,
             silent: end.silent,

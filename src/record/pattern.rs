@@ -49,6 +49,12 @@ impl Known {
         }
     }
 
+    /// Whether timeout(1) limits the program whose exit status the command's is.
+    pub fn is_time_limited(&self) -> bool {
+        let last = self.pattern.template.rsplit(" | ").next();
+        self.pattern.program.is_some() && last.is_some_and(|last| last.starts_with("timeout "))
+    }
+
     /// The words of the command that look like options, as they were written.
     pub fn flags(&self) -> Vec<&str> {
         self.redacted
@@ -139,6 +145,19 @@ mod tests {
         ] {
             let program = known(command).pattern.program;
             assert_eq!(program.as_deref(), wanted, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_time_limit_is_that_of_the_last_segment() {
+        for (command, wanted) in [
+            ("timeout 5 make", true),
+            ("cat f | timeout 5 grep x", true),
+            ("timeout 5 cat f | grep x", false),
+            ("timeout 5 make && ls", false),
+            ("make", false),
+        ] {
+            assert_eq!(known(command).is_time_limited(), wanted, "{command}");
         }
     }
 

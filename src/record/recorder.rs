@@ -47,11 +47,12 @@ struct Accounts {
 /// A command that has timed out again and again, and is not run for a while.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "NEVERHANG: not run. `{template}` has timed out {} times{longest}; {when}. Run it with a longer \
-     timeout or in parts, or close its circuit with zsh_neverhang_reset command=…", .refusal.timeouts
+    "NEVERHANG: not run. `{preview}` timed out {} times{longest}; {when}. Run it in parts or \
+     with background: true, or close its circuit with zsh_neverhang_reset",
+    .refusal.timeouts
 )]
 pub struct Refused {
-    template: String,
+    preview: String,
     longest: String,
     when: String,
     /// The numbers.
@@ -140,10 +141,8 @@ impl Recorder {
 impl Refused {
     fn new(known: &Known, refusal: Refusal) -> Refused {
         let longest = refusal.longest.map_or_else(String::new, |seconds| {
-            format!(
-                " with up to {seconds:.0} s (a call with timeout={:.0} is let through)",
-                (2.0 * seconds).ceil()
-            )
+            let enough = (2.0 * seconds).ceil();
+            format!(" within {seconds} s (a call with timeout={enough} is let through)")
         });
         let seconds = refusal.retry_in.ceil();
         let when = if refusal.probing {
@@ -152,7 +151,7 @@ impl Refused {
             format!("the next try is in {seconds:.0} s")
         };
         Refused {
-            template: known.pattern.template.clone(),
+            preview: known.pattern.preview.clone(),
             longest,
             when,
             refusal,

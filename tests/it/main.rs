@@ -16,6 +16,7 @@ mod exit_codes;
 mod keys;
 mod kill;
 mod leftovers;
+mod life;
 mod limits;
 mod line_view;
 mod listen_window;

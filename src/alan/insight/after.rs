@@ -23,6 +23,8 @@ pub struct EndFacts<'a> {
     pub exit_code: i32,
     /// The program whose code that is.
     pub program: Option<&'a str>,
+    /// Whether timeout(1) limits it.
+    pub time_limited: bool,
     /// Whether it went over SSH.
     pub ssh: bool,
     /// The codes of a pipeline's segments, from the left.
@@ -69,7 +71,7 @@ fn exit(facts: &EndFacts<'_>) -> Option<Insight> {
 
 fn universal(facts: &EndFacts<'_>) -> Option<UniversalExit> {
     Some(match facts.exit_code {
-        124 if facts.program == Some("timeout") => UniversalExit::TimeLimit,
+        124 if facts.time_limited => UniversalExit::TimeLimit,
         126 => UniversalExit::NotExecutable,
         127 => UniversalExit::NotFound {
             nearest: facts.nearest.map(str::to_owned),
@@ -225,11 +227,6 @@ mod tests {
         for (code, program, text) in [
             (126, "x", "permission denied (exit 126)"),
             (127, "x", "command not found (exit 127)"),
-            (
-                124,
-                "timeout",
-                "the time limit of timeout(1) was reached (exit 124)",
-            ),
             (130, "x", "interrupted by SIGINT (exit 130)"),
             (137, "x", "killed by SIGKILL (exit 137)"),
             (139, "x", "segmentation fault (exit 139)"),
@@ -238,6 +235,14 @@ mod tests {
             assert_eq!(texts(&ended(code, program)), [text]);
         }
         assert_eq!(texts(&ended(124, "make")), [""; 0]);
+        let limited = EndFacts {
+            time_limited: true,
+            ..ended(124, "make")
+        };
+        assert_eq!(
+            texts(&limited),
+            ["the time limit of timeout(1) was reached (exit 124)"]
+        );
         assert_eq!(texts(&ended(255, "make")), [""; 0]);
         let ssh = EndFacts {
             ssh: true,

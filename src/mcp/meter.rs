@@ -1,0 +1,160 @@
+//! How far a running task is: the `◷` line, and its twin for programs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::insight::size;
+use super::view::{View, seconds};
+use crate::alan::estimate::{self, Estimate, Quantile};
+use crate::progress::advice::{Advice, Situation, advise};
+use crate::progress::{advice, condition::Condition};
+
+/// The line is no longer than this.
+const LINE_CHARS: usize = 160;
+
+/// `◷ silent 18s · 5 empty polls · typical 47s (p90 180s, 12 runs), 35% done by now · ~25s left`
+pub fn line(view: &View, estimate: Option<&Estimate>) -> Option<String> {
+    let mut parts = Vec::new();
+    if view.silent_for >= Duration::from_secs(1) {
+        parts.push(format!("silent {}", seconds(view.silent_for)));
+    }
+    match view.idle_polls {
+        0 => {}
+        1 => parts.push("1 empty poll".to_owned()),
+        polls => parts.push(format!("{polls} empty polls")),
+    }
+    if view.queued_input > 0 {
+        let waits = size(view.queued_input as u64);
+        parts.push(format!("{waits} of input wait to be read"));
+    }
+    if let Some(estimate) = estimate {
+        parts.extend(estimated(estimate, view.elapsed.as_secs_f64()));
+    }
+    (!parts.is_empty()).then(|| {
+        let line = format!("◷ {}", parts.join(" · "));
+        line.chars().take(LINE_CHARS).collect()
+    })
+}
+
+fn estimated(estimate: &Estimate, elapsed: f64) -> Vec<String> {
+    let runs = match estimate.sample_size {
+        1 => "1 run".to_owned(),
+        runs => format!("{runs} runs"),
+    };
+    let mut parts = vec![format!(
+        "typical {} (p90 {}, {runs}), {:.0}% done by now",
+        quantile(estimate.median),
+        quantile(estimate.p90),
+        100.0 * estimate.completion_probability(elapsed),
+    )];
+    parts.extend(
+        estimate
+            .remaining(elapsed)
+            .map(|left| format!("~{} left", short(left))),
+    );
+    parts
+}
+
+fn quantile(quantile: Quantile) -> String {
+    let sign = if quantile.at_least { "≥" } else { "" };
+    format!("{sign}{}", short(quantile.seconds))
+}
+
+/// Seconds; tenths of short ones matter.
+fn short(time: f64) -> String {
+    if time < 10.0 {
+        format!("{time:.1}s")
+    } else {
+        seconds(Duration::from_secs_f64(time))
+    }
+}
+
+/// What a poll of a running task says, for programs.
+pub fn meta(view: &View, estimate: Option<&Estimate>, advice: Option<&Advice>) -> Value {
+    let elapsed = view.elapsed.as_secs_f64();
+    json!({
+        "polls_since_output": view.idle_polls,
+        "elapsed_since_last_output_s": tenths(view.silent_for.as_secs_f64()),
+        "total_elapsed_s": tenths(elapsed),
+        "alan_estimate": estimate.map(|estimate| estimate_meta(estimate, Some(elapsed))),
+        "remaining_s": estimate.and_then(|estimate| estimate.remaining(elapsed)).map(tenths),
+        "next_poll_s": tenths(next_poll(view, estimate)),
+        "suggestion": advice.map(ToString::to_string),
+    })
+}
+
+/// An estimate for programs; how much of it is over only where time has passed.
+pub fn estimate_meta(estimate: &Estimate, elapsed: Option<f64>) -> Value {
+    json!({
+        "command_template": estimate.template,
+        "median_duration_s": tenths(estimate.median.seconds),
+        "p90_duration_s": tenths(estimate.p90.seconds),
+        "completion_probability": elapsed.map(|elapsed| {
+            (100.0 * estimate.completion_probability(elapsed)).round() / 100.0
+        }),
+        "sample_size": estimate.sample_size,
+        "basis": estimate.basis.as_str(),
+        "at_least": estimate.median.at_least,
+        "p90_at_least": estimate.p90.at_least,
+    })
+}
+
+/// After how many seconds the next look is worth its tokens.
+pub fn next_poll(view: &View, estimate: Option<&Estimate>) -> f64 {
+    let elapsed = view.elapsed.as_secs_f64();
+    match estimate {
+        Some(estimate) => estimate.next_poll(elapsed),
+        None => estimate::next_blind_poll(elapsed),
+    }
+}
+
+/// What to do about a running task, if there is anything to be advised.
+pub fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>) -> Option<Advice> {
+    // What stopped it is told with what to do about it.
+    if !view.running() || view.conditions.iter().any(Condition::holds_up) {
+        return None;
+    }
+    advise(&Situation {
+        new_output,
+        idle_polls: view.idle_polls,
+        silent_for: view.silent_for,
+        elapsed: view.elapsed,
+        estimate: estimate.map(for_advice),
+        waiting_for_input: view.waiting.is_some(),
+        ..Situation::default()
+    })
+}
+
+fn for_advice(estimate: &Estimate) -> advice::Estimate {
+    advice::Estimate {
+        template: estimate.template.clone(),
+        median: Duration::try_from_secs_f64(estimate.median.seconds).unwrap_or_default(),
+    }
+}
+
+fn tenths(seconds: f64) -> f64 {
+    (seconds * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alan::estimate::Sample;
+
+    #[test]
+    fn an_estimate_reads_as_what_is_usual_and_what_is_left() {
+        let samples: Vec<Sample> = (1..=10)
+            .map(|run| Sample {
+                seconds: 12.0 * f64::from(run),
+                completed: true,
+            })
+            .collect();
+        let estimate = Estimate::new("make *", &[], &samples).expect("enough runs");
+        assert_eq!(
+            estimated(&estimate, 40.0).join(" · "),
+            "typical 72s (p90 2m00s, 10 runs), 30% done by now · ~44s left"
+        );
+        assert_eq!(short(4.26), "4.3s");
+    }
+}
