@@ -10,6 +10,7 @@ mod calls_under_way;
 mod command_line;
 mod command_lines;
 mod commands;
+mod database;
 mod evidence;
 mod exec;
 mod exit_codes;
@@ -21,6 +22,7 @@ mod limits;
 mod line_view;
 mod listen_window;
 mod manopt;
+mod memory;
 mod output;
 mod protocol;
 mod screen;
@@ -50,6 +52,7 @@ mod support {
     pub mod processes;
     pub mod program;
     pub mod result;
+    pub mod schema;
     pub mod terminal;
     pub mod unprivileged;
 }
