@@ -48,6 +48,7 @@ lint: ## Check formatting, lints, shell scripts and version numbers.
 	@scripts/need cargo cc shellcheck jq
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
+	cargo clippy --features conformance -- -D warnings
 	shellcheck $$(scripts/list-shell-scripts)
 	scripts/check-versions
 

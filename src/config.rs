@@ -25,7 +25,7 @@ use dirs::{state_dir, variable};
 use layers::Given;
 use value::{Count, File, Flag, Kind, Names, Program, Size, Time};
 
-pub use choices::{ColorChoice, InsightChoice, LogLevel, ShellMode, SpoolMode};
+pub use choices::{ColorChoice, InsightChoice, LogLevel, ShellMode, SpoolMode, TaskChoice};
 pub use dirs::{Env, StateDirError};
 pub use layers::{Source, Warning};
 pub use resolve::{Cause, ResolveError, Surroundings};
@@ -217,6 +217,11 @@ settings! {
 
     /// The failure in a row from which on they are shown. Default 3, from 1 to 1000.
     manopt_fail_present: usize = 3, Count(1..=1_000), env "ALAN_MANOPT_FAIL_PRESENT";
+
+    /// Which calls of `zsh` are answered by a task of MCP's tasks extension, where the
+    /// client declares it: those that ask for it by `background: true`; always, also those
+    /// that would return with the command still running; or none. Default asked.
+    mcp_tasks: TaskChoice = TaskChoice::Asked, TaskChoice::WORDS;
 
     /// What the server's log holds. Default error.
     log: LogLevel = LogLevel::Error, LogLevel::WORDS, env "ZSH_TOOL_LOG";

@@ -18,7 +18,9 @@
 //!       → task::reading → text::lines → mcp::render → protocol::transport → stdout
 //! ```
 //!
-//! There is no other way. Above the server stands its *guard* ([`process::guard`]), the
+//! There is no other way. Two eras of MCP come in by it side by side: clients that shake
+//! hands once ([`protocol::era`]), and clients whose every request speaks for itself
+//! ([`protocol::stateless`]); what they differ in ends in [`mcp::server`]. Above the server stands its *guard* ([`process::guard`]), the
 //! process that the client started; no data passes through it.
 //!
 //! # Layers
@@ -52,7 +54,9 @@
 //!   number of its process group is its own as well.
 //! - The newest output is never lost, whatever disk and quotas do ([`task::spool`]).
 //! - One result shows what no earlier one has shown: the cursor moves when a delta is
-//!   taken, under the task's lock.
+//!   taken, under the task's lock. Only what a client asks of a task of its own
+//!   ([`mcp::task_answers`]) shows everything, and moves nothing.
+//! - The server never asks its client anything.
 //! - No command line is written or logged without [`text::redact`].
 //! - A secret that was typed into a task is masked before its output goes anywhere
 //!   ([`text::mask`], [`task::masking`]).
@@ -78,7 +82,7 @@
 //! | `signals` | 1 | signal-hook's pipe |
 //! | `hangup` | 1 | `poll(2)` of stdin: its end, also while the reader waits to answer |
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
-//! | `call-…` | one for each tool call, at most 64 | a task's monitor |
+//! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
@@ -122,6 +126,7 @@ pub mod text {
     pub mod ansi;
     pub mod canvas;
     pub mod keys;
+    pub mod line_drawing;
     pub mod lines;
     pub mod mask;
     pub mod progress_lines;
@@ -197,6 +202,8 @@ pub mod protocol {
     pub mod id;
     pub mod message;
     pub mod reader;
+    pub mod stateless;
+    pub mod tasks;
     pub mod transport;
 }
 
@@ -266,7 +273,10 @@ pub mod record {
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
+    pub mod calls;
     pub mod conditions;
+    #[cfg(feature = "conformance")]
+    pub mod conformance;
     pub mod control;
     pub mod dispatch;
     pub mod insight;
@@ -277,11 +287,13 @@ pub mod mcp {
     pub mod overview;
     pub mod poll;
     pub mod receipt;
+    pub mod refusal;
     pub mod render;
     pub mod run;
     pub mod screen;
     pub mod search;
     pub mod server;
+    pub mod task_answers;
     pub mod tools;
     pub mod view;
 }

@@ -46,6 +46,8 @@ const PURE: &[&str] = &[
     "task/state.rs",
     "protocol/message.rs",
     "protocol/era.rs",
+    "protocol/stateless.rs",
+    "protocol/tasks.rs",
     "alan/outcome.rs",
     "alan/estimate.rs",
     "alan/insight.rs",

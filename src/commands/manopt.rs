@@ -44,7 +44,7 @@ pub fn run(arguments: &ManoptArguments) -> ExitCode {
         output::complain("name a command before its options, as in `zsh-tool manopt git push -f`");
         return ExitCode::from(EXIT_USAGE);
     }
-    match manopt::table(&words, config.manopt_timeout) {
+    match manopt::table(&words, &setup::environment(&config), config.manopt_timeout) {
         Ok(table) => {
             if table.page != words.join("-") {
                 output::complain(format_args!("these are the options of {}", table.page));

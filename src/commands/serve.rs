@@ -72,12 +72,12 @@ fn serve() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let recorder = setup::recorder(&config, &supervisor.settings().redactor);
-    let server = Arc::new(Server::new(Tools {
-        supervisor: Arc::clone(&supervisor),
-        recorder: Arc::clone(&recorder),
+    let server = Arc::new(Server::new(Tools::new(
+        Arc::clone(&supervisor),
+        Arc::clone(&recorder),
         config,
         warnings,
-    }));
+    )));
     let receiver = Arc::clone(&server);
     let transport = Transport::stdio(request_limit, move |outbound, received| {
         receiver.receive(outbound, received);

@@ -108,6 +108,7 @@ pub fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorder> {
             present: u32::try_from(config.manopt_fail_present).unwrap_or(u32::MAX),
         },
         options_time: config.manopt_timeout,
+        environment: environment(config),
         redactor: Arc::clone(redactor),
     }))
 }

@@ -67,6 +67,25 @@ impl InsightChoice {
     pub(crate) const WORDS: Choice<Self> = Choice(&[("all", Self::All), ("useful", Self::Useful)]);
 }
 
+/// Which calls a client that takes tasks of MCP's tasks extension gets as such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskChoice {
+    /// Those that ask for it, by `background: true`.
+    Asked,
+    /// Also those whose command still runs when they would return.
+    Always,
+    /// None.
+    Off,
+}
+
+impl TaskChoice {
+    pub(crate) const WORDS: Choice<Self> = Choice(&[
+        ("asked", Self::Asked),
+        ("always", Self::Always),
+        ("off", Self::Off),
+    ]);
+}
+
 /// What the server's log holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {

@@ -24,6 +24,7 @@ use crate::task::registry::{MAX_ORDERS, TaskHandle};
 use crate::task::request::InputError;
 use crate::task::sending::NoReceipt;
 use crate::task::state::KillOrder;
+use crate::task::terminal::Terminal;
 use crate::task::watch::Goal;
 use crate::text::keys::{self, Key, KeyError};
 use crate::text::lines::grouped;
@@ -210,7 +211,7 @@ impl Tools {
 
 /// What a terminal sends for text, with Enter after it or not, and then for keys.
 fn at_terminal(task: &LiveTask, text: Option<(&str, bool)>, keys: &[Key]) -> Vec<u8> {
-    let modes = task.terminal_modes().unwrap_or_default();
+    let modes = task.terminal().map(Terminal::modes).unwrap_or_default();
     let mut bytes = Vec::new();
     if let Some((text, enter)) = text {
         bytes = keys::typed(text, modes);
@@ -253,19 +254,5 @@ fn after_sending(task: &LiveTask, pressed: bool) -> Vec<Insight> {
             "the keys wait behind input that the program has not read: zsh_kill signal=INT reaches it at once.",
         ));
     }
-    // Said once a task: whoever has been told remembers.
-    if runs && draws_screen(task) && !std::mem::replace(&mut task.state().screen_told, true) {
-        notes.push(Insight::info(
-            "a full-screen program: zsh_poll screen=true shows what it looks like.",
-        ));
-    }
     notes
-}
-
-/// Whether lines tell little of what the program shows: it has the alternate screen, or
-/// it takes keys as full-screen programs do. Line editors that do so too take pastes.
-fn draws_screen(task: &LiveTask) -> bool {
-    let modes = task.terminal_modes().unwrap_or_default();
-    let by_keys = modes.application_cursor && !modes.bracketed_paste;
-    by_keys || task.screen_view().is_some_and(|view| view.alternate)
 }

@@ -1,9 +1,11 @@
 //! What the tools share: a call's way from its arguments to its result, waiting, and the
 //! shape of an answer. Runs on a thread of its own for each call and may wait.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use regex::Regex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -13,6 +15,7 @@ use super::conditions;
 use super::insight::{self, Insight, Level};
 use super::notice;
 use super::render::{Palette, TaskResult};
+use super::screen;
 use super::tools::{Tool, ToolName};
 use super::view::View;
 use crate::config::{Config, InsightChoice, Warning};
@@ -22,9 +25,9 @@ use crate::task::live::{Cancel, Input};
 use crate::task::reading::{self, Match};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
+use crate::task::terminal::{Seen, Terminal};
 use crate::task::watch::{Goal, Stopped, Tick, Watch};
 use crate::text::lines::{self, Layout, Shown, Stretch};
-use crate::text::screen;
 
 /// The default of `listen`.
 pub(super) const LISTEN: Duration = Duration::from_secs(2);
@@ -96,6 +99,17 @@ pub struct Call<'a> {
     pub progress: Option<&'a mut dyn FnMut(Progress)>,
     /// Whether results are coloured.
     pub palette: Palette,
+    /// Whether the answer may be a task of the client's.
+    pub takes_tasks: bool,
+}
+
+/// The answer to a call.
+#[derive(Debug)]
+pub enum Reply {
+    /// A result.
+    Result(Outcome),
+    /// A task, whose result the client asks for later.
+    Task(Value),
 }
 
 /// How far a command is.
@@ -119,6 +133,8 @@ pub struct Tools {
     pub config: Config,
     /// What is wrong with the configuration.
     pub warnings: Vec<Warning>,
+    /// The tasks that clients ask for, and how much output their calls want to see.
+    pub(super) handed_over: Mutex<HashMap<String, usize>>,
 }
 
 /// What a call came to.
@@ -129,6 +145,8 @@ pub(super) type Answer = Result<Outcome, NoAnswer>;
 pub(super) enum NoAnswer {
     /// The client cancelled it and wants none.
     Cancelled,
+    /// It is the client's task now.
+    HandedOver(Arc<TaskHandle>),
     /// What the tool could not do, for the caller to read.
     Refused(String),
 }
@@ -146,9 +164,25 @@ impl From<&str> for NoAnswer {
 }
 
 impl Tools {
+    /// All tools, over these tasks.
+    pub fn new(
+        supervisor: Arc<Supervisor>,
+        recorder: Arc<Recorder>,
+        config: Config,
+        warnings: Vec<Warning>,
+    ) -> Tools {
+        Tools {
+            supervisor,
+            recorder,
+            config,
+            warnings,
+            handed_over: Mutex::default(),
+        }
+    }
+
     /// Carries a call out. `None`: it was cancelled and is not answered; what `Some`
     /// holds must be sent, since it has moved the task's cursor.
-    pub fn call(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Option<Outcome> {
+    pub fn call(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Option<Reply> {
         let answer = match tool.name {
             ToolName::Run => self.run(tool, arguments, call),
             ToolName::Poll => self.poll(tool, arguments, call),
@@ -164,13 +198,14 @@ impl Tools {
         let mut outcome = match answer {
             Ok(outcome) => outcome,
             Err(NoAnswer::Refused(text)) => Outcome::error(text),
+            Err(NoAnswer::HandedOver(task)) => return Some(Reply::Task(self.created(&task))),
             Err(NoAnswer::Cancelled) => return None,
         };
         if !call.cancel.begin_answer() {
             return None;
         }
         self.put_notices_ahead(&mut outcome, arguments);
-        Some(outcome)
+        Some(Reply::Result(outcome))
     }
 
     fn put_notices_ahead(&self, outcome: &mut Outcome, arguments: Option<&Value>) {
@@ -254,14 +289,27 @@ impl Tools {
                 reader: &format!("zsh_poll task_id={}", task.id()),
             },
         );
-        let lines = Lines {
+        let mut lines = Lines {
             shown,
             new_bytes: showing.new_bytes,
             matched: showing.matched,
             numbered,
             screen: None,
         };
-        Ok(self.tell_lines(task, lines, showing.notes, palette))
+        let mut notes = showing.notes;
+        // Who has asked for lines gets them.
+        if numbered || lines.matched.is_some() {
+            notes.extend(screen::hint(&task.live));
+        } else if let Some(seen) = task.live.terminal().and_then(Terminal::full_screen) {
+            lines.shown = Shown {
+                text: screen::text(&seen.view, showing.max_output, task.id()),
+                from_line: lines.shown.from_line,
+                to_line: lines.shown.to_line,
+                ..Shown::default()
+            };
+            lines.screen = Some(seen);
+        }
+        Ok(self.tell_lines(task, lines, notes, palette))
     }
 
     /// The same with lines that are laid out already.
@@ -357,7 +405,7 @@ pub(super) struct Lines {
     /// Whether they carry their numbers.
     pub numbered: bool,
     /// The screen whose rows they are.
-    pub screen: Option<screen::View>,
+    pub screen: Option<Seen>,
 }
 
 /// Whether lines carry their numbers.
@@ -399,7 +447,7 @@ pub(super) fn clamped_note(clamped: &Clamped) -> Insight {
 }
 
 /// The newest line of output, short enough for a progress message.
-fn newest_line(task: &TaskHandle) -> String {
+pub(super) fn newest_line(task: &TaskHandle) -> String {
     let (line_start, end, columns) = {
         let state = task.live.state();
         (state.line_start, state.output_end, state.columns)

@@ -25,6 +25,8 @@ struct TaskRow {
     silent_ms: Option<u64>,
     /// What it waits for: input or password; null when for nothing, or when that is not known.
     waiting_for: Option<String>,
+    /// States of its processes that are worth knowing.
+    conditions: Vec<ConditionRow>,
     /// Processes that outlived its shell.
     leftovers: u64,
     /// The first line of its command, shortened.
@@ -33,6 +35,27 @@ struct TaskRow {
     description: Option<String>,
     /// The pid of its shell.
     pid: i32,
+}
+
+/// A state of a process that is worth knowing.
+#[derive(JsonSchema)]
+#[allow(dead_code)]
+struct ConditionRow {
+    /// stopped, disk_sleep, zombie_leader or other_user.
+    kind: String,
+    /// The pid of the process.
+    pid: i32,
+    /// Its name.
+    name: String,
+    /// The signal that stopped it; null when that is not known, missing when none did.
+    #[schemars(default)]
+    signal: Option<String>,
+    /// Whether the task stands still because of it; missing when it is not stopped.
+    #[schemars(default)]
+    holds_up: Option<bool>,
+    /// Whose it is; missing when it is this user's.
+    #[schemars(default)]
+    user: Option<String>,
 }
 
 /// A process of some task, but which is not known.

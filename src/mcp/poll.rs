@@ -95,9 +95,7 @@ impl Tools {
                 task.id()
             )
         };
-        if task.live.terminal_modes().is_none() {
-            return Err(no_screen().into());
-        }
+        let terminal = task.live.terminal().ok_or_else(no_screen)?;
         let pattern = compile("until", arguments.until.as_deref())?;
         let goal = match arguments.wait_for {
             Some(WaitFor::End) => Goal::End,
@@ -119,17 +117,17 @@ impl Tools {
             return Err(NoAnswer::Cancelled);
         }
         task.live.tell_end();
-        let view = task.live.screen_view().ok_or_else(no_screen)?;
+        let seen = terminal.seen();
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let lines = Lines {
             shown: Shown {
-                text: screen::text(&view, max_output, task.id()),
+                text: screen::text(&seen.view, max_output, task.id()),
                 ..Shown::default()
             },
             new_bytes: 0,
             matched: stopped.and_then(matched),
             numbered: true,
-            screen: Some(view),
+            screen: Some(seen),
         };
         Ok(self.tell_lines(task, lines, notes, call.palette))
     }

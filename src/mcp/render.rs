@@ -15,9 +15,9 @@ use crate::progress::waiting::Wanted;
 use crate::task::live::{End, Facts, Input, Leftover};
 use crate::task::reading::Match;
 use crate::task::state::Outcome;
+use crate::task::terminal::Seen;
 use crate::text::ansi::{self, Colours};
 use crate::text::lines::Shown;
-use crate::text::screen;
 
 /// The echoed command line is cut after so many characters.
 const ECHO_CHARS: usize = 120;
@@ -73,7 +73,7 @@ pub struct TaskResult<'a> {
     /// The line that `until` matched.
     pub matched: Option<Match>,
     /// The screen, when that is shown and not lines of output.
-    pub screen: Option<screen::View>,
+    pub screen: Option<Seen>,
     /// How long such commands take, where that is known.
     pub estimate: Option<&'a Estimate>,
     /// What else is worth saying.
@@ -141,10 +141,13 @@ impl TaskResult<'_> {
         }
         let tells = self.numbered || self.view.running();
         if tells && self.shown.to_line > 0 {
-            parts.push(format!(
-                "lines {}-{}",
-                self.shown.from_line, self.shown.to_line
-            ));
+            let (first, last) = (self.shown.from_line, self.shown.to_line);
+            parts.push(match self.screen {
+                None => format!("lines {first}-{last}"),
+                Some(_) => {
+                    format!("lines {first}-{last} not shown as lines (zsh_poll from_line={first})")
+                }
+            });
         }
         if tells && self.new_bytes > 0 {
             parts.push(format!("{} new", size(self.new_bytes)));

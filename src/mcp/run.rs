@@ -53,12 +53,18 @@ impl Tools {
         // Looked up while the command runs.
         account.history();
         let _attending = Attendance::of_start(&task.live);
+        if self.answers_by_task(call.takes_tasks, background) && call.cancel.begin_answer() {
+            return Err(self.hand_over(task, max_output));
+        }
         let stopped = self.watch(&task, Goal::End, pattern.as_ref(), yield_after, call)?;
         if !call.cancel.begin_answer() {
             // Whoever cancels a command's first call wants the command gone; there is
             // nobody to read the receipt.
             let _ = self.supervisor.kill(&task, KillOrder::InOrder);
             return Err(NoAnswer::Cancelled);
+        }
+        if self.yields_by_task(call.takes_tasks, &stopped) {
+            return Err(self.hand_over(task, max_output));
         }
         let delta = task.live.take_delta();
         let stretches = reading::new_output(&task.spool, &delta, max_output);

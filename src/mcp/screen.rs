@@ -2,10 +2,15 @@
 
 use serde_json::{Value, json};
 
+use super::insight::Insight;
+use crate::task::live::LiveTask;
+use crate::task::terminal::{Seen, Terminal};
+use crate::text::lines::grouped;
 use crate::text::screen::View;
 
 /// `screen 24×80, cursor row 3 column 12, alternate screen`
-pub(super) fn line(view: &View) -> String {
+pub(super) fn line(seen: &Seen) -> String {
+    let view = &seen.view;
     let mut line = format!(
         "screen {}×{}, cursor row {} column {}",
         view.rows.len(),
@@ -19,17 +24,23 @@ pub(super) fn line(view: &View) -> String {
     if view.alternate {
         line.push_str(", alternate screen");
     }
+    if seen.undrawn > 0 {
+        let undrawn = grouped(seen.undrawn as u64);
+        line.push_str(&format!(", {undrawn} bytes of output not drawn"));
+    }
     line
 }
 
 /// The twin for programs.
-pub(super) fn meta(view: &View) -> Value {
+pub(super) fn meta(seen: &Seen) -> Value {
+    let view = &seen.view;
     json!({
         "rows": view.rows.len(),
         "cols": view.cols,
         "cursor": [view.cursor_row, view.cursor_col],
         "cursor_visible": view.cursor_visible,
         "alternate": view.alternate,
+        "undrawn_bytes": seen.undrawn,
         "lines": drawn_rows(view),
     })
 }
@@ -54,6 +65,15 @@ pub(super) fn text(view: &View, max_chars: usize, id: &str) -> String {
             shown.join("\n")
         ),
     }
+}
+
+/// Says, once a task, how to see what its lines tell little of.
+pub(super) fn hint(task: &LiveTask) -> Option<Insight> {
+    let is_full_screen = task.terminal().is_some_and(Terminal::is_full_screen);
+    let is_new = is_full_screen && !std::mem::replace(&mut task.state().screen_told, true);
+    is_new.then(|| {
+        Insight::info("a full-screen program: zsh_poll screen=true shows what it looks like.")
+    })
 }
 
 fn drawn_rows(view: &View) -> &[String] {

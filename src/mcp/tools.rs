@@ -45,7 +45,7 @@ pub struct RunArguments {
     pub yield_after: Option<f64>,
     /// What the command is for, in a few words; shown in zsh_tasks.
     pub description: Option<String>,
-    /// Run on a terminal of its own: for passwords, REPLs, editors, programs that want a tty. Default false.
+    /// Run on a terminal of its own: for passwords, REPLs, editors, programs that want a tty. While a full-screen program runs there, zsh and zsh_send show its screen instead of lines. Default false.
     pub pty: Option<bool>,
     /// Directory to start in, absolute or relative to the project directory. Default: the project directory.
     pub cwd: Option<String>,
@@ -281,8 +281,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_send",
             title: "Type into a task",
             description: "Types into a running task that was started with pty: true or stdin_open: true, and returns \
-                what that brought. input is text, followed by Enter unless enter is false; keys are keys by name, \
-                for terminals: keys=[\"Down\", \"Down\", \"Enter\"], [\"Escape\", \":\", \"w\", \"q\", \"Enter\"], [\"C-c\"]; \
+                what that brought: new output, or the screen of a full-screen program. input is text, followed by \
+                Enter unless enter is false; keys are keys by name, for terminals: keys=[\"Down\", \"Down\", \"Enter\"], [\"Escape\", \":\", \"w\", \"q\", \"Enter\"], [\"C-c\"]; \
                 eof ends the input. One call may do all of it: rows and cols resize the terminal first, then come \
                 input, keys and eof, with nothing from other calls in between. At a password prompt secret_env types \
                 a secret that the user listed by name, which you never see. To interrupt what reads no input, \
@@ -311,7 +311,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_tasks",
             title: "List tasks",
             description: "Lists running tasks and those with processes left behind: id, status, age, silence, \
-                command. With all, ended ones too.",
+                what it waits for or is stopped by, command. With all, ended ones too.",
             effect: Effect::ReadOnly,
             always_loaded: false,
             large_results: false,
@@ -334,7 +334,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::AlanStats,
             wire_name: "zsh_alan_stats",
             title: "What is remembered of commands",
-            description: "Shows what A.L.A.N. has learned from commands so far: how many runs, of which kinds of                 commands most, and where the database is.",
+            description: "Shows what A.L.A.N. has learned from commands so far: how many runs, of which kinds of \
+                commands most, and where the database is.",
             effect: Effect::ReadOnly,
             always_loaded: false,
             large_results: false,
@@ -345,7 +346,9 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::AlanQuery,
             wire_name: "zsh_alan_query",
             title: "Ask about a command",
-            description: "Tells what is known of a command without running it: how often it succeeded, how long it                 takes, retries in this session, its host, pitfalls in its text, and whether NEVERHANG would refuse                 it. Worth a call before something long or risky.",
+            description: "Tells what is known of a command without running it: how often it succeeded, how long it \
+                takes, retries in this session, its host, pitfalls in its text, and whether NEVERHANG would refuse \
+                it. Worth a call before something long or risky.",
             effect: Effect::ReadOnly,
             always_loaded: false,
             large_results: false,
@@ -356,7 +359,9 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::NeverhangStatus,
             wire_name: "zsh_neverhang_status",
             title: "List refused commands",
-            description: "Lists the NEVERHANG circuits: commands that timed out lately, those that are refused for                 it, and the seconds until the next try. Only that very command is refused, and one with twice the                 timeout is let through.",
+            description: "Lists the NEVERHANG circuits: commands that timed out lately, those that are refused for \
+                it, and the seconds until the next try. Only that very command is refused, and one with twice the \
+                timeout is let through.",
             effect: Effect::ReadOnly,
             always_loaded: false,
             large_results: false,
@@ -367,7 +372,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::NeverhangReset,
             wire_name: "zsh_neverhang_reset",
             title: "Let refused commands run",
-            description: "Closes NEVERHANG circuits and forgets their timeouts, so that refused commands may run                 again: that of one command, or all. Do so once the cause of the timeouts is mended.",
+            description: "Closes NEVERHANG circuits and forgets their timeouts, so that refused commands may run \
+                again: that of one command, or all. Do so once the cause of the timeouts is mended.",
             effect: Effect::Idempotent,
             always_loaded: false,
             large_results: false,
@@ -379,7 +385,10 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
 
 /// The answer to `tools/list`.
 pub fn list() -> Value {
-    let tools: Vec<Value> = TOOLS.iter().map(Tool::listed).collect();
+    let tools = TOOLS.iter().map(Tool::listed);
+    #[cfg(feature = "conformance")]
+    let tools = tools.chain(super::conformance::listed());
+    let tools: Vec<Value> = tools.collect();
     json!({ "tools": tools })
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::progress::condition::{Condition, Evidence};
 use crate::progress::waiting::Waiting;
 use crate::task::live::{End, Leftover, LiveTask};
+use crate::task::terminal::Terminal;
 
 /// A task at one moment, as far as results tell of it.
 #[derive(Debug, Clone)]
@@ -28,6 +29,8 @@ impl View {
     /// The task now.
     pub fn of(task: &LiveTask) -> View {
         let now = Instant::now();
+        // The last line of a full screen asks nothing: it is a frame, a menu, a status.
+        let tells_prompt = !task.terminal().is_some_and(Terminal::is_full_screen);
         let state = task.state();
         let started = task.facts.started.mono;
         let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
@@ -42,7 +45,14 @@ impl View {
             unshown: state.unshown(),
             queued_input: state.queued_input,
             input_closed: state.input_closed,
-            waiting: state.waiting.clone(),
+            waiting: state.waiting.clone().map(|waiting| Waiting {
+                prompt: if tells_prompt {
+                    waiting.prompt
+                } else {
+                    String::new()
+                },
+                ..waiting
+            }),
             conditions: state.conditions.clone(),
             evidence: state.evidence,
         }

@@ -21,6 +21,8 @@ const MOST_DESCRIPTORS: usize = 64;
 pub enum Source {
     /// The task's terminal: `/dev/pts/N`.
     Terminal(PathBuf),
+    /// The same for a process of another session, whose `/dev/tty` is another.
+    TerminalOfOthers(PathBuf),
     /// The pipe at its stdin: `pipe:[N]`.
     Pipe(PathBuf),
 }
@@ -264,6 +266,14 @@ const SELECT: &[i64] = &[libc::SYS_pselect6];
 const EPOLL: &[i64] = &[libc::SYS_epoll_pwait, EPOLL_PWAIT2];
 
 impl Source {
+    /// The same input for processes of other sessions, if it is a terminal.
+    pub fn beyond(&self) -> Option<Source> {
+        match self {
+            Source::Terminal(terminal) => Some(Source::TerminalOfOthers(terminal.clone())),
+            Source::TerminalOfOthers(_) | Source::Pipe(_) => None,
+        }
+    }
+
     /// Whether a descriptor of a process is this input.
     fn is_at(&self, thread: &Thread, descriptor: i32) -> bool {
         thread
@@ -275,7 +285,7 @@ impl Source {
         match self {
             // Opened by name or as the controlling terminal, it is the same.
             Source::Terminal(terminal) => name == terminal || name == Path::new("/dev/tty"),
-            Source::Pipe(pipe) => name == pipe,
+            Source::TerminalOfOthers(input) | Source::Pipe(input) => name == input,
         }
     }
 
@@ -331,10 +341,12 @@ fn selected(thread: &Thread, count: u64, address: u64) -> Option<Vec<i32>> {
 /// The descriptors that an epoll instance watches for input.
 fn watched_by_epoll(thread: &Thread, epoll: i32) -> Option<Vec<i32>> {
     let text = std::fs::read_to_string(thread.0.join(format!("fdinfo/{epoll}"))).ok()?;
-    Some(parse_epoll(&text))
+    let descriptors = parse_epoll(&text);
+    (descriptors.len() <= MOST_DESCRIPTORS).then_some(descriptors)
 }
 
 /// Lines such as `tfd:        0 events:       19 data: …`, the events in hexadecimal.
+/// No more are read than tell that there are too many.
 fn parse_epoll(text: &str) -> Vec<i32> {
     text.lines()
         .filter_map(|line| {
@@ -345,6 +357,7 @@ fn parse_epoll(text: &str) -> Vec<i32> {
                 .and_then(|events| u32::from_str_radix(events, 16).ok())?;
             (events & libc::EPOLLIN as u32 != 0).then_some(descriptor)
         })
+        .take(MOST_DESCRIPTORS + 1)
         .collect()
 }
 

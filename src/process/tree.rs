@@ -43,7 +43,8 @@ pub struct ProcessInfo {
     pub group: i32,
     /// Its session's id.
     pub session: i32,
-    /// Its name (comm), at most 15 bytes.
+    /// Its name (comm), at most 15 bytes, which it chooses itself; control characters in
+    /// it are shown as `?`.
     pub name: String,
     /// Ended, but not yet reaped.
     pub zombie: bool,
@@ -67,7 +68,7 @@ impl From<Stat> for ProcessInfo {
             group: stat.pgrp,
             session: stat.session,
             zombie: matches!(stat.state, 'Z' | 'X') && hindrance != Some(Hindrance::ZombieLeader),
-            name: stat.comm,
+            name: stat.comm.replace(char::is_control, "?"),
         }
     }
 }

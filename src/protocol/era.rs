@@ -3,9 +3,11 @@
 //! Pure. A legacy connection opens with `initialize`, which settles one
 //! [`LegacyVersion`] for its whole life. Limits: what the versions differ in is not
 //! decided here, because nothing that this server sends does: tools, results, progress
-//! and cancellation read the same in all of them. Stateless versions have no handshake
-//! (they name themselves in every request) and so will stand beside the legacy ones, as
-//! a type of their own, and not among them.
+//! and cancellation read the same in all of them. The stateless version has no handshake
+//! (it is named in every request) and so stands beside the legacy ones, in
+//! [`stateless`](super::stateless), and not among them.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -114,22 +116,39 @@ pub struct InitializeResult<'a> {
 
 /// What the server can do: tools, and nothing that would need a request of its own.
 #[derive(Debug, Serialize)]
-struct Capabilities {
-    tools: Tools,
+pub(super) struct Capabilities {
+    tools: Empty,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    extensions: BTreeMap<&'static str, Empty>,
 }
 
-/// No `listChanged`: the tools are the same for the whole life of the server.
-#[derive(Debug, Serialize)]
-struct Tools {}
+impl Capabilities {
+    /// Tools and these extensions, none of which has settings.
+    pub(super) fn with_extensions(extensions: impl IntoIterator<Item = &'static str>) -> Self {
+        Capabilities {
+            tools: Empty {},
+            extensions: extensions
+                .into_iter()
+                .map(|name| (name, Empty {}))
+                .collect(),
+        }
+    }
+}
 
+/// No settings; for tools no `listChanged`: they are the same for the whole life of the
+/// server.
 #[derive(Debug, Serialize)]
-struct ServerInfo {
+struct Empty {}
+
+/// Who the server is.
+#[derive(Debug, Serialize)]
+pub(super) struct ServerInfo {
     name: &'static str,
     title: &'static str,
     version: &'static str,
 }
 
-const SERVER_INFO: ServerInfo = ServerInfo {
+pub(super) const SERVER_INFO: ServerInfo = ServerInfo {
     name: env!("CARGO_PKG_NAME"),
     title: "zsh-tool",
     version: env!("CARGO_PKG_VERSION"),
@@ -140,7 +159,7 @@ impl<'a> InitializeResult<'a> {
     pub fn new(version: LegacyVersion, instructions: &'a str) -> Self {
         InitializeResult {
             protocol_version: version.as_str(),
-            capabilities: Capabilities { tools: Tools {} },
+            capabilities: Capabilities::with_extensions([]),
             server_info: SERVER_INFO,
             instructions,
         }

@@ -2,6 +2,7 @@
 //! and what of both a result has told.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -43,6 +44,8 @@ pub(super) struct Common {
     pub options: OptionsPolicy,
     /// How long a manual page may take.
     pub options_time: Duration,
+    /// The environment in which it is read.
+    pub environment: Vec<(OsString, OsString)>,
     /// Commands whose manual pages have been looked for: at once is once enough, and
     /// what has no page will not get one.
     pub looked_up: Mutex<HashSet<String>>,
@@ -298,10 +301,11 @@ impl Account {
                 common.looked_up.lock().remove(&key);
             }
         };
-        let is_known = || self.common.store.options(&command).is_some();
-        if !is_known()
-            && let Err(error) = manopt::in_background(words, self.common.options_time, store)
-        {
+        if self.common.store.options(&command).is_some() {
+            return;
+        }
+        let (environment, time) = (self.common.environment.clone(), self.common.options_time);
+        if let Err(error) = manopt::in_background(words, environment, time, store) {
             tracing::debug!("no thread to look options up: {error}");
             self.common.looked_up.lock().remove(&command);
         }

@@ -88,17 +88,22 @@ fn any_of(names: &[String]) -> String {
 /// Looks the options of a command up, for at most `limit`.
 ///
 /// `words` are the command's name without its directory and its subcommands:
-/// `["git", "push"]` means the page git-push, or git where there is none.
+/// `["git", "push"]` means the page git-push, or git where there is none. `environment` is
+/// what `man` inherits, as every command does.
 ///
 /// # Errors
 /// What is missing, by name.
-pub fn table(words: &[String], limit: Duration) -> Result<OptionTable, ManoptError> {
+pub fn table(
+    words: &[String],
+    environment: &[(OsString, OsString)],
+    limit: Duration,
+) -> Result<OptionTable, ManoptError> {
     let deadline = Instant::now() + limit;
     let pages = pages(words)?;
     let mut without_options = None;
     for page in &pages {
         let left = deadline.saturating_duration_since(Instant::now());
-        let Some(rendered) = show(page, left).map_err(|error| match error {
+        let Some(rendered) = show(page, environment, left).map_err(|error| match error {
             ManoptError::TimedOut(_) => ManoptError::TimedOut(limit),
             other => other,
         })?
@@ -127,13 +132,14 @@ pub fn table(words: &[String], limit: Duration) -> Result<OptionTable, ManoptErr
 /// When no thread can be had; `done` is not called then.
 pub fn in_background(
     words: Vec<String>,
+    environment: Vec<(OsString, OsString)>,
     limit: Duration,
     done: impl FnOnce(Result<OptionTable, ManoptError>) + Send + 'static,
 ) -> std::io::Result<()> {
     thread::Builder::new()
         .name("manopt".to_owned())
         .stack_size(STACK)
-        .spawn(move || done(table(&words, limit)))
+        .spawn(move || done(table(&words, &environment, limit)))
         .map(drop)
 }
 
@@ -185,11 +191,15 @@ fn is_subcommand(word: &str) -> bool {
 }
 
 /// The page as `man` prints it; `None` when there is none.
-fn show(page: &str, limit: Duration) -> Result<Option<String>, ManoptError> {
+fn show(
+    page: &str,
+    environment: &[(OsString, OsString)],
+    limit: Duration,
+) -> Result<Option<String>, ManoptError> {
     let launch = Launch {
         program: PathBuf::from("/bin/sh"),
         args: ["-c", SCRIPT, "sh", page].map(OsString::from).to_vec(),
-        environment: surroundings(),
+        environment: surroundings(environment),
         directory: PathBuf::from("/"),
         wiring: Wiring::StdoutAlone,
         sideband: false,
@@ -213,12 +223,14 @@ fn show(page: &str, limit: Duration) -> Result<Option<String>, ManoptError> {
     }
 }
 
-fn surroundings() -> Vec<(OsString, OsString)> {
-    let own: Vec<_> = std::env::vars_os()
+fn surroundings(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+    let inherited: Vec<_> = inherited
+        .iter()
         .filter(|(name, _)| !OTHER_LAYOUT.iter().any(|other| name == other))
+        .cloned()
         .collect();
     let layout = LAYOUT.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    environment::build(&own, &layout, "", false)
+    environment::build(&inherited, &layout, "", false)
 }
 
 #[cfg(test)]
@@ -265,6 +277,7 @@ mod tests {
         let (told, result) = std::sync::mpsc::channel();
         in_background(
             vec!["./ls".to_owned()],
+            Vec::new(),
             Duration::from_secs(2),
             move |found| {
                 let name = thread::current().name().map(str::to_owned);

@@ -2,6 +2,7 @@
 //! and finds here what is to be said of one that runs.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -28,6 +29,8 @@ pub struct Settings {
     pub options: OptionsPolicy,
     /// How long a manual page may take.
     pub options_time: Duration,
+    /// The environment in which it is read: that of commands.
+    pub environment: Vec<(OsString, OsString)>,
     /// Takes secrets out of all that is remembered.
     pub redactor: Arc<Redactor>,
 }
@@ -68,6 +71,7 @@ impl Recorder {
                 redactor: settings.redactor,
                 options: settings.options,
                 options_time: settings.options_time,
+                environment: settings.environment,
                 looked_up: Mutex::new(HashSet::new()),
                 out_of_memory: Mutex::new(memory::out_of_memory_kills()),
             }),

@@ -2,11 +2,18 @@
 //! the spool, drawn on the emulated screen, and told to watchers.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::live::LiveTask;
 use super::masking::Masking;
 use super::spool::SpoolWriter;
+use super::terminal::Terminal;
+use crate::process::pty::TerminalSize;
+
+/// In one turn of the worker output is drawn for so long: orders do not wait longer.
+const DRAWING_PER_TURN: Duration = Duration::from_millis(20);
+/// When all is over, what is still to be drawn is drawn for so long.
+const DRAWING_AT_THE_END: Duration = Duration::from_secs(1);
 
 /// Makes room on the disk.
 pub type OnPressure = Arc<dyn Fn() + Send + Sync>;
@@ -20,6 +27,8 @@ pub(super) struct Collector {
     pub masking: Masking,
     /// What the terminal answers to queries in the output.
     replies: String,
+    /// Until when output is drawn in this turn.
+    draws_until: Instant,
     /// Called when the spools of all tasks have passed the directory's quota.
     on_pressure: OnPressure,
 }
@@ -27,13 +36,63 @@ pub(super) struct Collector {
 impl Collector {
     /// A collector that has taken nothing yet.
     pub fn new(task: Arc<LiveTask>, spool: SpoolWriter, on_pressure: OnPressure) -> Collector {
+        let draws_until = task.facts.started.mono;
         Collector {
             task,
             spool,
             masking: Masking::default(),
             replies: String::new(),
+            draws_until,
             on_pressure,
         }
+    }
+
+    /// A turn of the worker begins: goes on with what is still to be drawn. The answer is
+    /// whether there was any.
+    pub fn begin_turn(&mut self, now: Instant) -> bool {
+        self.draws_until = now + DRAWING_PER_TURN;
+        let was_behind = self.is_behind();
+        if was_behind {
+            self.draw(&[]);
+        }
+        was_behind
+    }
+
+    /// Whether there is output that is still to be drawn. Until it is, the program has to
+    /// wait with more.
+    pub fn is_behind(&self) -> bool {
+        self.task.terminal().is_some_and(Terminal::is_behind)
+    }
+
+    /// Whether a reader that must not miss a byte would miss some.
+    pub fn leaves_a_reader_behind(&self) -> bool {
+        self.spool.leaves_behind(self.task.state().taken)
+    }
+
+    /// When to turn to it again though nothing comes.
+    pub fn due(&self) -> Option<Instant> {
+        let drawing = self.is_behind().then_some(self.draws_until);
+        drawing.or(self.masking.due())
+    }
+
+    /// The terminal has a new size.
+    pub fn resize_screen(&self, size: TerminalSize) {
+        if let Some(terminal) = self.task.terminal() {
+            terminal.resize(size);
+        }
+    }
+
+    /// No turn will come: draws what is left, unless there is no time for it. What is left
+    /// over then is told with the screen.
+    pub fn close_screen(&self, hurries: bool) {
+        let Some(terminal) = self.task.terminal() else {
+            return;
+        };
+        if !hurries {
+            // Nobody is there to read what the terminal answers.
+            let _ = terminal.feed(&[], Instant::now() + DRAWING_AT_THE_END);
+        }
+        terminal.close();
     }
 
     /// Takes what the program wrote.
@@ -60,6 +119,13 @@ impl Collector {
         std::mem::take(&mut self.replies)
     }
 
+    fn draw(&mut self, output: &[u8]) {
+        if let Some(terminal) = self.task.terminal() {
+            let replies = terminal.feed(output, self.draws_until);
+            self.replies.push_str(&replies);
+        }
+    }
+
     fn keep_all(&mut self, output: Option<&[u8]>, now: Instant) -> bool {
         if let Some(output) = output {
             self.keep(output, now);
@@ -69,7 +135,7 @@ impl Collector {
 
     fn keep(&mut self, output: &[u8], now: Instant) {
         self.spool.append(output);
-        self.replies.push_str(&self.task.draw(output));
+        self.draw(output);
         if self.spool.budget_exceeded() {
             (self.on_pressure)();
         }

@@ -109,6 +109,11 @@ impl InputQueue {
         }
     }
 
+    /// Notes what was written past the queue: it belongs to the line that is being typed.
+    pub fn note_typed(&mut self, written: &[u8], modes: Option<&LineModes>) {
+        self.line.take(written, modes);
+    }
+
     /// Whether there is anything to write or to close.
     pub fn wants_to_write(&self) -> bool {
         !self.pieces.is_empty()

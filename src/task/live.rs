@@ -17,7 +17,6 @@ use crate::process::signals::Exit;
 use crate::progress::condition::{Condition, Evidence};
 use crate::progress::waiting::Waiting;
 use crate::text::lines::{Place, Position};
-use crate::text::screen::{self, Modes};
 
 /// What input a task takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -346,35 +345,9 @@ impl LiveTask {
         }
     }
 
-    /// Draws output on its emulated terminal, if it has one; gives what that answers.
-    pub(super) fn draw(&self, output: &[u8]) -> String {
-        let terminal = self.terminal.as_ref();
-        terminal.map_or_else(String::new, |terminal| terminal.feed(output))
-    }
-
-    /// Changes the size of its emulated terminal.
-    pub(super) fn resize_screen(&self, size: TerminalSize) {
-        if let Some(terminal) = &self.terminal {
-            terminal.resize(size);
-        }
-    }
-
-    /// No output will come: what is to be seen stays.
-    pub(super) fn close_screen(&self) {
-        if let Some(terminal) = &self.terminal {
-            terminal.close();
-        }
-    }
-
-    /// What is to be seen on its emulated terminal, also after its end; `None` in pipe
-    /// mode and where a person's own terminal draws.
-    pub fn screen_view(&self) -> Option<screen::View> {
-        self.terminal.as_ref().map(Terminal::view)
-    }
-
-    /// The modes that its program has switched its terminal to.
-    pub fn terminal_modes(&self) -> Option<Modes> {
-        self.terminal.as_ref().map(Terminal::modes)
+    /// Its emulated terminal; `None` in pipe mode and where a person's own terminal draws.
+    pub fn terminal(&self) -> Option<&Terminal> {
+        self.terminal.as_ref()
     }
 
     /// Its state, locked: for looking at, briefly.

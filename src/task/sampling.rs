@@ -35,6 +35,8 @@ pub(super) struct Sampling {
     source: Option<Source>,
     snapshots: Arc<Snapshots>,
     next: Option<Instant>,
+    /// Nobody looks any more.
+    over: bool,
     /// Looks since the last output or input.
     looks: usize,
     /// The next look is to confirm the last.
@@ -69,13 +71,36 @@ impl View<'_> {
         }
     }
 
+    /// Those of other sessions that may read the terminal: job control does not keep them
+    /// from it. As below `su -c`, all of the foreground has started them and waits for them.
+    fn beyond(&self) -> Vec<&ProcessInfo> {
+        let beyond = |process: &&ProcessInfo| process.session != self.shell;
+        let Some(group) = self
+            .foreground
+            .filter(|_| self.family.iter().any(|p| beyond(&p)))
+        else {
+            return Vec::new();
+        };
+        let below: Vec<Vec<i32>> = self
+            .group(group)
+            .iter()
+            .map(|member| self.snapshot.descendants(member.id.pid))
+            .map(|below| below.iter().map(|process| process.id.pid).collect())
+            .collect();
+        let is_awaited = |process: &&ProcessInfo| {
+            !below.is_empty() && below.iter().all(|below| below.contains(&process.id.pid))
+        };
+        let beyond = self.family.iter().filter(beyond);
+        beyond.filter(is_awaited).collect()
+    }
+
     /// Whether the task stands still because of stopped processes: the group that the
     /// shell waits for has some, and all others in it have started them and wait for them.
     fn stands_still(&self) -> bool {
         let members = self.group(self.awaited());
         let stopped: Vec<i32> = members
             .iter()
-            .filter(|member| matches!(member.hindrance, Some(Hindrance::Stopped(_))))
+            .filter(|member| is_stopped(member))
             .map(|member| member.id.pid)
             .collect();
         !stopped.is_empty()
@@ -108,6 +133,7 @@ impl Sampling {
             source,
             snapshots,
             next: None,
+            over: false,
             looks: 0,
             confirming: false,
             confirmation: Confirmation::default(),
@@ -121,7 +147,11 @@ impl Sampling {
     }
 
     /// Output came, or input or a signal was sent: what was seen before counts no longer.
+    /// A series that is over does not begin again.
     pub fn restart(&mut self, now: Instant) {
+        if self.over {
+            return;
+        }
         self.confirmation.reset();
         self.sightings.reset();
         self.looks = 0;
@@ -140,6 +170,7 @@ impl Sampling {
 
     /// The task has ended: nobody looks any more.
     pub fn stop(&mut self) {
+        self.over = true;
         self.next = None;
     }
 
@@ -228,19 +259,19 @@ impl Sampling {
     fn sample(&mut self, view: &View<'_>, source: &Source) -> Sample {
         let candidates = view.candidates();
         let mut unreadable = Vec::new();
-        for process in &candidates {
+        // Who is stopped does not read, though the kernel names the call that goes on then.
+        for process in candidates.iter().filter(|process| !is_stopped(process)) {
             match probe::look(process.id.pid, source) {
-                Look::Blocked(blocked) => {
-                    let how = match blocked {
-                        probe::Blocked::Reading => Blocked::Reading,
-                        probe::Blocked::Waiting { timed: false } => Blocked::Waiting,
-                        probe::Blocked::Waiting { timed: true } => Blocked::WaitingForATime,
-                    };
-                    let reader = reader(process);
-                    return Sample::Blocked { reader, how };
-                }
+                Look::Blocked(blocked) => return blocked_sample(process, blocked),
                 Look::Unreadable => unreadable.push(*process),
                 Look::Otherwise => {}
+            }
+        }
+        if let Some(source) = source.beyond() {
+            for process in view.beyond().iter().filter(|process| !is_stopped(process)) {
+                if let Look::Blocked(blocked) = probe::look(process.id.pid, &source) {
+                    return blocked_sample(process, blocked);
+                }
             }
         }
         unreadable.sort_by_key(|process| process.id);
@@ -318,6 +349,20 @@ impl Sampling {
     }
 }
 
+fn blocked_sample(process: &ProcessInfo, blocked: probe::Blocked) -> Sample {
+    let how = match blocked {
+        probe::Blocked::Reading => Blocked::Reading,
+        probe::Blocked::Waiting { timed: false } => Blocked::Waiting,
+        probe::Blocked::Waiting { timed: true } => Blocked::WaitingForATime,
+    };
+    let reader = reader(process);
+    Sample::Blocked { reader, how }
+}
+
+fn is_stopped(process: &ProcessInfo) -> bool {
+    matches!(process.hindrance, Some(Hindrance::Stopped(_)))
+}
+
 fn reader(process: &ProcessInfo) -> Reader {
     Reader {
         pid: process.id.pid,
@@ -362,4 +407,20 @@ fn sightings(view: &View<'_>) -> Vec<Sighting> {
         switches: 0,
     }));
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_that_is_over_does_not_begin_again() {
+        let now = Instant::now();
+        let mut sampling = Sampling::new(None, Arc::default(), now);
+        assert!(sampling.next().is_some());
+        sampling.stop();
+        // Input that was on its way when the shell ended.
+        sampling.restart(now);
+        assert_eq!(sampling.next(), None);
+    }
 }

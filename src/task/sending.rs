@@ -132,6 +132,8 @@ impl Supervisor {
         if task.live.facts.input != Input::Terminal {
             return Err(InputError::NoTerminal(task.id().to_owned()));
         }
+        // A program that waits wakes up for it: what it draws then is the reply.
+        task.live.state().forget_found();
         self.order_input(task, Order::Resize(size))
     }
 

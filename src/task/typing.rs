@@ -13,10 +13,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use crossbeam_channel::Sender;
 use zeroize::Zeroizing;
 
+use super::input::InputQueue;
 use super::live::LiveTask;
 use super::masking::Masking;
 use crate::process::descriptors::{self, Transfer};
-use crate::process::pty;
+use crate::process::pty::{self, LineModes};
 use crate::text::mask::Secret;
 
 /// What a terminal sends for Enter.
@@ -46,18 +47,18 @@ pub enum Refusal {
 }
 
 impl SecretOrder {
-    /// Carries it out on the master's end of the task's terminal, and answers.
-    /// `input_waits` says whether earlier input has not been written yet.
+    /// Carries it out on the master's end of the task's terminal, behind the input that
+    /// was sent before, and answers.
     pub(super) fn carry_out(
         self,
         task: &LiveTask,
         master: &OwnedFd,
-        input_waits: bool,
+        input: &mut InputQueue,
         masking: &mut Masking,
     ) {
-        let typed = match input_waits {
+        let typed = match input.wants_to_write() {
             true => Err(Refusal::InputWaits),
-            false => self.type_into(master, masking),
+            false => self.type_into(master, input, masking),
         };
         if typed.is_ok() {
             // What it waited for has come.
@@ -67,7 +68,12 @@ impl SecretOrder {
         let _ = self.answer.try_send(typed);
     }
 
-    fn type_into(&self, master: &OwnedFd, masking: &mut Masking) -> Result<(), Refusal> {
+    fn type_into(
+        &self,
+        master: &OwnedFd,
+        input: &mut InputQueue,
+        masking: &mut Masking,
+    ) -> Result<(), Refusal> {
         let secret = self.secret.bytes();
         let mut keys = Zeroizing::new(Vec::with_capacity(secret.len() + 1));
         keys.extend_from_slice(secret);
@@ -80,11 +86,15 @@ impl SecretOrder {
         }
         // Before the first byte: a program may print it as soon as it has it.
         masking.cover(&self.name, &self.secret);
+        let modes = LineModes::of(master);
         let mut written = 0;
         while written < keys.len() {
             let rest = keys.get(written..).unwrap_or_default();
             match descriptors::write(master, rest) {
-                Transfer::Bytes(count) => written += count,
+                Transfer::Bytes(count) => {
+                    input.note_typed(rest.get(..count).unwrap_or_default(), modes.as_ref());
+                    written += count;
+                }
                 Transfer::WouldBlock | Transfer::Closed => {
                     return Err(Refusal::TakenInPart(written));
                 }

@@ -38,9 +38,9 @@ use crate::process::tree::{Family, Identity, Signs};
 const READ_BYTES: usize = 64 * 1024;
 /// Reads in one turn, so that a flood does not keep orders waiting.
 const READS_PER_TURN: usize = 8;
-/// After the exit this many bytes may still stand in the pipe: they are read in any
-/// case, however slow the disk is.
-const PIPE_BYTES: usize = 1024 * 1024;
+/// After the exit a megabyte may still stand in the pipe: it is read in any case, however
+/// slow the disk is.
+const PIPE_READS: usize = 1024 * 1024 / READ_BYTES;
 
 /// A worker before it starts to work.
 pub struct Worker {
@@ -84,7 +84,6 @@ struct Work {
     kills: Kills,
     leftovers: Leftovers,
     sampling: Sampling,
-    read_since_exit: usize,
     /// The state says that no output and no change will come.
     closed: bool,
     shutting_down: bool,
@@ -132,7 +131,6 @@ impl Worker {
             kills: Kills::default(),
             leftovers: Leftovers::default(),
             sampling,
-            read_since_exit: 0,
             closed: false,
             shutting_down: false,
         };
@@ -152,6 +150,9 @@ impl Work {
 
     fn turn(&mut self) {
         let ready = self.wait();
+        if self.output.begin_turn(Instant::now()) {
+            self.look_after_output();
+        }
         // An end may be what an order has brought about: the order comes first.
         if ready.orders || ready.exit {
             self.take_orders();
@@ -184,7 +185,7 @@ impl Work {
         let mut poller = Poller::default();
         let orders = Some(poller.watch(self.orders.1.as_fd(), Interest::Read));
         // The program has to wait for a reader that must not miss a byte.
-        let lags = self.output.spool.leaves_behind(self.task.state().taken);
+        let lags = self.output.is_behind() || self.output.leaves_a_reader_behind();
         let reads = self.machine.output_open() && !self.closed && !lags;
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
@@ -229,7 +230,7 @@ impl Work {
             self.leftovers.next_scan(),
             self.journal.due(),
             self.sampling.next(),
-            self.output.masking.due(),
+            self.output.due(),
         ]
         .into_iter()
         .flatten()
@@ -275,10 +276,8 @@ impl Work {
 
     /// A signal changes what processes do: what was seen before counts no longer.
     fn begin_looks_anew(&mut self) {
-        if !self.machine.exited() {
-            self.task.report(State::forget_found);
-            self.sampling.restart(Instant::now());
-        }
+        self.task.report(State::forget_found);
+        self.sampling.restart(Instant::now());
     }
 
     // Orders.
@@ -295,15 +294,16 @@ impl Work {
                 Order::Input(sending) => self.input.push(sending),
                 Order::Secret(order) => {
                     self.feed_input();
-                    let (waits, terminal) = (self.input.wants_to_write(), &self.spawned.output);
-                    order.carry_out(&self.task, terminal, waits, &mut self.output.masking);
+                    let (input, masking) = (&mut self.input, &mut self.output.masking);
+                    order.carry_out(&self.task, &self.spawned.output, input, masking);
                     self.sampling.restart(Instant::now());
                 }
                 Order::Resize(size) => {
-                    self.task.resize_screen(size);
+                    self.output.resize_screen(size);
                     if pty::resize(&self.spawned.output, size).is_ok() {
                         self.task.report(|state| state.columns = Some(size.cols));
                     }
+                    self.begin_looks_anew();
                 }
                 Order::Shutdown => {
                     self.shutting_down = true;
@@ -323,7 +323,8 @@ impl Work {
 
     // Output and exit.
 
-    /// Reads until nothing is there, or `turns` times.
+    /// Reads until nothing is there, or `turns` times, or there is more to draw than a
+    /// turn has time for.
     fn read_output(&mut self, turns: usize) -> bool {
         // Held while output comes only: most tasks are silent most of the time.
         let mut buffer = vec![0; READ_BYTES];
@@ -337,8 +338,16 @@ impl Work {
                     return true;
                 }
             }
+            if self.output.is_behind() {
+                break;
+            }
         }
         false
+    }
+
+    /// Reads as much as a pipe holds, however much there is to draw.
+    fn read_pipe(&mut self) {
+        (0..PIPE_READS).any(|_| !self.machine.output_open() || self.read_output(1));
     }
 
     fn take_output(&mut self, chunk: &[u8]) {
@@ -363,9 +372,7 @@ impl Work {
             self.input.push_reply(replies.into_bytes());
             self.feed_input();
         }
-        if !self.machine.exited() {
-            self.sampling.restart(Instant::now());
-        }
+        self.sampling.restart(Instant::now());
     }
 
     fn see_exit(&mut self) {
@@ -374,10 +381,7 @@ impl Work {
         };
         // What the shell wrote before its end stands in the pipe: it is read before the
         // drain's clock may end the task.
-        self.read_since_exit = 0;
-        while self.read_since_exit < PIPE_BYTES && !self.read_output(1) {
-            self.read_since_exit += READ_BYTES;
-        }
+        self.read_pipe();
         self.sampling.stop();
         self.step(Event::Exited(exit));
     }
@@ -459,10 +463,7 @@ impl Work {
 
     /// Reads what stands in the pipe when nobody is known to write to it any more.
     fn read_rest(&mut self) {
-        let mut turns = PIPE_BYTES.div_ceil(READ_BYTES * READS_PER_TURN);
-        while self.machine.output_open() && turns > 0 && !self.read_output(READS_PER_TURN) {
-            turns -= 1;
-        }
+        self.read_pipe();
         self.finish_output();
     }
 
@@ -476,7 +477,7 @@ impl Work {
             // group and session are those of its leftovers and of no others.
             self.spawned.child.reap();
         }
-        self.task.close_screen();
+        self.output.close_screen(self.shutting_down);
         // Whoever saw the task open has sent its order by now; dropped unread, it tells
         // the sender that there is no receipt.
         while self.orders.0.try_recv().is_ok() {}

@@ -12,6 +12,7 @@
 use vte::{Params, Parser, Perform};
 
 use super::canvas::{Canvas, Erase};
+use super::line_drawing;
 use super::sgr::{Style, StyledText};
 
 /// Whether colours (SGR sequences) stay in the text.
@@ -149,7 +150,7 @@ impl Perform for Speller {
         self.draws = !ignore
             && matches!(
                 (intermediates, byte),
-                ([], b'7' | b'8' | b'D' | b'E' | b'M' | b'c') | ([b'(' | b')'], b'0')
+                ([], b'7' | b'8' | b'D' | b'E' | b'M' | b'c') | ([b'(' | b')'], line_drawing::SET)
             );
     }
 
@@ -245,7 +246,7 @@ impl Perform for Pen {
         let [first, second] = self.line_drawing;
         let drawn = if self.shifted { second } else { first };
         self.canvas.print(if drawn {
-            line_drawing(character)
+            line_drawing::drawn(character)
         } else {
             character
         });
@@ -327,8 +328,8 @@ impl Perform for Pen {
         }
         let [first, second] = &mut self.line_drawing;
         match (intermediates, byte) {
-            (b"(", set) => *first = set == b'0',
-            (b")", set) => *second = set == b'0',
+            (b"(", set) => *first = set == line_drawing::SET,
+            (b")", set) => *second = set == line_drawing::SET,
             ([], b'7') => self.canvas.save_cursor(),
             ([], b'8') => self.canvas.restore_cursor(),
             ([], b'D') => self.canvas.go_down(1),
@@ -358,18 +359,6 @@ const VERTICAL_TAB: u8 = 0x0b;
 const FORM_FEED: u8 = 0x0c;
 const SHIFT_OUT: u8 = 0x0e;
 const SHIFT_IN: u8 = 0x0f;
-
-/// What the VT100's special graphics set shows for `_` to `~`.
-const SPECIAL_GRAPHICS: [char; 32] = [
-    ' ', '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺', '⎻', '─',
-    '⎼', '⎽', '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
-];
-
-fn line_drawing(character: char) -> char {
-    let place = u32::from(character).wrapping_sub(u32::from('_'));
-    let shown = SPECIAL_GRAPHICS.get(place as usize);
-    shown.copied().unwrap_or(character)
-}
 
 #[cfg(test)]
 mod tests {
@@ -599,6 +588,18 @@ mod tests {
         let padded = readable(padded.as_bytes(), Colours::Drop, None);
         assert_eq!(padded.matches('y').count(), 12 * 20_000);
         assert!(padded.len() < canvas::PADDED_COLUMNS + 12 * 20_000);
+    }
+
+    #[test]
+    fn repeating_takes_bounded_room() {
+        assert_eq!(plain(b"\x1b[Gab\x1b[3b"), "abbbb");
+        let width = usize::from(canvas::MAX_COLUMNS);
+        let repeated = format!("\x1b[Gx{}", "\x1b[1000b".repeat(4_000));
+        let repeated = readable(repeated.as_bytes(), Colours::Drop, None);
+        assert!(repeated.len() > width, "{}", repeated.len());
+        assert!(repeated.len() <= canvas::PADDED_COLUMNS + width);
+        let marked = plain("\x1b[Gx\x1b[2b\u{301}y".as_bytes());
+        assert_eq!(marked, "xxx\u{301}y");
     }
 
     fn has_control(text: &str) -> bool {

@@ -5,7 +5,8 @@
 //! the screen is not known, so rows reached from there ([`LINE_ROW`]) and rows that were
 //! named by number ([`SCREEN_ROW`]) are two areas. Limits: nothing scrolls, and lines are
 //! neither inserted nor deleted; erased cells keep no background. Memory: eight bytes for
-//! each printed column, and for at most [`PADDED_COLUMNS`] that are left free.
+//! each printed column, and for at most [`PADDED_COLUMNS`] that are left free or filled by
+//! repeating.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +20,8 @@ use super::sgr::{Style, StyledText};
 pub const MAX_COLUMNS: u16 = 1_000;
 /// The cursor is sent at most so many rows away.
 pub const JUMP_ROWS: u64 = 1_000;
-/// A canvas of more columns than these leaves no more free before what is printed.
+/// A canvas of more columns than these leaves no more free before what is printed, and
+/// repeats no more.
 pub const PADDED_COLUMNS: usize = 1 << 20;
 /// Between the rows of a line.
 pub const ROW_BREAK: &str = " ⏎ ";
@@ -71,6 +73,11 @@ pub enum Erase {
     All,
 }
 
+/// How many columns a character takes that stands for itself.
+fn columns_of(character: char) -> usize {
+    character.width().unwrap_or(1).max(1)
+}
+
 impl Canvas {
     /// An empty one of this width.
     pub fn new(columns: Option<u16>) -> Canvas {
@@ -113,40 +120,53 @@ impl Canvas {
 
     /// Prints a character where the cursor stands.
     pub fn print(&mut self, character: char) {
-        let width = character.width().unwrap_or(1);
-        if width == 0 && self.add_mark(character) {
+        if character.width() == Some(0) && self.add_mark(character) {
             return;
         }
         self.last_printed = character;
-        self.print_wide(character, width.max(1));
+        self.print_wide(character, columns_of(character));
     }
 
-    /// Prints the last character again.
+    /// Prints the last character again, as far as there is room for more than a program
+    /// has written.
     pub fn repeat(&mut self, times: usize) {
-        for _ in 0..times.min(self.width) {
-            self.print(self.last_printed);
+        let times = times.min(self.width);
+        let width = columns_of(self.last_printed);
+        if self.has_room_for(times * width)
+            && let Some(cell) = self.write(self.last_printed)
+        {
+            for _ in 0..times {
+                self.place(cell, width);
+            }
         }
     }
 
     fn print_wide(&mut self, character: char, width: usize) {
+        if let Some(cell) = self.write(character) {
+            self.place(cell, width);
+        }
+    }
+
+    /// Adds a character to the text, for cells to show it.
+    fn write(&mut self, character: char) -> Option<Cell> {
+        // A text of more than 4 GiB has no cells.
+        let start = u32::try_from(self.text.len()).ok()?;
+        self.text.push(character);
+        Some(Cell {
+            start,
+            length: character.len_utf8() as u16,
+            style: self.style,
+        })
+    }
+
+    /// Puts a cell where the cursor stands, in the next row if this one has no room.
+    fn place(&mut self, cell: Cell, width: usize) {
         if self.cursor.column + width > self.width {
             self.current.goes_on = true;
             self.go_to_row(self.cursor.row + 1);
             self.cursor.column = 0;
         }
-        // A text of more than 4 GiB has no cells.
-        let Ok(start) = u32::try_from(self.text.len()) else {
-            return;
-        };
-        self.text.push(character);
-        self.put(
-            Cell {
-                start,
-                length: character.len_utf8() as u16,
-                style: self.style,
-            },
-            width,
-        );
+        self.put(cell, width);
     }
 
     fn put(&mut self, cell: Cell, width: usize) {

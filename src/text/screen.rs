@@ -23,6 +23,8 @@ const EMOJI_PRESENTATION: &[u8] = "\u{fe0f}".as_bytes();
 const MIN_COLS: u16 = 2;
 /// Replies that nobody takes are kept so far; others are dropped whole.
 const MAX_REPLIES: usize = 4096;
+/// NUL, which a terminal passes over, and which ends a character that is cut.
+const NOTHING: &[u8] = b"\0";
 /// Ends a sequence that has begun, without effect.
 const CANCEL: &[u8] = b"\x18";
 /// Between tab stops.
@@ -94,6 +96,12 @@ impl Screen {
         std::mem::take(&mut self.replies)
     }
 
+    /// How many cells it has: so much work two bytes of output can ask for, at most.
+    pub fn cells(&self) -> usize {
+        let (rows, cols) = self.terminal.screen().size();
+        usize::from(rows.get()) * usize::from(cols.get())
+    }
+
     /// Changes the size.
     pub fn resize(&mut self, rows: u16, cols: u16) {
         self.terminal.set_size(side(rows, 1), side(cols, MIN_COLS));
@@ -125,6 +133,8 @@ impl Screen {
         while let Some(at) = memchr::memmem::find(rest, EMOJI_PRESENTATION) {
             let (before, found) = rest.split_at(at);
             self.draw_run(before);
+            // What stands on both sides must not become one character.
+            self.draw_run(NOTHING);
             rest = found.get(EMOJI_PRESENTATION.len()..).unwrap_or_default();
         }
         self.draw_run(rest);
@@ -177,11 +187,12 @@ impl Screen {
         }
     }
 
-    /// Repeats the last character as often as there are cells to show it, in place of
-    /// the sequence that ends `run`.
+    /// Repeats the last character within the width of a row, as programs do that save
+    /// bytes so, in place of the sequence that ends `run`. More would let a few bytes ask
+    /// for the work of a whole screen.
     fn repeat(&mut self, run: &[u8], count: u16) {
-        let (rows, cols) = self.terminal.screen().size();
-        let count = u32::from(count).min(u32::from(rows.get()) * u32::from(cols.get()));
+        let (_, cols) = self.terminal.screen().size();
+        let count = count.min(cols.get());
         let before = run.split_last().map_or(run, |(_, before)| before);
         self.terminal.process(before);
         self.terminal.process(CANCEL);
@@ -248,6 +259,14 @@ impl Screen {
             cursor_visible: !screen.hide_cursor(),
             alternate: screen.alternate_screen(),
         }
+    }
+
+    /// Whether a full-screen program has it: the alternate screen, or keys as such programs
+    /// take them. Line editors take keys so too, but also pastes.
+    pub fn is_full_screen(&self) -> bool {
+        let modes = self.modes();
+        let by_keys = modes.application_cursor && !modes.bracketed_paste;
+        by_keys || self.terminal.screen().alternate_screen()
     }
 
     /// The modes now.
@@ -492,6 +511,20 @@ mod tests {
         assert_eq!(cursor(&view), (4, 3));
         let overwritten = drawn(1, 8, "日本語\x1b[2Gx");
         assert_eq!(overwritten.rows, [" x本語"]);
+    }
+
+    #[test]
+    fn emoji_presentation_does_not_grow_together_from_what_stands_around_it() {
+        let mut screen = Screen::new(1, 8);
+        screen.feed("☺".as_bytes());
+        let [first, rest @ ..] = EMOJI_PRESENTATION else {
+            panic!("it has bytes");
+        };
+        screen.feed(&[&[*first], EMOJI_PRESENTATION, rest].concat());
+        screen.feed(b"x");
+        let shown = screen.view().rows.concat();
+        assert!(!shown.contains('\u{fe0f}'), "{shown:?}");
+        assert!(shown.starts_with('☺') && shown.ends_with('x'), "{shown:?}");
     }
 
     #[test]

@@ -6,17 +6,11 @@
 
 use vte::{Params, Perform};
 
+use super::line_drawing;
 use super::replies::{ColourOf, Query};
 
 /// The longest request in a device control string that is looked at.
 const MAX_REQUEST: usize = 128;
-/// The line-drawing characters of the VT100 in the place of `_` to `~`.
-const LINE_DRAWING: [char; 32] = [
-    ' ', '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺', '⎻', '─',
-    '⎼', '⎽', '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
-];
-const LINE_DRAWING_SET: u8 = b'0';
-const FIRST_DRAWN: u8 = b'_';
 const SHIFT_OUT: u8 = 0x0e;
 const SHIFT_IN: u8 = 0x0f;
 
@@ -95,16 +89,15 @@ impl Scout {
         let sets = &self.character_sets;
         let [first, second] = sets.drawing;
         let is_drawing = if sets.shifted { second } else { first };
-        let place = u32::from(character).checked_sub(u32::from(FIRST_DRAWN));
-        match place.and_then(|place| LINE_DRAWING.get(place as usize)) {
-            Some(drawn) if is_drawing => *drawn,
-            _ => character,
+        match is_drawing {
+            true => line_drawing::drawn(character),
+            false => character,
         }
     }
 
     fn designate(&mut self, place: usize, set: u8) {
         if let Some(drawing) = self.character_sets.drawing.get_mut(place) {
-            *drawing = set == LINE_DRAWING_SET;
+            *drawing = set == line_drawing::SET;
             self.found.push(Found::Switched);
         }
     }

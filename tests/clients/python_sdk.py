@@ -1,7 +1,7 @@
 """Drives the server with the official Python SDK: python_sdk.py BINARY legacy|auto.
 
-`legacy` opens with `initialize`, `auto` with `server/discover`. Prints one line a
-check; the last line counts them. Exits 1 when a check failed.
+`legacy` opens with `initialize`, `auto` with `server/discover` and takes tasks. Prints
+one line a check; the last line counts them. Exits 1 when a check failed.
 """
 
 import os
@@ -10,11 +10,15 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any, Literal
 
 import anyio
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.extension import ClientExtension, ResultClaim
+from mcp_types import CallToolResult, Request, RequestParams, Result
 
-TOOLS = {"zsh", "zsh_poll", "zsh_send", "zsh_kill", "zsh_tasks", "zsh_health"}
+TOOLS = {"zsh", "zsh_poll", "zsh_send", "zsh_kill", "zsh_tasks", "zsh_health",
+         "zsh_alan_stats", "zsh_alan_query", "zsh_neverhang_status", "zsh_neverhang_reset"}
 # Seconds for anything that should happen at once; only a fault runs it out.
 PATIENCE = 20
 
@@ -60,6 +64,55 @@ class Processes:
         return found
 
 
+class CreatedTask(Result):
+    """The answer to a call that has become a task."""
+
+    result_type: Literal["task"]
+    task_id: str
+    poll_interval_ms: int
+
+
+class DetailedTask(Result):
+    """The answer to `tasks/get`."""
+
+    status: str
+    status_message: str | None = None
+    result: dict[str, Any] | None = None
+
+
+class TaskParams(RequestParams):
+    """What every method of the extension says."""
+
+    task_id: str
+
+
+class Tasks(ClientExtension):
+    """The tasks extension: asks about a task until it is over."""
+
+    identifier = "io.modelcontextprotocol/tasks"
+
+    def __init__(self):
+        self.seen = []
+
+    def claims(self):
+        return [ResultClaim(result_type="task", model=CreatedTask, resolve=self.resolve)]
+
+    async def resolve(self, created, context):
+        while True:
+            task = await ask(context.session, "tasks/get", created.task_id, DetailedTask)
+            self.seen.append(task.status)
+            if task.status == "completed":
+                return CallToolResult.model_validate(task.result)
+            if task.status != "working":
+                return CallToolResult(content=[], is_error=True)
+            await anyio.sleep(created.poll_interval_ms / 1000)
+
+
+async def ask(session, method, task, result_type):
+    request = Request[TaskParams, str](method=method, params=TaskParams(task_id=task))
+    return await session.send_request(request, result_type)
+
+
 async def eventually(holds):
     """Whether the condition comes to hold; other processes offer nothing to await."""
     with anyio.move_on_after(PATIENCE):
@@ -95,6 +148,18 @@ async def session(client, checks, processes):
     checks.that("an unknown argument is named", result.is_error and "timout" in text(result), text(result))
     result = await client.call_tool("zsh", {"command": "true", "timeout": "soon"})
     checks.that("an argument of a wrong type is named", result.is_error and "timeout" in text(result), text(result))
+
+    try:
+        await client.call_tool("no_such_tool", {})
+        refused = None
+    except MCPError as error:
+        refused = error.code
+    checks.that("an unknown tool is an error", refused == -32602, refused)
+
+    # The client validates these against the schemas that it has listed.
+    for name in ("zsh_tasks", "zsh_health"):
+        result = await client.call_tool(name, {})
+        checks.that(f"{name} is structured as declared", result.structured_content, result)
 
     result = await client.call_tool("zsh", {"command": "sleep 2; echo $((6 * 7))", "yield_after": 1})
     checks.that("yields after a second", "RUNNING" in text(result), text(result))
@@ -139,6 +204,21 @@ async def session(client, checks, processes):
     checks.that("two processes run at the close", both)
 
 
+async def tasks(client, checks, processes, extension):
+    command = "echo one; sleep 1; echo two; exit 3"
+    result = await client.call_tool("zsh", {"command": command, "background": True})
+    checks.that("a background command becomes a task", "working" in extension.seen, extension.seen)
+    checks.that("it completes", extension.seen[-1:] == ["completed"], extension.seen)
+    checks.that("its result is the whole output", "one\ntwo\n" in text(result) and "exit=3" in text(result), text(result))
+
+    created = await client.session.call_tool("zsh", {"command": "sleep 64", "background": True}, allow_claimed=True)
+    checks.that("sleep 64 runs", await eventually(lambda: processes.running("sleep", "64")))
+    await ask(client.session, "tasks/cancel", created.task_id, Result)
+    task = await ask(client.session, "tasks/get", created.task_id, DetailedTask)
+    checks.that("a cancelled task is cancelled", task.status == "cancelled", task)
+    checks.that("sleep 64 is gone", not processes.running("sleep", "64"), processes.running("sleep", "64"))
+
+
 async def main(binary, mode):
     checks = Checks()
     scratch = tempfile.mkdtemp(prefix="zsh-tool-python-")
@@ -146,9 +226,12 @@ async def main(binary, mode):
     processes = Processes(scratch)
     try:
         server = StdioServerParameters(command=binary, args=["serve"], env=environment, cwd=scratch)
+        extension = Tasks()
         try:
-            async with Client(server, mode=mode, read_timeout_seconds=60) as client:
+            async with Client(server, mode=mode, read_timeout_seconds=60, extensions=[extension]) as client:
                 await session(client, checks, processes)
+                if mode == "auto":
+                    await tasks(client, checks, processes, extension)
         except Exception as error:  # The last line must count this, too.
             checks.that("the session goes through", False, repr(error))
         left = processes.running()

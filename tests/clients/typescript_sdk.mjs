@@ -1,70 +1,46 @@
-// Drives the server with the official TypeScript SDK: typescript_sdk.mjs BINARY FOLDER,
-// where FOLDER is where npm installed the SDK. Prints one line a check; the last line
-// counts them. Exits 1 when a check failed.
-import fs from 'node:fs';
-import os from 'node:os';
+// Drives the server with the official TypeScript SDKs: typescript_sdk.mjs BINARY FOLDER
+// SDK, where FOLDER is where npm installed them and SDK one of
+//   1        @modelcontextprotocol/sdk, which opens with `initialize`
+//   legacy   @modelcontextprotocol/client, opening with `initialize`
+//   auto     the same, opening with `server/discover`, and its tasks extension
+// Prints one line a check; the last line counts them. Exits 1 when a check failed.
 import path from 'node:path';
 import { createRequire } from 'node:module';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { PATIENCE, check, eventually, finish, learnCookie, running, scratch, text } from './lib.mjs';
 
-const [binary, folder] = process.argv.slice(2);
+const [binary, folder, sdk] = process.argv.slice(2);
 const require = createRequire(path.join(folder, 'package.json'));
-const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
-const { StdioClientTransport } = require('@modelcontextprotocol/sdk/client/stdio.js');
+const TOOLS = ['zsh', 'zsh_poll', 'zsh_send', 'zsh_kill', 'zsh_tasks', 'zsh_health',
+  'zsh_alan_stats', 'zsh_alan_query', 'zsh_neverhang_status', 'zsh_neverhang_reset'];
+const VERSION = '2026-07-28';
+const INFO = { name: 'zsh-tool-checks', version: '1' };
 
-const TOOLS = ['zsh', 'zsh_poll', 'zsh_send', 'zsh_kill', 'zsh_tasks', 'zsh_health'];
-// Seconds for anything that should happen at once; only a fault runs it out.
-const PATIENCE = 20;
-
-let passed = 0;
-let failed = 0;
-function check(name, holds, seen = '') {
-  if (holds) {
-    passed += 1;
-    console.log(`ok    ${name}`);
-  } else {
-    failed += 1;
-    console.log(`FAIL  ${name}\n      ${JSON.stringify(seen)?.slice(0, 2000)}`);
-  }
-}
-
-const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'zsh-tool-typescript-'));
-
-// The server and all that it started, told by their scratch HOME or the task cookie.
-const marks = [`HOME=${scratch}\0`];
-function running(...args) {
-  const found = [];
-  for (const pid of fs.readdirSync('/proc')) {
-    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
-    try {
-      const environment = fs.readFileSync(`/proc/${pid}/environ`, 'latin1');
-      const command = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-      if (marks.some((mark) => environment.includes(mark)) && args.every((arg) => command.includes(arg))) {
-        found.push(command.join(' '));
-      }
-    } catch {
-      // It has just ended, or is another user's.
-    }
-  }
-  return found;
-}
-
-// Whether the condition comes to hold; other processes offer nothing to await.
-async function eventually(holds) {
-  const end = Date.now() + PATIENCE * 1000;
-  while (!holds()) {
-    if (Date.now() > end) return false;
-    await sleep(20);
-  }
-  return true;
-}
-
-const text = (result) => result.content.filter((block) => block.type === 'text').map((block) => block.text).join('\n');
 const taskId = (result) => /task=([0-9a-f]{8})/.exec(text(result))?.[1] ?? 'none';
 
-async function session(client) {
-  const call = (name, args, options) => client.callTool({ name, arguments: args }, undefined, options);
+// A client that is not connected yet, its transport, and how it calls a tool.
+function make() {
+  const server = {
+    command: binary,
+    args: ['serve'],
+    env: { PATH: process.env.PATH, HOME: scratch, ZSH_TOOL_STATE_DIR: path.join(scratch, 'state') },
+    cwd: scratch,
+  };
+  if (sdk === '1') {
+    const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
+    const { StdioClientTransport } = require('@modelcontextprotocol/sdk/client/stdio.js');
+    const client = new Client(INFO);
+    const call = (name, args, options) => client.callTool({ name, arguments: args }, undefined, options);
+    return { client, call, transport: new StdioClientTransport(server) };
+  }
+  const { Client } = require('@modelcontextprotocol/client');
+  const { StdioClientTransport } = require('@modelcontextprotocol/client/stdio');
+  const client = new Client(INFO, { versionNegotiation: { mode: sdk } });
+  const call = (name, args, options) => client.callTool({ name, arguments: args }, options);
+  return { client, call, transport: new StdioClientTransport(server) };
+}
 
+async function session(client, call) {
   const { tools } = await client.listTools();
   const names = tools.map((tool) => tool.name);
   check('lists the tools', TOOLS.every((name) => names.includes(name)), names);
@@ -81,6 +57,17 @@ async function session(client) {
   check('an unknown argument is named', result.isError && text(result).includes('timout'), result);
   result = await call('zsh', { command: 'true', timeout: 'soon' });
   check('an argument of a wrong type is named', result.isError && text(result).includes('timeout'), result);
+  const refused = await call('no_such_tool', {}).then(
+    () => undefined,
+    (error) => error,
+  );
+  check('an unknown tool is an error', refused?.code === -32602, String(refused));
+
+  // The client validates these against the schemas that it has listed.
+  for (const name of ['zsh_tasks', 'zsh_health', 'zsh_alan_stats', 'zsh_neverhang_status']) {
+    result = await call(name, name === 'zsh_tasks' ? { all: true } : {});
+    check(`${name} is structured as declared`, typeof result.structuredContent === 'object', result);
+  }
 
   result = await call('zsh', { command: 'sleep 2; echo $((6 * 7))', yield_after: 1 });
   check('yields after a second', text(result).includes('RUNNING'), result);
@@ -90,7 +77,7 @@ async function session(client) {
   result = await call('zsh', { command: 'print -r -- $ZSH_TOOL_TASK' });
   const instance = /^(\S+\/)[0-9a-f]{8}$/m.exec(text(result))?.[1];
   check('commands carry the cookie', instance, result);
-  if (instance) marks.push(`ZSH_TOOL_TASK=${instance}`);
+  if (instance) learnCookie(instance);
 
   result = await call('zsh', { command: 'sleep 60', yield_after: 0 });
   const task = taskId(result);
@@ -122,21 +109,75 @@ async function session(client) {
   check('two processes run at the close', both);
 }
 
-const transport = new StdioClientTransport({
-  command: binary,
-  args: ['serve'],
-  env: { PATH: process.env.PATH, HOME: scratch, ZSH_TOOL_STATE_DIR: path.join(scratch, 'state') },
-  cwd: scratch,
-});
-const client = new Client({ name: 'zsh-tool-checks', version: '1' });
+// Requests past the SDK's own schemas, which know no tasks: by ids of their own on the
+// connected transport, as the tasks package asks its hosts to send them.
+function rawDispatch(transport) {
+  const waiting = new Map();
+  const others = transport.onmessage;
+  transport.onmessage = (message, ...more) => {
+    const settle = waiting.get(message.id);
+    if (settle === undefined) return others?.(message, ...more);
+    waiting.delete(message.id);
+    settle(message.error ? { kind: 'error', error: message.error } : { kind: 'result', result: message.result });
+  };
+  let last = 0;
+  return (request) =>
+    new Promise((settle, fail) => {
+      const id = `raw-${(last += 1)}`;
+      waiting.set(id, settle);
+      transport.send({ jsonrpc: '2.0', id, ...request }).catch(fail);
+    });
+}
+
+// The official tasks extension package on the same connection.
+async function tasks(client, transport) {
+  const found = require.resolve('@modelcontextprotocol/client');
+  const root = found.slice(0, found.lastIndexOf('/client/'));
+  const { createTaskSessionFromClient, TaskCancelledError } = await import(
+    pathToFileURL(path.join(root, 'ext-tasks/dist/client/index.js'))
+  );
+  const extension = createTaskSessionFromClient(client, {
+    endpointId: 'zsh-tool',
+    rawDispatch: rawDispatch(transport),
+    v2RequestFraming: { protocolVersion: VERSION, clientInfo: INFO, clientCapabilities: {} },
+  });
+
+  let execution = await extension.callTool('zsh', { command: 'echo now' });
+  check('a plain command is answered at once', execution.kind === 'immediate', execution.kind);
+  await execution.settle();
+
+  execution = await extension.callTool('zsh', { command: 'echo one; sleep 1; echo two; exit 3', background: true });
+  check('a background command becomes a task', execution.kind === 'task', execution.kind);
+  const states = [];
+  const { outcome } = await execution.settle({ onEvent: (event) => event.task && states.push(event.task.status) });
+  check('it is seen to work', states.includes('working'), states);
+  check('it completes', outcome.status === 'completed', outcome);
+  check('its result is the whole output', /one\ntwo\n(.|\n)*exit=3/.test(text(outcome.result)), outcome);
+
+  execution = await extension.callTool('zsh', { command: 'sleep 64', background: true });
+  check('sleep 64 runs', await eventually(() => running('sleep', '64').length > 0));
+  await execution.cancel();
+  const ended = await execution.settle().then(
+    (settled) => settled.outcome.status,
+    (error) => (error instanceof TaskCancelledError ? 'cancelled' : String(error)),
+  );
+  check('a cancelled task is cancelled', ended === 'cancelled', ended);
+  check('sleep 64 is gone', running('sleep', '64').length === 0, running('sleep', '64'));
+  await extension.close();
+}
+
+const { client, call, transport } = make();
 try {
   await client.connect(transport);
-  await session(client);
+  if (sdk !== '1') {
+    const era = client.getProtocolEra();
+    check(`speaks the ${sdk === 'auto' ? 'modern' : 'legacy'} era`, era === (sdk === 'auto' ? 'modern' : 'legacy'), era);
+  }
+  if (sdk === 'auto') await tasks(client, transport);
+  await session(client, call);
 } catch (error) {
-  check('the session goes through', false, String(error));
+  check('the session goes through', false, String(error?.stack ?? error));
 }
 await client.close();
 check('nothing is left after the close', running().length === 0, running());
-fs.rmSync(scratch, { recursive: true, force: true });
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed ? 1 : 0);
+finish();

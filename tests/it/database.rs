@@ -28,6 +28,15 @@ fn doctor(finished: &Finished) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
+fn assert_warned(finished: &Finished, cause: &str) {
+    assert_eq!(finished.code, 0, "commands run: {}", finished.text());
+    let found = doctor(finished);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("warning "), "{found:?}");
+    assert!(found[0].contains(cause), "{found:?}");
+    assert!(found[0].contains("set ALAN_DB_PATH"), "{found:?}");
+}
+
 /// Commands run, and the health says what is wrong.
 fn assert_unusable(client: &Client, cause: &str) {
     assert_eq!(client.run("echo works").output(), "works");
@@ -111,13 +120,7 @@ fn a_directory_in_its_place_costs_no_command() {
     let env = Env::new();
     fs::create_dir(database(&env)).expect("a directory");
     assert_unusable(&env.client(), "it is no regular file");
-    let finished = ran(&env, &["doctor"]);
-    assert_eq!(finished.code, 0, "commands run: {}", finished.text());
-    let found = doctor(&finished);
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("warning "), "{found:?}");
-    assert!(found[0].contains("it is no regular file"), "{found:?}");
-    assert!(found[0].contains("set ALAN_DB_PATH"), "{found:?}");
+    assert_warned(&ran(&env, &["doctor"]), "it is no regular file");
     let exec = ran(&env, &["exec", "echo works"]);
     assert_eq!((exec.code, exec.text().as_str()), (0, "works\n"));
     for arguments in [
@@ -143,15 +146,28 @@ fn a_directory_in_its_place_costs_no_command() {
 }
 
 #[test]
-fn a_file_that_may_not_be_written_costs_no_command() {
+fn a_database_of_another_user_costs_no_command() {
     let env = Env::new();
     assert_eq!(ran(&env, &["alan", "stats"]).code, 0);
-    let close = "chown -R root \"$1/state/alan.db\"; chmod 444 \"$1/state/alan.db\"";
+    let close = "chown root \"$1/state/alan.db\"";
     let client = unprivileged::client_after(&env, close);
-    assert_unusable(&client, "");
-    let finished = run(unprivileged::command_after(&env, close, &["doctor"]));
-    let found = doctor(&finished);
-    assert!(found[0].starts_with("warning "), "{found:?}");
+    assert_unusable(&client, "Permission denied");
+    let doctor = unprivileged::command_after(&env, close, &["doctor"]);
+    assert_warned(&run(doctor), "Permission denied");
+}
+
+#[test]
+fn a_read_only_file_system_costs_no_command() {
+    let env = Env::new();
+    let mut first = zsh_tool(&env, &["exec", "true"]);
+    first.env("ALAN_DB_PATH", env.path("home/alan.db"));
+    assert_eq!(run(first).code, 0);
+    let close = "export ALAN_DB_PATH=\"$1/home/alan.db\"; mount --bind \"$1/home\" \"$1/home\"; \
+                 mount -o remount,ro,bind \"$1/home\"";
+    let client = unprivileged::client_after(&env, close);
+    assert_unusable(&client, "Read-only file system");
+    let doctor = unprivileged::command_after(&env, close, &["doctor"]);
+    assert_warned(&run(doctor), "Read-only file system");
 }
 
 #[test]
@@ -177,7 +193,7 @@ fn without_a_place_for_it_nothing_is_kept() {
 }
 
 #[test]
-fn the_check_of_doctor_leaves_nothing_in_the_database() {
+fn doctor_makes_no_database_and_takes_none_over() {
     let env = Env::new();
     let root = env.path("plugin");
     original_database(&root.join("data/alan.db"));
@@ -187,11 +203,25 @@ fn the_check_of_doctor_leaves_nothing_in_the_database() {
         .env("ALAN_DB_PATH", &own)
         .env("CLAUDE_PLUGIN_ROOT", &root);
     let finished = run(command);
-    // The old rows are where they belong, not in the check's scratch.
     let found = doctor(&finished);
-    let wanted = format!("ok       database: {}, 2 observations", own.display());
+    let wanted = format!(
+        "ok       database: {}, made when the first command runs",
+        own.display()
+    );
     assert_eq!(found, [wanted]);
-    assert!(root.join("data/alan.db.imported").exists());
+    // Rows taken over into the check's scratch would be lost.
+    assert!(root.join("data/alan.db").exists() && !own.exists());
+    assert!(!root.join("data/alan.db.imported").exists());
+}
+
+#[test]
+fn doctor_names_a_place_where_no_database_can_be_made() {
+    let env = Env::new();
+    let mut command = zsh_tool(&env, &["doctor"]);
+    let file = env.path("file");
+    fs::write(&file, "").expect("a file");
+    command.env("ALAN_DB_PATH", file.join("alan.db"));
+    assert_warned(&run(command), "Not a directory");
 }
 
 // Older databases

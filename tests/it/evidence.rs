@@ -28,7 +28,7 @@ fn a_password_that_another_users_process_asks_for_is_found() {
     let client = unprivileged::client(&env);
     let mut commands = vec!["sudo -k -S true", "su root -c true", "su nobody"];
     commands.push("passwd");
-    let results = on_terminals(&client, &commands, LONG);
+    let results = client.on_terminals(&commands, LONG);
     for (command, result) in commands.iter().zip(results) {
         assert_asks(&result, "password", command);
         assert_eq!(result.meta["reader"]["seen"], json!(false), "{command}");
@@ -198,6 +198,20 @@ fn a_stopped_task_gives_control_back_and_names_who_and_the_way_out() {
 }
 
 #[test]
+fn a_stopped_reader_does_not_wait_for_input() {
+    let env = Env::new();
+    let client = env.client();
+    let task = on_terminal(&client, "cat", LONG).task_id();
+    client.call("zsh_kill", json!({"task_id": task, "signal": "STOP"}));
+    let stopped = wait_for_condition(&client, &task, "stopped");
+    assert_eq!(stopped.meta["waiting_for"], json!(null), "{}", stopped.text);
+    client.call("zsh_kill", json!({"task_id": task, "signal": "CONT"}));
+    let waits = client.poll(&task, json!({"wait_for": "end", "listen": LONG}));
+    assert_eq!(waits.meta["waiting_for"], json!("input"), "{}", waits.text);
+    client.kill_task(&task);
+}
+
+#[test]
 fn a_stopped_job_in_the_background_is_told_and_holds_nothing_up() {
     let env = Env::new();
     let client = env.client();
@@ -290,18 +304,7 @@ fn what_a_debugger_holds_is_not_called_stopped() {
 }
 
 fn on_terminal(client: &Client, command: &str, yield_after: u32) -> ToolResult {
-    on_terminals(client, &[command], yield_after).remove(0)
-}
-
-fn on_terminals(client: &Client, commands: &[&str], yield_after: u32) -> Vec<ToolResult> {
-    let calls: Vec<_> = commands
-        .iter()
-        .map(|command| {
-            let arguments = json!({"command": command, "pty": true, "yield_after": yield_after});
-            client.call_async("zsh", arguments)
-        })
-        .collect();
-    calls.into_iter().map(|call| call.tool_result()).collect()
+    client.on_terminals(&[command], yield_after).remove(0)
 }
 
 fn assert_asks(result: &ToolResult, what: &str, command: &str) {
@@ -312,7 +315,7 @@ fn assert_asks(result: &ToolResult, what: &str, command: &str) {
 
 /// None of the commands, which run on for longer, gives control back before it has to.
 fn assert_never_waiting(client: &Client, commands: &[&str]) -> Vec<ToolResult> {
-    let results = on_terminals(client, commands, WATCHED);
+    let results = client.on_terminals(commands, WATCHED);
     for (command, result) in commands.iter().zip(&results) {
         assert_eq!(result.status(), "running", "{command}: {}", result.text);
         let waiting_for = &result.meta["waiting_for"];

@@ -223,9 +223,13 @@ fn an_editor_is_driven_with_arrow_keys_and_saved() {
         &task,
         json!({"keys": ["Down", "Down", "Up", "End", "a"]}),
     );
-    assert!(moved.footer().contains("screen=true"), "{}", moved.text);
-    let typed = send(&client, &task, json!({"input": " and", "enter": true}));
-    assert!(!typed.footer().contains("screen=true"), "{}", typed.text);
+    assert_eq!(
+        moved.meta["screen"]["alternate"],
+        json!(true),
+        "{}",
+        moved.text
+    );
+    send(&client, &task, json!({"input": " and", "enter": true}));
     send(
         &client,
         &task,

@@ -11,6 +11,7 @@ mod command_line;
 mod command_lines;
 mod commands;
 mod database;
+mod era;
 mod evidence;
 mod exec;
 mod exit_codes;

@@ -33,6 +33,18 @@ fn with_fake_man(env: &Env, mut command: Command, script: &str) -> Command {
     command
 }
 
+#[test]
+fn man_finds_no_listed_secret_in_its_environment() {
+    let env = Env::new();
+    env.configure("secrets:\n  KEY: {env: VARIABLE_KEY}\n");
+    let seen = env.path("seen");
+    let script = format!("printf %s \"${{VARIABLE_KEY-unset}}\" > {}", seen.display());
+    let mut command = with_fake_man(&env, manopt(&env, &["ls"]), &script);
+    command.env("VARIABLE_KEY", "hunter2");
+    run(command);
+    assert_eq!(fs::read_to_string(seen).expect("man was run"), "unset");
+}
+
 /// The table of a page that this machine must have.
 fn table(words: &[&str]) -> String {
     let env = Env::new();

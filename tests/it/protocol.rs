@@ -39,6 +39,25 @@ fn initialize_echoes_a_known_version_and_offers_the_newest_for_another() {
 }
 
 #[test]
+fn an_environment_of_home_and_path_is_enough() {
+    let env = Env::new();
+    let mut command = env.serve();
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", env.path("home"));
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    let result = client.run("print -r -- $LANG; x=äö; print ${#x}");
+    assert_eq!(result.output(), "C.UTF-8\n2", "{}", result.text);
+    let log = result.meta["log_path"].as_str().unwrap_or_default();
+    let state = env.path("home/.local/state/zsh-tool");
+    assert!(log.starts_with(&state.display().to_string()), "{log}");
+    let health = client.call("zsh_health", json!({}));
+    assert_eq!(health.raw["structuredContent"]["status"], json!("ok"));
+}
+
+#[test]
 fn a_ping_is_answered_while_a_command_runs() {
     let env = Env::new();
     let client = env.client();

@@ -156,6 +156,21 @@ fn a_resize_reaches_the_screen_and_the_program() {
 }
 
 #[test]
+fn what_a_program_draws_at_a_resize_comes_back_with_the_reply() {
+    let env = Env::new();
+    let client = env.client();
+    let command = format!("LESS= less {}", numbered_file(&env));
+    let task = start(&client, &command, 8, 40);
+    let waits = client.poll(&task, json!({"wait_for": "end", "listen": 25}));
+    assert_eq!(waits.meta["waiting_for"], json!("input"), "{}", waits.text);
+    let resize = json!({"task_id": task, "rows": 33, "cols": 99, "listen": 25});
+    let resized = client.call("zsh_send", resize);
+    assert!(resized.text.contains("line 32"), "{}", resized.text);
+    keys(&client, &task, "q");
+    client.poll_to_end(&task);
+}
+
+#[test]
 fn a_program_learns_where_its_cursor_is() {
     let env = Env::new();
     let client = env.client();
@@ -248,4 +263,84 @@ fn a_screen_that_cannot_be_is_refused_with_the_way_out() {
             refused.text
         );
     }
+}
+
+#[test]
+fn a_full_screen_program_is_answered_for_with_its_screen() {
+    let env = Env::new();
+    let client = env.client();
+    let command = r"echo before; printf '\e[?1049h\e[2J\e[3;5H| menu |'; read -k1 -s _; printf '\e[?1049l'; echo after";
+    let arguments = json!({"command": command, "pty": true, "yield_after": 25});
+    let started = client.call("zsh", arguments);
+    let task = started.task_id();
+    assert_eq!(
+        lines(&started),
+        ["", "", "    | menu |"],
+        "{}",
+        started.text
+    );
+    assert!(
+        started.text.contains("\n    | menu |\n"),
+        "{}",
+        started.text
+    );
+    // A frame asks nothing.
+    assert!(
+        started.text.contains("WAITING FOR INPUT (reads"),
+        "{}",
+        started.text
+    );
+    assert_eq!(started.meta["prompt"], json!(""), "{}", started.text);
+    // What else was written is not lost on who reads.
+    assert!(
+        started
+            .text
+            .contains("lines 1-2 not shown as lines (zsh_poll from_line=1)"),
+        "{}",
+        started.text
+    );
+    let first = client.poll(&task, json!({"from_line": 1, "to_line": 1}));
+    assert_eq!(first.without_numbers(), "before");
+    assert!(
+        first.text.contains("zsh_poll screen=true"),
+        "{}",
+        first.text
+    );
+    let again = client.poll(&task, json!({"listen": 0}));
+    assert!(
+        !again.text.contains("zsh_poll screen=true"),
+        "told once: {}",
+        again.text
+    );
+
+    let sent = json!({"task_id": task, "keys": ["q"], "listen": 25});
+    let left = client.call("zsh_send", sent);
+    assert_eq!(left.meta["screen"], json!(null), "{}", left.text);
+    assert!(left.output().ends_with("after"), "{}", left.text);
+}
+
+#[test]
+fn a_kill_does_not_wait_for_what_is_still_to_be_drawn() {
+    let env = Env::new();
+    let client = env.client();
+    // Each pair of bytes clears the largest screen: seconds of work in every read.
+    let command = r"stty raw; printf 'up\r\n'; clears=$(printf '\ec%.0s' {1..2000}); yes $clears";
+    let task = start(&client, command, 500, 500);
+    screen_that(&client, &task, "more is to be drawn", |screen| {
+        screen["undrawn_bytes"]
+            .as_u64()
+            .is_some_and(|bytes| bytes > 0)
+    });
+    let receipt = client.kill_task(&task);
+    assert_eq!(receipt.status(), "killed", "{}", receipt.text);
+    assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+    let seen = look(&client, &task);
+    let undrawn = seen.meta["screen"]["undrawn_bytes"].as_u64();
+    let told = seen.text.contains("of output not drawn");
+    assert_eq!(
+        told,
+        undrawn.is_some_and(|bytes| bytes > 0),
+        "{}",
+        seen.text
+    );
 }

@@ -552,6 +552,19 @@ fn enter_is_left_out_when_asked_and_never_with_other_input() {
 }
 
 #[test]
+fn the_end_of_the_input_ends_a_line_that_a_secret_has_begun() {
+    let env = Env::new();
+    let client = with_secrets(&env, &[("KEY", "hunter2hunter2")]);
+    let task = asks(&client, "stty -echo; wc -c");
+    let arguments = json!({
+        "task_id": task, "secret_env": "KEY", "enter": false, "eof": true, "listen": LONG,
+    });
+    let sent = client.call("zsh_send", arguments);
+    assert!(!sent.is_error, "{}", sent.text);
+    assert_eq!(whole(&client, &task).trim(), "14");
+}
+
+#[test]
 fn two_tasks_get_their_secrets_at_once_and_each_masks_its_own() {
     let env = Env::new();
     let (one, two) = (unique_word(), unique_word());

@@ -315,6 +315,33 @@ fn a_second_server_beside_the_first_changes_nothing_for_it() {
 }
 
 #[test]
+fn servers_that_are_probed_and_killed_beside_the_first_change_nothing_for_it() {
+    let env = Env::new();
+    let first = env.client();
+    let sleep = UniqueSleep::new();
+    let task = first.start_until(&format!("echo mine; {sleep}"), "mine");
+    for signal in ["KILL", "TERM"] {
+        let probed = env.client_before_initialize();
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let probe = probed.request("server/discover", json!({"_meta": meta}));
+        assert!(probe.wait()["result"].is_object(), "{}", probed.describe());
+        probed.signal(signal);
+        probed.wait_exit(Duration::from_secs(20));
+        let unspoken = env.client_before_initialize();
+        unspoken.signal(signal);
+        unspoken.wait_exit(Duration::from_secs(20));
+    }
+    assert_eq!(sleep.running().len(), 1);
+    let read = first.poll(&task, json!({"full_output": true}));
+    assert_eq!(read.output(), "1: mine");
+    assert_eq!(first.run("echo on").output(), "on");
+    first.kill_task(&task);
+}
+
+#[test]
 fn what_a_killed_server_left_on_disk_goes_at_the_next_start_and_was_whole() {
     let env = Env::new();
     for _ in 0..12 {

@@ -163,3 +163,13 @@ fn without_a_terminal_or_a_pipe_nobody_waits() {
     let result = client.call("zsh", arguments);
     assert_eq!(result.output(), "read=1", "{}", result.text);
 }
+
+#[test]
+fn a_program_that_names_itself_writes_no_line_of_the_result() {
+    let env = Env::new();
+    let command = r"print -n $'a\nb\ec' > /proc/$$/comm; read x";
+    let (client, waits) = run_on_terminal(&env, command);
+    assert_eq!(waits.meta["waiting_for"], json!("input"), "{}", waits.text);
+    assert!(waits.text.contains(" a?b?c)"), "{}", waits.text);
+    assert_eq!(client.kill_task(&waits.task_id()).status(), "killed");
+}

@@ -42,8 +42,11 @@ fn interactive_programs_wait() {
         "python3 -c \"input('Do you want to continue? [Y/n] ')\"",
         "sleep 0.1 | { sleep 0.2; cat < /dev/tty }",
         "(trap '' INT; cat) | cat",
+        // A session of its own, which `su -c` makes too: no job of the terminal's.
+        "setsid -w sh -c 'read word'",
+        "setsid -w setsid -w sh -c 'read word'",
     ];
-    for (command, result) in commands.iter().zip(side_by_side(&client, &commands, LONG)) {
+    for (command, result) in commands.iter().zip(client.on_terminals(&commands, LONG)) {
         assert_waits(&result, "input", command);
         assert_eq!(result.meta["reader"]["seen"], json!(true), "{command}");
     }
@@ -75,7 +78,7 @@ fn programs_that_ask_are_found_with_their_question() {
         ("rm -i text", "input", "rm: remove regular"),
     ] {
         fs::write(env.work().join("text"), "line\n").expect("a text");
-        let result = side_by_side(&client, &[command], LONG).remove(0);
+        let result = client.on_terminals(&[command], LONG).remove(0);
         assert_waits(&result, wanted, command);
         let prompt = result.meta["prompt"].as_str().unwrap_or_default();
         assert!(prompt.starts_with(question), "{command}: {}", result.text);
@@ -104,6 +107,7 @@ fn programs_that_work_in_silence_never_wait() {
         "mkfifo quiet; sleep 60 > quiet & python3 -c 'input()' < quiet",
         "cat < /dev/zero > /dev/null",
         "coproc cat; sleep 60",
+        "setsid cat & sleep 60",
         "zsh -fc 'sleep 60; read word'",
     ];
     assert_never_waiting(&env.client(), &commands);
@@ -198,17 +202,6 @@ fn an_open_pipe_is_waited_for_only_by_whom_reads_it() {
     }
 }
 
-fn side_by_side(client: &Client, commands: &[&str], yield_after: u32) -> Vec<ToolResult> {
-    let calls: Vec<_> = commands
-        .iter()
-        .map(|command| {
-            let arguments = json!({"command": command, "pty": true, "yield_after": yield_after});
-            client.call_async("zsh", arguments)
-        })
-        .collect();
-    calls.into_iter().map(|call| call.tool_result()).collect()
-}
-
 fn assert_waits(result: &ToolResult, wanted: &str, command: &str) {
     assert_eq!(result.status(), "running", "{command}: {}", result.text);
     let waiting_for = &result.meta["waiting_for"];
@@ -216,7 +209,7 @@ fn assert_waits(result: &ToolResult, wanted: &str, command: &str) {
 }
 
 fn assert_never_waiting(client: &Client, commands: &[&str]) {
-    let results = side_by_side(client, commands, WATCHED);
+    let results = client.on_terminals(commands, WATCHED);
     for (command, result) in commands.iter().zip(&results) {
         assert_ran_on(result, command);
     }

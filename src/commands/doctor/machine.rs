@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::Finding;
+use crate::commands::setup;
 use crate::config::{Config, SpoolMode};
 use crate::mcp::conditions;
 use crate::mcp::insight::size;
@@ -42,6 +43,8 @@ const INSTALL_ZSH: &str = "install zsh (Debian: run `apt-get install zsh`)";
 fn version_of(shell: &Path) -> Option<String> {
     let output = Command::new(shell)
         .arg("--version")
+        // It needs none, and a secret may be in this process's own.
+        .env_clear()
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
@@ -201,7 +204,8 @@ pub fn manual(config: &Config) -> Finding {
         );
     };
     let path = path.display();
-    match manopt::table(&[WHAT.to_owned()], config.manopt_timeout) {
+    let words = [WHAT.to_owned()];
+    match manopt::table(&words, &setup::environment(config), config.manopt_timeout) {
         Ok(table) => Finding::ok(
             WHAT,
             format!(

@@ -150,6 +150,20 @@ impl Client {
         self.poll(task, json!({"wait_for": "end", "listen": 25}))
     }
 
+    /// Runs commands side by side, each on a terminal of its own; waits until all calls
+    /// have come back.
+    pub fn on_terminals(&self, commands: &[&str], yield_after: u32) -> Vec<ToolResult> {
+        let calls: Vec<_> = commands
+            .iter()
+            .map(|command| {
+                let arguments =
+                    json!({"command": command, "pty": true, "yield_after": yield_after});
+                self.call_async("zsh", arguments)
+            })
+            .collect();
+        calls.into_iter().map(|call| call.tool_result()).collect()
+    }
+
     /// Kills a task; gives the receipt.
     pub fn kill_task(&self, task: &str) -> ToolResult {
         self.call("zsh_kill", json!({"task_id": task}))

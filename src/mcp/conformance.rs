@@ -1,0 +1,169 @@
+//! The fixture tools of the official conformance suite, which no release has.
+//!
+//! The suite calls tools of its own names. Where the server's own tool does what such a
+//! fixture is to do, the call is made into one of that tool, so that the suite sees the
+//! server's real answers; only what `zsh` never answers (images, say) is written here.
+//! Limits: fixtures that ask the client for something are left out, since the server
+//! never does.
+
+use serde_json::{Value, json};
+
+use super::refusal::Refusal;
+use crate::protocol::message::INTERNAL_ERROR;
+use crate::protocol::stateless::{self, MISSING_CLIENT_CAPABILITY};
+use crate::protocol::tasks::{Failure, Status};
+
+/// A picture of one pixel.
+const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+/// A recording of no sample.
+const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
+
+/// By which descriptions the tasks are known that end unlike any command.
+const FAILING: &str = "conformance: failing_job";
+const BROKEN: &str = "conformance: protocol_error_job";
+
+/// What a call of a fixture comes to.
+pub enum StandIn {
+    /// A call, by its params.
+    Call(Option<Value>),
+    /// A result.
+    Result(Value),
+}
+
+/// The fixtures as `tools/list` shows them.
+pub fn listed() -> impl Iterator<Item = Value> {
+    let bare = [
+        "test_simple_text",
+        "test_image_content",
+        "test_audio_content",
+        "test_embedded_resource",
+        "test_multiple_content_types",
+        "test_error_handling",
+        "test_tool_with_progress",
+        "test_missing_capability",
+        "test_streaming_elicitation",
+        "test_logging_tool",
+        "failing_job",
+        "protocol_error_job",
+    ];
+    let bare = bare.into_iter().map(|name| (name, json!({})));
+    let with_arguments = [
+        ("greet", json!({"name": {"type": "string"}})),
+        (
+            "slow_compute",
+            json!({"seconds": {"type": "number"}, "label": {"type": "string"}}),
+        ),
+    ];
+    bare.chain(with_arguments).map(|(name, properties)| {
+        json!({
+            "name": name,
+            "description": "A fixture of the conformance suite.",
+            "inputSchema": {"type": "object", "properties": properties},
+        })
+    })
+}
+
+/// What stands in for a call, if it is one of a fixture.
+///
+/// # Errors
+/// The fixture is one that refuses.
+pub fn stand_in(params: Option<Value>, takes_tasks: bool) -> Result<StandIn, Refusal> {
+    let name = params
+        .as_ref()
+        .and_then(|params| params.get("name"))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    let argument = |name: &str| {
+        params
+            .as_ref()
+            .and_then(|params| params.pointer(&format!("/arguments/{name}")))
+            .cloned()
+            .unwrap_or_default()
+    };
+    let zsh = |arguments: Value| {
+        let mut call = params.clone().unwrap_or_default();
+        call["name"] = "zsh".into();
+        call["arguments"] = arguments;
+        Ok(StandIn::Call(Some(call)))
+    };
+    let result = |content: Value| Ok(StandIn::Result(json!({"content": content})));
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let image = json!({"type": "image", "data": PNG, "mimeType": "image/png"});
+    let resource = |mime_type: &str, text: &str| {
+        json!({
+            "type": "resource",
+            "resource": {"uri": "test://fixture", "mimeType": mime_type, "text": text},
+        })
+    };
+    match name.as_str() {
+        "test_simple_text" | "test_streaming_elicitation" | "test_logging_tool" => {
+            zsh(json!({"command": "echo This is a simple text response for testing."}))
+        }
+        "test_error_handling" => zsh(json!({"command": ""})),
+        "test_tool_with_progress" => {
+            let command = "repeat 22 { echo step; sleep 0.1 }";
+            zsh(json!({"command": command, "yield_after": 20}))
+        }
+        "slow_compute" => {
+            let seconds = argument("seconds").as_f64().unwrap_or_default();
+            zsh(json!({"command": format!("sleep {seconds}; echo done"), "background": true}))
+        }
+        "failing_job" if !takes_tasks => Err(needs(
+            "the tasks extension",
+            stateless::needs_tasks_extension(),
+        )),
+        "failing_job" => zsh(json!({
+            "command": "sleep 1; exit 1", "background": true, "description": FAILING,
+        })),
+        "protocol_error_job" => zsh(json!({
+            "command": "exit 1", "background": true, "description": BROKEN,
+        })),
+        "greet" => {
+            let whom = argument("name");
+            let greeting = format!("Hello, {}!", whom.as_str().unwrap_or_default());
+            result(json!([text(&greeting)]))
+        }
+        "test_image_content" => result(json!([image])),
+        "test_audio_content" => {
+            result(json!([{"type": "audio", "data": WAV, "mimeType": "audio/wav"}]))
+        }
+        "test_embedded_resource" => result(json!([resource("text/plain", "This is a text.")])),
+        "test_multiple_content_types" => result(json!([
+            text("Multiple content types test:"),
+            image,
+            resource("application/json", "{\"test\":\"data\",\"value\":123}"),
+        ])),
+        "test_missing_capability" => Err(needs(
+            "sampling",
+            json!({"requiredCapabilities": {"sampling": {}}}),
+        )),
+        _ => Ok(StandIn::Call(params)),
+    }
+}
+
+fn needs(capability: &str, required: Value) -> Refusal {
+    let text = format!("the client has not declared {capability} in this request");
+    Refusal {
+        data: Some(required),
+        ..Refusal::new(MISSING_CLIENT_CAPABILITY, text)
+    }
+}
+
+/// How a fixture's task ends, if unlike any command.
+pub fn ends_as(description: Option<&str>) -> Option<Status> {
+    match description? {
+        FAILING => {
+            let text = json!({"type": "text", "text": "it failed"});
+            let result = json!({"resultType": "complete", "content": [text], "isError": true});
+            Some(Status::Completed { result })
+        }
+        BROKEN => Some(Status::Failed {
+            error: Failure {
+                code: INTERNAL_ERROR,
+                message: "it broke".to_owned(),
+            },
+        }),
+        _ => None,
+    }
+}

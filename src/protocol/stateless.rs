@@ -1,0 +1,348 @@
+//! The stateless era of MCP: there is no handshake, and every request says by itself
+//! which version it is made in and what its client can do.
+//!
+//! Pure. The words stand in `params._meta`, the *envelope*; the server answers each
+//! request by its own envelope alone and never asks anything itself. Limits: of the
+//! capabilities only those are read on which an answer depends.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::era::{Capabilities, SERVER_INFO};
+use super::message::INVALID_PARAMS;
+
+/// The version of this era, as it is written in messages.
+pub const VERSION: &str = "2026-07-28";
+
+/// The method by which a client of this era learns what the server can do.
+pub const DISCOVER: &str = "server/discover";
+
+/// The request's version is not served.
+pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
+/// The request needs a capability of the client that it does not declare.
+pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
+
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
+const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
+
+/// The extension by which the answer to a call may be a task.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// How long a client may keep what does not change while the server runs, in
+/// milliseconds. The next server may be a newer one, hence not for ever.
+const TTL_MS: u64 = 60 * 60 * 1000;
+/// How much of a client's text an error message repeats, in characters.
+const QUOTED_CHARS: usize = 40;
+
+/// What a request says of itself and of its client.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// Which program the client is; empty when it does not say.
+    pub client_name: String,
+    /// Whether the answer may be a task.
+    pub takes_tasks: bool,
+}
+
+/// The envelope is not what this era asks for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EnvelopeError {
+    /// Keys that every request of this era has are not there.
+    #[error("params._meta lacks {}", .0.join(" and "))]
+    Missing(Vec<&'static str>),
+    /// A key's value has the wrong type.
+    #[error("{key} in params._meta must be {expected}")]
+    WrongType {
+        /// Which.
+        key: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// The version is not served without a handshake.
+    #[error(
+        "protocol version {} is not served: name {VERSION}, or open with initialize for an earlier one",
+        .0.chars().take(QUOTED_CHARS).collect::<String>()
+    )]
+    UnsupportedVersion(String),
+}
+
+impl EnvelopeError {
+    /// What a request without any envelope gets where one is needed.
+    pub fn no_envelope() -> EnvelopeError {
+        EnvelopeError::Missing(vec![VERSION_KEY, CAPABILITIES_KEY])
+    }
+
+    /// The JSON-RPC error code.
+    pub fn code(&self) -> i64 {
+        match self {
+            EnvelopeError::Missing(_) | EnvelopeError::WrongType { .. } => INVALID_PARAMS,
+            EnvelopeError::UnsupportedVersion(_) => UNSUPPORTED_PROTOCOL_VERSION,
+        }
+    }
+
+    /// The error's `data`: for an unsupported version those that are served.
+    pub fn data(&self) -> Option<Value> {
+        match self {
+            EnvelopeError::UnsupportedVersion(requested) => {
+                Some(json!({"supported": [VERSION], "requested": requested}))
+            }
+            EnvelopeError::Missing(_) | EnvelopeError::WrongType { .. } => None,
+        }
+    }
+}
+
+impl Envelope {
+    /// Reads the envelope of a request; `None` when it has none, as in the legacy era.
+    ///
+    /// # Errors
+    /// It has one that lacks a key, has a value of the wrong type, or names a version
+    /// that is not served.
+    pub fn from_params(params: Option<&Value>) -> Result<Option<Envelope>, EnvelopeError> {
+        let meta = params.and_then(|params| params.get("_meta"));
+        let key = |key: &str| meta.and_then(|meta| meta.get(key));
+        let (version, capabilities) = match (key(VERSION_KEY), key(CAPABILITIES_KEY)) {
+            (Some(version), Some(capabilities)) => (version, capabilities),
+            (None, None) if key(CLIENT_KEY).is_none() => return Ok(None),
+            (None, None) => return Err(EnvelopeError::no_envelope()),
+            (None, Some(_)) => return Err(EnvelopeError::Missing(vec![VERSION_KEY])),
+            (Some(_), None) => return Err(EnvelopeError::Missing(vec![CAPABILITIES_KEY])),
+        };
+        let version = version.as_str().ok_or(EnvelopeError::WrongType {
+            key: VERSION_KEY,
+            expected: "a string",
+        })?;
+        if version != VERSION {
+            return Err(EnvelopeError::UnsupportedVersion(version.to_owned()));
+        }
+        let capabilities = capabilities.as_object().ok_or(EnvelopeError::WrongType {
+            key: CAPABILITIES_KEY,
+            expected: "an object",
+        })?;
+        Ok(Some(Envelope {
+            client_name: key(CLIENT_KEY)
+                .and_then(|client| client.get("name"))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            takes_tasks: capabilities
+                .get("extensions")
+                .and_then(|extensions| extensions.get(TASKS_EXTENSION))
+                .is_some_and(Value::is_object),
+        }))
+    }
+}
+
+/// What tells the client how to read a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultType {
+    /// It is the whole answer.
+    Complete,
+    /// It is a task, whose result comes later.
+    Task,
+}
+
+/// A result as this era writes it: with its type, and with who answers.
+pub fn stamped(result_type: ResultType, result: Value) -> Value {
+    let word = match result_type {
+        ResultType::Complete => "complete",
+        ResultType::Task => "task",
+    };
+    let mut stamped = Map::new();
+    stamped.insert("resultType".to_owned(), word.into());
+    if let Value::Object(members) = result {
+        stamped.extend(members);
+    }
+    if let Value::Object(meta) = stamped.entry("_meta").or_insert_with(|| json!({})) {
+        meta.insert(SERVER_KEY.to_owned(), json!(SERVER_INFO));
+    }
+    stamped.into()
+}
+
+/// Who may be given a cached result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheScope {
+    /// Anybody: it depends on the program alone.
+    Public,
+    /// This user: it depends on the settings.
+    Private,
+}
+
+/// The same for a result that does not change while the server runs: with how long it
+/// may be kept, and for whom.
+pub fn cacheable(scope: CacheScope, result: Value) -> Value {
+    let mut result = stamped(ResultType::Complete, result);
+    result["ttlMs"] = TTL_MS.into();
+    result["cacheScope"] = match scope {
+        CacheScope::Public => "public",
+        CacheScope::Private => "private",
+    }
+    .into();
+    result
+}
+
+/// The result of [`DISCOVER`].
+pub fn discovery(offers_tasks: bool, instructions: &str) -> Value {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Discovery<'a> {
+        supported_versions: [&'static str; 1],
+        capabilities: Capabilities,
+        instructions: &'a str,
+    }
+    let discovery = Discovery {
+        supported_versions: [VERSION],
+        capabilities: Capabilities::with_extensions(offers_tasks.then_some(TASKS_EXTENSION)),
+        instructions,
+    };
+    cacheable(CacheScope::Private, json!(discovery))
+}
+
+/// What a client is told that has to declare the tasks extension first.
+pub fn needs_tasks_extension() -> Value {
+    json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Any small JSON value, often under the names that an envelope has.
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".{0,8}".prop_map(Value::from),
+            Just(json!(VERSION)),
+        ];
+        let key = prop_oneof![
+            "[a-z]{1,4}",
+            Just("_meta".to_owned()),
+            Just("extensions".to_owned()),
+            Just("name".to_owned()),
+            Just(VERSION_KEY.to_owned()),
+            Just(CAPABILITIES_KEY.to_owned()),
+            Just(CLIENT_KEY.to_owned()),
+        ];
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(key.clone(), inner, 0..4).prop_map(Value::from_iter),
+            ]
+        })
+    }
+
+    fn read(meta: Value) -> Result<Option<Envelope>, EnvelopeError> {
+        Envelope::from_params(Some(&json!({"_meta": meta})))
+    }
+
+    #[test]
+    fn a_request_without_an_envelope_is_of_the_legacy_era() {
+        assert_eq!(Envelope::from_params(None), Ok(None));
+        assert_eq!(Envelope::from_params(Some(&json!({}))), Ok(None));
+        assert_eq!(Envelope::from_params(Some(&json!([1]))), Ok(None));
+        assert_eq!(read(json!({"progressToken": 1})), Ok(None));
+        assert_eq!(read(json!("odd")), Ok(None));
+    }
+
+    #[test]
+    fn an_envelope_tells_the_client_and_whether_it_takes_tasks() {
+        let bare = json!({VERSION_KEY: VERSION, CAPABILITIES_KEY: {}});
+        assert_eq!(read(bare), Ok(Some(Envelope::default())));
+        let full = json!({
+            VERSION_KEY: VERSION,
+            CAPABILITIES_KEY: {"extensions": {TASKS_EXTENSION: {}}},
+            CLIENT_KEY: {"name": "claude-code", "version": "2.1.330"},
+        });
+        let envelope = Envelope {
+            client_name: "claude-code".to_owned(),
+            takes_tasks: true,
+        };
+        assert_eq!(read(full), Ok(Some(envelope)));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_stands_in_params_is_read_or_refused(params in any_json()) {
+            if let Err(error) = Envelope::from_params(Some(&params)) {
+                let code = error.code();
+                prop_assert!(code == INVALID_PARAMS || code == UNSUPPORTED_PROTOCOL_VERSION);
+                prop_assert_eq!(error.data().is_some(), code == UNSUPPORTED_PROTOCOL_VERSION);
+            }
+        }
+
+        #[test]
+        fn whatever_a_result_holds_it_is_stamped(result in any_json()) {
+            let stamped = stamped(ResultType::Task, result);
+            prop_assert_eq!(&stamped["resultType"], &json!("task"));
+        }
+    }
+
+    #[test]
+    fn a_wrong_envelope_gets_its_code_and_names_the_key() {
+        let table = [
+            (json!({CAPABILITIES_KEY: {}}), INVALID_PARAMS, VERSION_KEY),
+            (json!({CLIENT_KEY: {}}), INVALID_PARAMS, CAPABILITIES_KEY),
+            (
+                json!({VERSION_KEY: VERSION}),
+                INVALID_PARAMS,
+                CAPABILITIES_KEY,
+            ),
+            (
+                json!({VERSION_KEY: 5, CAPABILITIES_KEY: {}}),
+                INVALID_PARAMS,
+                VERSION_KEY,
+            ),
+            (
+                json!({VERSION_KEY: VERSION, CAPABILITIES_KEY: []}),
+                INVALID_PARAMS,
+                CAPABILITIES_KEY,
+            ),
+            (
+                json!({VERSION_KEY: "2025-11-25", CAPABILITIES_KEY: {}}),
+                UNSUPPORTED_PROTOCOL_VERSION,
+                "2025-11-25",
+            ),
+        ];
+        for (meta, code, named) in table {
+            let error = read(meta.clone()).expect_err("a wrong envelope");
+            assert_eq!(error.code(), code, "{meta}");
+            assert!(error.to_string().contains(named), "{meta}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_version_is_given_back_with_those_that_are_served() {
+        let error = EnvelopeError::UnsupportedVersion("v999".to_owned());
+        let data = json!({"supported": ["2026-07-28"], "requested": "v999"});
+        assert_eq!(error.data(), Some(data));
+        let long = EnvelopeError::UnsupportedVersion("9".repeat(5_000));
+        assert!(long.to_string().len() < 200);
+    }
+
+    #[test]
+    fn results_carry_their_type_and_keep_their_own_meta() {
+        let result = json!({"content": [], "_meta": {"zsh-tool/result": {"exit_code": 0}}});
+        let stamped = stamped(ResultType::Complete, result);
+        assert_eq!(stamped["resultType"], json!("complete"));
+        assert_eq!(stamped["_meta"]["zsh-tool/result"]["exit_code"], json!(0));
+        assert_eq!(stamped["_meta"][SERVER_KEY]["name"], json!("zsh-tool"));
+    }
+
+    #[test]
+    fn discovery_says_versions_capabilities_and_how_long_it_holds() {
+        let discovery = discovery(true, "Poll it.");
+        assert_eq!(discovery["supportedVersions"], json!(["2026-07-28"]));
+        let capabilities = json!({"tools": {}, "extensions": {TASKS_EXTENSION: {}}});
+        assert_eq!(discovery["capabilities"], capabilities);
+        assert_eq!(discovery["instructions"], json!("Poll it."));
+        assert_eq!(discovery["resultType"], json!("complete"));
+        assert_eq!(discovery["ttlMs"], json!(3_600_000));
+        assert_eq!(discovery["cacheScope"], json!("private"));
+        let without = super::discovery(false, "");
+        assert_eq!(without["capabilities"], json!({"tools": {}}));
+    }
+}

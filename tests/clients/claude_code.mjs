@@ -1,0 +1,140 @@
+// Drives the server with the real Claude Code against a scripted model, headless and in
+// its terminal interface: claude_code.mjs BINARY FOLDER, where FOLDER holds the programs
+// `claude` and `node`. What is checked is what the model is given and what a user sees.
+// Exits 1 when a check failed.
+import fs from 'node:fs';
+import path from 'node:path';
+import { spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PATIENCE, check, eventually, finish, running, scratch } from './lib.mjs';
+import { MESSAGES, scripted } from './scripted_api.mjs';
+
+const [binary, programs] = process.argv.slice(2);
+const ZSH = 'mcp__zsh-tool__zsh';
+const POLL = 'mcp__zsh-tool__zsh_poll';
+const taskIn = (result) => /task=([0-9a-f]{8})/.exec(result)?.[1] ?? 'none';
+
+const project = path.join(scratch, 'project');
+fs.mkdirSync(project);
+const servers = path.join(scratch, 'servers.json');
+const server = { command: binary, args: ['serve'], env: { ZSH_TOOL_STATE_DIR: path.join(scratch, 'state') } };
+fs.writeFileSync(servers, JSON.stringify({ mcpServers: { 'zsh-tool': server } }));
+
+const environment = (url) => ({
+  PATH: `${programs}:${process.env.PATH}`,
+  HOME: scratch,
+  ANTHROPIC_BASE_URL: url,
+  ANTHROPIC_API_KEY: 'dummy',
+  DISABLE_AUTOUPDATER: '1',
+  DISABLE_ERROR_REPORTING: '1',
+  DISABLE_TELEMETRY: '1',
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+  // It refuses to skip permissions as root outside of a sandbox.
+  IS_SANDBOX: '1',
+});
+
+// Runs one prompt; the results that the model was given, and what Claude Code printed.
+async function headless(steps) {
+  const api = await scripted(MESSAGES, steps);
+  const args = ['-p', 'go', '--mcp-config', servers, '--strict-mcp-config', '--dangerously-skip-permissions'];
+  const child = spawn('claude', args, { cwd: project, env: environment(api.url), stdio: ['ignore', 'pipe', 'pipe'] });
+  let printed = '';
+  child.stdout.on('data', (more) => (printed += more));
+  child.stderr.on('data', (more) => (printed += more));
+  const timer = setTimeout(() => child.kill(), 3 * PATIENCE * 1000);
+  const code = await new Promise((ended) => child.on('close', ended));
+  clearTimeout(timer);
+  api.close();
+  return { code, printed, results: api.results(), tools: api.turns[0]?.tools ?? [] };
+}
+
+const { code, printed, results, tools } = await headless([
+  { call: { name: ZSH, input: { command: 'echo begun; sleep 4; echo over; exit 3', yield_after: 2.5 } } },
+  (result) => ({ call: { name: POLL, input: { task_id: taskIn(result), wait_for: 'end', listen: PATIENCE } } }),
+  { call: { name: ZSH, input: { command: 'true', timout: 5 } } },
+  { call: { name: ZSH, input: { command: 'setsid sleep 62 & sleep 63', background: true } } },
+  { text: 'the script is over' },
+]);
+// In its terminal interface, on a terminal that `script` provides. Only there it takes
+// tasks. The steps go on as long as the interface runs.
+async function interactive(steps, drive) {
+  const accepted = { hasTrustDialogAccepted: true, hasCompletedProjectOnboarding: true };
+  const settings = {
+    hasCompletedOnboarding: true,
+    bypassPermissionsModeAccepted: true,
+    customApiKeyResponses: { approved: ['dummy'], rejected: [] },
+    projects: { [project]: accepted },
+  };
+  fs.writeFileSync(path.join(scratch, '.claude.json'), JSON.stringify(settings));
+  const api = await scripted(MESSAGES, steps);
+  const claude = `claude --mcp-config ${servers} --strict-mcp-config --dangerously-skip-permissions`;
+  const child = spawn('script', ['-qfec', `stty rows 40 cols 140; exec ${claude}`, '/dev/null'], {
+    cwd: project,
+    env: { ...environment(api.url), TERM: 'xterm-256color' },
+    stdio: ['pipe', 'pipe', 'ignore'],
+  });
+  let drawn = '';
+  child.stdout.on('data', (more) => (drawn += more));
+  const ended = new Promise((end) => child.on('close', end));
+  await drive({
+    api,
+    // What has been drawn, without what moves the cursor and paints.
+    seen: () => drawn.replace(/\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07]*\x07)/g, ' '),
+    type: (keys) => child.stdin.write(keys),
+  });
+  for (const key of ['\x03', '\x03']) {
+    child.stdin.write(key);
+    await Promise.race([ended, sleep(500)]);
+  }
+  const timer = setTimeout(() => child.kill(), PATIENCE * 1000);
+  await ended;
+  clearTimeout(timer);
+  api.close();
+}
+
+const [yielded = '', polled = '', wrong = '', background = ''] = results;
+check('Claude Code runs the script to its end', code === 0 && printed.includes('the script is over'), printed);
+const named = tools.map((tool) => tool.name);
+check('the tools for commands are at hand', [ZSH, POLL].every((name) => named.includes(name)), named);
+check('the model is shown the command', yielded.startsWith('$ echo begun; sleep 4; echo over; exit 3\n'), yielded);
+check('and its output so far', yielded.includes('\nbegun\n'), yielded);
+check('and its status', /⟳ RUNNING.*task=[0-9a-f]{8} {2}stdin=no/.test(yielded), yielded);
+check('and how long it has been silent', /^◷ silent \d+s/m.test(yielded), yielded);
+check('a poll gives what is new, numbered', polled.includes('2: over') && !polled.includes('begun\n'), polled);
+check('and the end', /✘ exit=3/.test(polled), polled);
+check('a wrong argument is named', wrong.includes('did you mean timeout'), wrong);
+check('a background command is told of', /RUNNING/.test(background), background);
+check('nothing is left after Claude Code', await eventually(() => running().length === 0), running());
+
+const notification = (turn) => turn?.messages.flatMap(({ content }) => content).findLast((block) => block.type === 'text')?.text;
+await interactive(
+  [
+    { call: { name: ZSH, input: { command: 'for i in 1 2 3; do echo tick-$i; sleep 1; done', yield_after: 10 } } },
+    { call: { name: ZSH, input: { command: 'echo early; sleep 2; echo late; exit 4', background: true } } },
+    { text: 'the first turn is over' },
+    { call: { name: ZSH, input: { command: 'sleep 66', background: true } } },
+    (result) => ({ call: { name: 'TaskStop', input: { task_id: /background as task (\w+)/.exec(result)?.[1] ?? 'none' } } }),
+    { text: 'the second turn is over' },
+  ],
+  async ({ api, seen, type }) => {
+    check('its interface starts', await eventually(() => seen().includes('❯')), seen().slice(-500));
+    const before = seen().length;
+    type('go');
+    await eventually(() => seen().slice(before).includes('go'));
+    type('\r');
+    const sees = (what) => eventually(() => seen().includes(what));
+    check('it shows progress while a command runs', await sees('tick-1'), seen().slice(-1000));
+    check('the turn ends while the task goes on', await sees('the first turn is over') || api.turns.length === 3);
+    const [, begun = ''] = api.results();
+    check('the model is told of a task', /server-side task [0-9a-f]{8}/.test(begun), begun);
+    check('its end begins a turn by itself', await eventually(() => api.turns.length > 3), api.turns.length);
+    const told = notification(api.turns[3]) ?? '';
+    check('which says that it completed', told.includes('<status>completed</status>'), told);
+    check('and shows the whole output', told.includes('early\nlate\n') && told.includes('✘ exit=4'), told);
+    await eventually(() => api.turns.length > 5);
+    check('a task that is stopped is gone', await eventually(() => running('sleep', '66').length === 0), running());
+    check('and the model is told so', /[Ss]topped|cancel/.test(api.results().at(-1)), api.results().at(-1));
+  },
+);
+check('nothing is left after its interface', await eventually(() => running().length === 0), running());
+finish();

@@ -1,0 +1,63 @@
+// Drives the server with the real Codex, headless, against a scripted model: codex.mjs
+// BINARY FOLDER, where FOLDER holds the programs `codex` and `node`. What is checked is
+// what the model is given. Exits 1 when a check failed.
+import fs from 'node:fs';
+import path from 'node:path';
+import { spawn } from 'node:child_process';
+import { PATIENCE, check, eventually, finish, running, scratch } from './lib.mjs';
+import { RESPONSES, scripted } from './scripted_api.mjs';
+
+const [binary, programs] = process.argv.slice(2);
+const call = (name, input) => ({ call: { name: { name, namespace: 'mcp__zsh_tool' }, input } });
+const taskIn = (result) => /task=([0-9a-f]{8})/.exec(result)?.[1] ?? 'none';
+
+const api = await scripted(RESPONSES, [
+  call('zsh', { command: 'echo begun; sleep 4; echo over; exit 3', yield_after: 2.5 }),
+  (result) => call('zsh_poll', { task_id: taskIn(result), wait_for: 'end', listen: PATIENCE }),
+  call('zsh', { command: 'true', timout: 5 }),
+  call('zsh', { command: 'setsid sleep 62 & sleep 63', background: true }),
+  { text: 'the script is over' },
+]);
+const project = path.join(scratch, 'project');
+fs.mkdirSync(path.join(scratch, '.codex'));
+fs.mkdirSync(project);
+fs.writeFileSync(
+  path.join(scratch, '.codex/config.toml'),
+  `model = "scripted"
+model_provider = "scripted"
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "${api.url}/v1"
+wire_api = "responses"
+
+[mcp_servers.zsh_tool]
+command = "${binary}"
+args = ["serve"]
+env = { ZSH_TOOL_STATE_DIR = "${path.join(scratch, 'state')}" }
+`,
+);
+const args = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', 'go'];
+const environment = { PATH: `${programs}:${process.env.PATH}`, HOME: scratch };
+const child = spawn('codex', args, { cwd: project, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
+let printed = '';
+child.stdout.on('data', (more) => (printed += more));
+child.stderr.on('data', (more) => (printed += more));
+const timer = setTimeout(() => child.kill(), 3 * PATIENCE * 1000);
+const code = await new Promise((ended) => child.on('close', ended));
+clearTimeout(timer);
+
+const [yielded = '', polled = '', wrong = '', background = ''] = api.results();
+check('Codex runs the script to its end', code === 0 && printed.includes('the script is over'), printed.slice(-1500));
+check('the tools are listed', JSON.stringify(api.turns[0]?.tools ?? []).includes('zsh_poll'), api.turns[0]?.tools);
+check('the model is shown the command', yielded.includes('$ echo begun; sleep 4; echo over; exit 3\n'), yielded);
+check('and its output so far', yielded.includes('\nbegun\n'), yielded);
+check('and its status, without colours', /⟳ RUNNING {2}\d.*task=[0-9a-f]{8} {2}stdin=no/.test(yielded), yielded);
+check('and how long it has been silent', /^◷ silent \d+s/m.test(yielded), yielded);
+check('a poll gives what is new, numbered', polled.includes('2: over') && !polled.includes('begun\n'), polled);
+check('and the end', /✘ exit=3/.test(polled), polled);
+check('a wrong argument is named', wrong.includes('did you mean timeout'), wrong);
+check('a background command is told of', /RUNNING/.test(background), background);
+check('nothing is left after Codex', await eventually(() => running().length === 0), running());
+api.close();
+finish();
