@@ -44,6 +44,7 @@ bench: ## Print the table of performance figures.
 	@scripts/need cargo cc zsh python3
 	cargo build --release
 	python3 tests/bench/run.py
+	cargo run --release --example store_bench
 
 fmt: ## Format the sources.
 	cargo fmt

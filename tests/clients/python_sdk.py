@@ -17,7 +17,8 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.extension import ClientExtension, ResultClaim
 from mcp_types import CallToolResult, Request, RequestParams, Result
 
-TOOLS = {"zsh", "zsh_poll", "zsh_send", "zsh_kill", "zsh_tasks", "zsh_health"}
+TOOLS = {"zsh", "zsh_poll", "zsh_send", "zsh_kill", "zsh_tasks", "zsh_health",
+         "zsh_alan_stats", "zsh_alan_query", "zsh_neverhang_status", "zsh_neverhang_reset"}
 # Seconds for anything that should happen at once; only a fault runs it out.
 PATIENCE = 20
 
