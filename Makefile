@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-clients install uninstall static bench fmt lint ci
+.PHONY: help build demo test test-clients install uninstall static bundle bench fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -13,7 +13,7 @@ build: ## Build the release binary, target/release/zsh-tool.
 	cargo build --release
 
 demo: ## Build, then show a client session with the real server.
-	@scripts/need cargo cc zsh man python3
+	@scripts/need cargo cc zsh man python3 less page:tee
 	cargo build --release
 	python3 scripts/demo target/release/zsh-tool
 
@@ -36,10 +36,15 @@ uninstall: ## Take back what install did; data/ stays.
 static: ## Build the static musl binary.
 	scripts/build-static.sh
 
+bundle: static ## Make the MCP bundle and the registry's entry, target/bundle; URL=where it will be.
+	@scripts/need python3
+	scripts/bundle target/x86_64-unknown-linux-musl/release/zsh-tool target/bundle $(URL)
+
 bench: ## Print the table of performance figures.
 	@scripts/need cargo cc zsh python3
 	cargo build --release
 	python3 tests/bench/run.py
+	cargo run --release --example store_bench
 
 fmt: ## Format the sources.
 	cargo fmt

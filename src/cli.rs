@@ -1,5 +1,6 @@
 //! The command line as it is written: low arguments, not yet resolved.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -24,6 +25,9 @@ pub enum Command {
     Tasks(TasksArguments),
     /// Print the output of a task of any server.
     Log(LogArguments),
+    /// What is remembered of commands: show it, ask it, carry it elsewhere, forget it.
+    #[command(subcommand)]
+    Alan(AlanCommand),
     /// Print the options of a program as its manual page tells them.
     Manopt(ManoptArguments),
     /// Check the shell, the state directory and the kernel, and say how to mend what is wrong.
@@ -78,6 +82,43 @@ pub struct TasksArguments {
     /// Print one JSON object per line.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What to do with what is remembered.
+#[derive(Debug, Subcommand)]
+pub enum AlanCommand {
+    /// Print what the database holds.
+    Stats {
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what is known of a command, without running it.
+    Query {
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+        /// The command text; several words are joined by blanks.
+        #[arg(required = true, trailing_var_arg = true)]
+        command: Vec<String>,
+    },
+    /// Print every row as a line of JSON.
+    Export,
+    /// Add rows of an export; what is there already, or newer, stays.
+    Import {
+        /// The file to read; none: stdin.
+        file: Option<PathBuf>,
+    },
+    /// Remove what has lost its weight.
+    Prune,
+    /// Forget a command, or all commands of a kind such as `git push origin *`.
+    Forget {
+        /// The command or kind; several words are joined by blanks.
+        #[arg(required = true, trailing_var_arg = true)]
+        pattern: Vec<String>,
+    },
+    /// Print where the database is.
+    Path,
 }
 
 /// Arguments of `manopt`.

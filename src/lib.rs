@@ -276,6 +276,7 @@ pub mod task {
 /// L4: where tasks meet what is remembered of them.
 pub mod record {
     pub mod account;
+    pub mod consultation;
     pub mod git;
     pub mod manopt;
     pub mod notices;
@@ -293,6 +294,7 @@ pub mod mcp {
     pub mod control;
     pub mod dispatch;
     pub mod insight;
+    pub mod memory;
     pub mod meter;
     pub mod notice;
     pub mod outputs;
@@ -313,6 +315,7 @@ pub mod mcp {
 
 /// L7: what the command line can do.
 pub mod commands {
+    pub mod alan;
     pub mod completions;
     pub mod config;
     pub mod doctor;

@@ -225,6 +225,14 @@ impl Circuit {
         }
     }
 
+    /// The circuit as it is now: timeouts that have left the window since its last report
+    /// are gone.
+    pub fn seen_at(&self, now: f64, rules: &Rules) -> Circuit {
+        let mut seen = self.clone();
+        seen.forget_old(now, rules);
+        seen
+    }
+
     /// Seconds until the next try, as a list of circuits shows it.
     pub fn retry_in(&self, now: f64, rules: &Rules) -> f64 {
         match &self.state {
@@ -263,7 +271,8 @@ impl Circuit {
         }
     }
 
-    fn longest(&self) -> Option<f64> {
+    /// The longest that a timed-out run had, in seconds.
+    pub fn longest(&self) -> Option<f64> {
         let allowed = self.timeouts.iter().filter_map(|timeout| timeout.allowed);
         allowed.max_by(f64::total_cmp)
     }
@@ -349,6 +358,20 @@ mod tests {
             circuit.report(START + at, timed_out(120.0), None, &rules());
         }
         assert_eq!(circuit.state, State::Closed);
+    }
+
+    #[test]
+    fn a_list_does_not_show_timeouts_out_of_the_window() {
+        let mut circuit = Circuit::default();
+        circuit.report(START, timed_out(120.0), None, &rules());
+        circuit.report(START + 10.0, timed_out(60.0), None, &rules());
+        let seen = |after: f64| circuit.seen_at(START + after, &rules()).timeouts.len();
+        assert_eq!((seen(20.0), seen(3605.0), seen(3700.0)), (2, 1, 0));
+        assert_eq!(
+            open().seen_at(START + 9000.0, &rules()),
+            open(),
+            "what it opened for"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! once, whatever the disk does. A database that cannot be used costs memory between
 //! sessions, never a command: see [`Status`]. Limits: only redacted values come here.
 
-mod breaker;
+pub mod breaker;
 pub mod circuits;
 mod connection;
 mod look;
@@ -26,6 +26,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
+use self::circuits::NamedCircuit;
 use self::connection::{Database, DatabaseError};
 pub use self::look::KillCounts;
 use self::look::Look;
@@ -40,7 +41,7 @@ use super::rows::{CachedOptions, timestamp, unix_seconds};
 use super::run::Run;
 use super::schema::Derivation;
 use crate::base::sync::Monitor;
-use crate::neverhang::{Circuit, Rules};
+use crate::neverhang::Rules;
 use crate::process::files;
 
 /// How long a reader waits until what was queued before it is written.
@@ -80,6 +81,8 @@ pub struct Status {
     pub path: PathBuf,
     /// Why it cannot be written; what is learned stays in memory meanwhile.
     pub failure: Option<String>,
+    /// Whether it has been opened; it is when it is first needed.
+    pub opened: bool,
     /// Where a corrupt one was moved to.
     pub moved_aside: Option<PathBuf>,
     /// Records that wait to be written.
@@ -94,7 +97,7 @@ pub struct Store {
     writer: Mutex<Option<JoinHandle<()>>>,
     leases: AtomicU64,
     /// Circuits that could not be kept in the database.
-    circuits: Mutex<HashMap<String, Circuit>>,
+    circuits: Mutex<HashMap<String, NamedCircuit>>,
     session: String,
     rules: Rules,
 }
@@ -194,6 +197,7 @@ impl Store {
                 Phase::Failing { cause, .. } => Some(cause.clone()),
                 _ => None,
             },
+            opened: is_readable(&queue),
             moved_aside: queue.moved_aside.clone(),
             queued: queue.len(),
             dropped: queue.dropped,
@@ -291,7 +295,10 @@ impl Store {
         work: impl FnOnce(&mut Database) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.start();
-        self.wait(ORDER_PATIENCE, |queue| queue.is_written(queue.last()));
+        // Also until an older one has been taken over, or a corrupt one moved aside.
+        self.wait(ORDER_PATIENCE, |queue| {
+            queue.phase != Phase::Opening && queue.is_written(queue.last())
+        });
         let setup = &self.shared.setup;
         connection::open_present(&setup.path, ORDER_PATIENCE, &setup.derivation)
             .and_then(|(mut database, _)| Ok(work(&mut database)?))
@@ -669,10 +676,10 @@ mod tests {
         let limit = Some(Duration::from_secs(5));
         let decided = store.circuit_check_and_lease(&pattern("sleep 9"), now, limit);
         assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
-        assert!(
-            store.circuit_reset(None).is_err(),
-            "the database could not be asked"
-        );
+        assert_eq!(store.circuits(now)[0].preview, "sleep 9");
+        let reset = store.circuit_reset(None);
+        assert_eq!(reset.closed.len(), 1);
+        assert!(reset.failure.is_some(), "the database could not be asked");
         let decided = store.circuit_check_and_lease(&pattern("sleep 9"), now, limit);
         assert_eq!(decided, Decision::Allow);
     }
@@ -962,12 +969,12 @@ mod tests {
             .collect();
         assert_eq!(leases.len(), 1, "{decided:?}");
         assert!(!decided.contains(&Decision::Allow), "{decided:?}");
-        assert_eq!(stores[1].circuits().len(), 1);
+        assert_eq!(stores[1].circuits(later).len(), 1);
         stores[1].circuit_report(&command, RunEnd::Finished, Some(leases[0]), later);
         for store in &stores {
             let decided = store.circuit_check_and_lease(&command, later, limit);
             assert_eq!(decided, Decision::Allow);
-            assert_eq!(store.circuits(), []);
+            assert_eq!(store.circuits(later), []);
         }
     }
 
@@ -979,7 +986,7 @@ mod tests {
         for _ in 0..5 {
             store.circuit_report(&pattern("make"), timed_out(0.5), None, SystemTime::now());
         }
-        assert_eq!(store.circuits(), []);
+        assert_eq!(store.circuits(SystemTime::now()), []);
     }
 
     #[test]
@@ -992,16 +999,28 @@ mod tests {
                 store.circuit_report(&pattern(command), timed_out(5.0), None, now);
             }
         }
-        assert_eq!(store.circuits().len(), 3);
-        assert_eq!(
-            store
-                .circuit_reset(Some(&pattern("a").hash))
-                .expect("reset"),
-            1
-        );
-        assert_eq!(store.circuits().len(), 2);
-        assert_eq!(store.circuit_reset(None).expect("reset"), 2);
-        assert_eq!(store.circuits(), []);
+        assert_eq!(store.circuits(now).len(), 3);
+        let closed = |hash: Option<&str>| {
+            let reset = store.circuit_reset(hash);
+            assert!(reset.failure.is_none(), "{reset:?}");
+            let closed = reset.closed.into_iter().map(|named| named.preview);
+            closed.collect::<Vec<_>>()
+        };
+        assert_eq!(closed(Some(&pattern("a").hash)), ["a"]);
+        assert_eq!(closed(Some(&pattern("a").hash)), [""; 0], "once");
+        assert_eq!(store.circuits(now).len(), 2);
+        assert_eq!(closed(None), ["b", "c"]);
+        assert_eq!(store.circuits(now), []);
+    }
+
+    #[test]
+    fn circuits_whose_timeouts_are_long_ago_are_not_listed() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        let start = SystemTime::now();
+        store.circuit_report(&pattern("sleep 9"), timed_out(5.0), None, start);
+        assert_eq!(store.circuits(start).len(), 1);
+        assert_eq!(store.circuits(start + Duration::from_secs(3601)), []);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Each line is `ok`, `warning` or `error`, what was looked at and what was found, with
 //! the mend after an arrow. The exit code is 1 when there is an error.
 
+mod database;
 mod machine;
 mod plugin;
 mod secrets;
@@ -103,6 +104,7 @@ fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
         Box::new(machine::kernel),
         Box::new(|| vec![machine::terminal()]),
         Box::new(|| machine::state_directory(config)),
+        Box::new(|| database::check(config)),
         Box::new(|| vec![machine::manual(config)]),
         Box::new(|| configuration(warnings)),
         Box::new(|| secrets::check(config)),

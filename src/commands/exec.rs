@@ -6,8 +6,12 @@
 //! copy input and take signals, so that a reader that does not read or a command that
 //! does not end keeps nobody from a second Ctrl-C.
 //!
-//! Exit codes: the command's; 124 after the deadline; 128 + N after signal N; 141 when
-//! the reader of stdout is gone; 126 or 127 when no shell could be started.
+//! What the command does is remembered as that of the server's tasks, and one that has
+//! timed out again and again is refused as there.
+//!
+//! Exit codes: the command's; 124 after the deadline; 125 when it is refused; 128 + N
+//! after signal N; 141 when the reader of stdout is gone; 126 or 127 when no shell could
+//! be started.
 
 mod input;
 mod report;
@@ -29,6 +33,7 @@ use crate::config::Config;
 use crate::process::descriptors;
 use crate::process::pty::{self, RawTerminal, TerminalSize};
 use crate::process::spawn::SpawnError;
+use crate::record::recorder::Recorder;
 use crate::task::live::{Cancel, Leftover, Look};
 use crate::task::registry::TaskHandle;
 use crate::task::request::{Request, StartError, Stdin};
@@ -41,6 +46,8 @@ use stream::{Copied, Sink};
 
 /// As `timeout(1)`.
 const EXIT_TIMEOUT: u8 = 124;
+/// As `timeout(1)` when it does not run the command at all.
+const EXIT_REFUSED: u8 = 125;
 /// As a shell for what cannot be run.
 const EXIT_CANNOT_RUN: u8 = 126;
 /// As a shell for what is not there.
@@ -64,13 +71,20 @@ pub fn run(arguments: &ExecArguments) -> ExitCode {
     }
     setup::adopt_orphans();
     let supervisor = setup::supervisor(&config);
-    let code = start(arguments, &config, &supervisor);
+    let recorder = setup::recorder(&config, &supervisor.settings().redactor);
+    let code = start(arguments, &config, &supervisor, &recorder);
     supervisor.shut_down();
+    recorder.close();
     supervisor.remove_directory();
     ExitCode::from(code)
 }
 
-fn start(arguments: &ExecArguments, config: &Config, supervisor: &Arc<Supervisor>) -> u8 {
+fn start(
+    arguments: &ExecArguments,
+    config: &Config,
+    supervisor: &Arc<Supervisor>,
+    recorder: &Recorder,
+) -> u8 {
     let terminal = HeldTerminal::default();
     let _restored = Restore(&terminal);
     let (signalled, signals) = bounded(1);
@@ -90,9 +104,19 @@ fn start(arguments: &ExecArguments, config: &Config, supervisor: &Arc<Supervisor
 
     let source = Source::of_stdin(arguments.pty);
     let is_raw = source == Source::Terminal && !arguments.json;
-    let task = match supervisor.start(request(arguments, source, is_raw), None) {
+    let request = request(arguments, source, is_raw);
+    let account = match recorder.begin(&request.command, request.timeout, arguments.pty) {
+        Ok(account) => account,
+        Err(refused) => {
+            output::complain(refused);
+            output::say("zsh-tool: here a longer --timeout, or none, lets it through");
+            return EXIT_REFUSED;
+        }
+    };
+    let task = match supervisor.start(request, Some(account.on_end())) {
         Ok(task) => task,
         Err(error) => {
+            account.abandon();
             output::complain(&error);
             return exit_code_of(&error);
         }
@@ -119,6 +143,8 @@ fn start(arguments: &ExecArguments, config: &Config, supervisor: &Arc<Supervisor
     if is_raw || source == Source::Stream {
         input::start(Arc::clone(supervisor), Arc::clone(&task));
     }
+    // Looked up while the command runs, so that its end does not wait for it.
+    account.history();
     let mut run = Run {
         supervisor,
         task: &task,

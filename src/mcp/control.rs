@@ -197,7 +197,12 @@ impl Tools {
     /// Carries `zsh_health` out.
     pub(super) fn health(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
         read::<NoArguments>(tool, arguments)?;
-        let overview = overview::health(&self.supervisor, &self.config, &self.warnings);
+        let overview = overview::health(
+            &self.supervisor,
+            &self.recorder,
+            &self.config,
+            &self.warnings,
+        );
         let mut outcome = Outcome::text(overview.text);
         outcome.structured = Some(overview.structured);
         Ok(outcome)

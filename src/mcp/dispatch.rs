@@ -190,6 +190,10 @@ impl Tools {
             ToolName::Kill => self.kill(tool, arguments, call),
             ToolName::Tasks => self.tasks(tool, arguments),
             ToolName::Health => self.health(tool, arguments),
+            ToolName::AlanStats => self.alan_stats(tool, arguments),
+            ToolName::AlanQuery => self.alan_query(tool, arguments),
+            ToolName::NeverhangStatus => self.neverhang_status(tool, arguments),
+            ToolName::NeverhangReset => self.neverhang_reset(tool, arguments),
         };
         let mut outcome = match answer {
             Ok(outcome) => outcome,

@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
+use super::memory::outputs::DatabaseOutput;
+
 /// A task in a list.
 #[derive(JsonSchema)]
 #[allow(dead_code)]
@@ -108,6 +110,10 @@ pub struct HealthOutput {
     spool_quota: u64,
     /// Where state is kept, or why nowhere.
     state_directory: String,
+    /// The database of what commands did.
+    database: DatabaseOutput,
+    /// NEVERHANG circuits that refuse calls at the moment.
+    circuits_open: u64,
     /// What is wrong, in words.
     problems: Vec<String>,
 }

@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::conditions;
-use super::conditions::wanted_word;
+use super::conditions::{self, wanted_word};
 use super::insight::size;
+use super::memory::outputs::{self, DatabaseOutput};
+use super::memory::words;
 use super::render::{self, status_word};
 use super::view::{View, millis, seconds};
 use crate::config::{Config, Warning};
 use crate::process::probe;
 use crate::progress::condition::Condition;
+use crate::record::recorder::Recorder;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
 
@@ -173,7 +175,12 @@ impl Row {
 }
 
 /// How the server is doing.
-pub fn health(supervisor: &Supervisor, config: &Config, warnings: &[Warning]) -> Overview {
+pub fn health(
+    supervisor: &Supervisor,
+    recorder: &Recorder,
+    config: &Config,
+    warnings: &[Warning],
+) -> Overview {
     let tasks = supervisor.tasks();
     let running = tasks
         .iter()
@@ -204,6 +211,11 @@ pub fn health(supervisor: &Supervisor, config: &Config, warnings: &[Warning]) ->
     }
     let shortcoming = probe::shortcoming().map(conditions::shortcoming_words);
     problems.extend(shortcoming.map(str::to_owned));
+    // Asking for the circuits opens the database, so that its state is known.
+    let circuits_open = outputs::open(&recorder.circuits());
+    let status = recorder.store().status();
+    let database = DatabaseOutput::from(&status);
+    problems.extend(words::database_problems(&database));
     let mut lines = vec![
         format!(
             "status     {}",
@@ -232,6 +244,8 @@ pub fn health(supervisor: &Supervisor, config: &Config, warnings: &[Warning]) ->
             size(config.spool_quota)
         ),
         format!("state      {state}"),
+        format!("database   {}", words::database(&database, status.opened)),
+        format!("neverhang  {circuits_open} circuits open"),
     ];
     lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));
     Overview {
@@ -250,6 +264,8 @@ pub fn health(supervisor: &Supervisor, config: &Config, warnings: &[Warning]) ->
             "spool_bytes": supervisor.disk_bytes(),
             "spool_quota": config.spool_quota,
             "state_directory": state,
+            "database": database,
+            "circuits_open": circuits_open,
             "problems": problems,
         }),
     }

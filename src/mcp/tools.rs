@@ -11,6 +11,7 @@ use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::memory::outputs::{CircuitsOutput, QueryOutput, ResetOutput, StatsOutput};
 use super::outputs::{self, HealthOutput, TasksOutput};
 
 /// What the client is told of the server as a whole.
@@ -27,7 +28,9 @@ Commands have no terminal and stdin is empty: for programs that ask on a termina
 pty: true; for a pipe that stays open pass stdin_open: true. A task found waiting for input returns at once and says so \
 (⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send (secret_env types a secret that the user \
 listed by name, unseen); so does a stopped one (⏸ STOPPED). \
+Full-screen programs (pty) show their screen; zsh_send presses keys by name. \
 Every command starts in the project directory: pass cwd to run elsewhere. \
+A.L.A.N. lines tell how such commands went before: act on ⚠, change something before you retry what it says fails. \
 Text ahead of a result that begins with `┌ notify` tells of tasks that ended meanwhile.";
 
 /// Arguments of `zsh`.
@@ -170,6 +173,22 @@ pub struct TasksArguments {
     pub limit: Option<usize>,
 }
 
+/// Arguments of `zsh_alan_query`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueryArguments {
+    /// The command text, as it would be passed to zsh. It is not run.
+    pub command: String,
+}
+
+/// Arguments of `zsh_neverhang_reset`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResetArguments {
+    /// The command text as it was refused, or the hash that zsh_neverhang_status shows. Default: all circuits.
+    pub command: Option<String>,
+}
+
 /// For tools without arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -190,12 +209,21 @@ pub enum ToolName {
     Tasks,
     /// `zsh_health`
     Health,
+    /// `zsh_alan_stats`
+    AlanStats,
+    /// `zsh_alan_query`
+    AlanQuery,
+    /// `zsh_neverhang_status`
+    NeverhangStatus,
+    /// `zsh_neverhang_reset`
+    NeverhangReset,
 }
 
 /// What a tool may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     ReadOnly,
+    Idempotent,
     Destructive,
     DestructiveOnce,
     DestructiveOpenWorld,
@@ -315,6 +343,56 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             schema: schema_of::<NoArguments>(),
             output: Some(outputs::schema_of::<HealthOutput>()),
         },
+        Tool {
+            name: ToolName::AlanStats,
+            wire_name: "zsh_alan_stats",
+            title: "What is remembered of commands",
+            description: "Shows what A.L.A.N. has learned from commands so far: how many runs, of which kinds of \
+                commands most, and where the database is.",
+            effect: Effect::ReadOnly,
+            always_loaded: false,
+            large_results: false,
+            schema: schema_of::<NoArguments>(),
+            output: Some(outputs::schema_of::<StatsOutput>()),
+        },
+        Tool {
+            name: ToolName::AlanQuery,
+            wire_name: "zsh_alan_query",
+            title: "Ask about a command",
+            description: "Tells what is known of a command without running it: how often it succeeded, how long it \
+                takes, retries in this session, its host, pitfalls in its text, and whether NEVERHANG would refuse \
+                it. Worth a call before something long or risky.",
+            effect: Effect::ReadOnly,
+            always_loaded: false,
+            large_results: false,
+            schema: schema_of::<QueryArguments>(),
+            output: Some(outputs::schema_of::<QueryOutput>()),
+        },
+        Tool {
+            name: ToolName::NeverhangStatus,
+            wire_name: "zsh_neverhang_status",
+            title: "List refused commands",
+            description: "Lists the NEVERHANG circuits: commands that timed out lately, those that are refused for \
+                it, and the seconds until the next try. Only that very command is refused, and one with twice the \
+                timeout is let through.",
+            effect: Effect::ReadOnly,
+            always_loaded: false,
+            large_results: false,
+            schema: schema_of::<NoArguments>(),
+            output: Some(outputs::schema_of::<CircuitsOutput>()),
+        },
+        Tool {
+            name: ToolName::NeverhangReset,
+            wire_name: "zsh_neverhang_reset",
+            title: "Let refused commands run",
+            description: "Closes NEVERHANG circuits and forgets their timeouts, so that refused commands may run \
+                again: that of one command, or all. Do so once the cause of the timeouts is mended.",
+            effect: Effect::Idempotent,
+            always_loaded: false,
+            large_results: false,
+            schema: schema_of::<ResetArguments>(),
+            output: Some(outputs::schema_of::<ResetOutput>()),
+        },
     ]
 });
 
@@ -346,6 +424,9 @@ impl Tool {
             "annotations".into(),
             match self.effect {
                 Effect::ReadOnly => json!({"readOnlyHint": true, "openWorldHint": false}),
+                Effect::Idempotent => json!({
+                    "readOnlyHint": false, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false
+                }),
                 Effect::Destructive => {
                     json!({"readOnlyHint": false, "destructiveHint": true, "openWorldHint": false})
                 }

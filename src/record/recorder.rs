@@ -84,6 +84,10 @@ impl Recorder {
         &self.common.store
     }
 
+    pub(super) fn common(&self) -> &Arc<Common> {
+        &self.common
+    }
+
     /// What a command is known by here.
     pub fn known(&self, command: &str) -> Known {
         Known::of(command, &self.common.redactor)

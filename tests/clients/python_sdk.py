@@ -17,7 +17,8 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.extension import ClientExtension, ResultClaim
 from mcp_types import CallToolResult, Request, RequestParams, Result
 
-TOOLS = {"zsh", "zsh_poll", "zsh_send", "zsh_kill", "zsh_tasks", "zsh_health"}
+TOOLS = {"zsh", "zsh_poll", "zsh_send", "zsh_kill", "zsh_tasks", "zsh_health",
+         "zsh_alan_stats", "zsh_alan_query", "zsh_neverhang_status", "zsh_neverhang_reset"}
 # Seconds for anything that should happen at once; only a fault runs it out.
 PATIENCE = 20
 
@@ -110,6 +111,17 @@ class Tasks(ClientExtension):
 async def ask(session, method, task, result_type):
     request = Request[TaskParams, str](method=method, params=TaskParams(task_id=task))
     return await session.send_request(request, result_type)
+
+
+async def settled(session, task):
+    """The task once it no longer works, or as it is when patience runs out: the extension
+    lets a cancellation take effect after its answer, and tells nobody."""
+    detailed = None
+    with anyio.move_on_after(PATIENCE):
+        while detailed is None or detailed.status == "working":
+            await anyio.sleep(0.02)
+            detailed = await ask(session, "tasks/get", task, DetailedTask)
+    return detailed
 
 
 async def eventually(holds):
@@ -213,7 +225,7 @@ async def tasks(client, checks, processes, extension):
     created = await client.session.call_tool("zsh", {"command": "sleep 64", "background": True}, allow_claimed=True)
     checks.that("sleep 64 runs", await eventually(lambda: processes.running("sleep", "64")))
     await ask(client.session, "tasks/cancel", created.task_id, Result)
-    task = await ask(client.session, "tasks/get", created.task_id, DetailedTask)
+    task = await settled(client.session, created.task_id)
     checks.that("a cancelled task is cancelled", task.status == "cancelled", task)
     checks.that("sleep 64 is gone", not processes.running("sleep", "64"), processes.running("sleep", "64"))
 

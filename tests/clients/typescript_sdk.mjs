@@ -11,7 +11,8 @@ import { PATIENCE, check, eventually, finish, learnCookie, running, scratch, tex
 
 const [binary, folder, sdk] = process.argv.slice(2);
 const require = createRequire(path.join(folder, 'package.json'));
-const TOOLS = ['zsh', 'zsh_poll', 'zsh_send', 'zsh_kill', 'zsh_tasks', 'zsh_health'];
+const TOOLS = ['zsh', 'zsh_poll', 'zsh_send', 'zsh_kill', 'zsh_tasks', 'zsh_health',
+  'zsh_alan_stats', 'zsh_alan_query', 'zsh_neverhang_status', 'zsh_neverhang_reset'];
 const VERSION = '2026-07-28';
 const INFO = { name: 'zsh-tool-checks', version: '1' };
 
@@ -63,7 +64,7 @@ async function session(client, call) {
   check('an unknown tool is an error', refused?.code === -32602, String(refused));
 
   // The client validates these against the schemas that it has listed.
-  for (const name of ['zsh_tasks', 'zsh_health']) {
+  for (const name of ['zsh_tasks', 'zsh_health', 'zsh_alan_stats', 'zsh_neverhang_status']) {
     result = await call(name, name === 'zsh_tasks' ? { all: true } : {});
     check(`${name} is structured as declared`, typeof result.structuredContent === 'object', result);
   }

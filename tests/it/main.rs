@@ -10,6 +10,7 @@ mod calls_under_way;
 mod command_line;
 mod command_lines;
 mod commands;
+mod database;
 mod era;
 mod evidence;
 mod exec;
@@ -22,9 +23,11 @@ mod limits;
 mod line_view;
 mod listen_window;
 mod manopt;
+mod memory;
 mod output;
 mod progress;
 mod protocol;
+mod readme;
 mod screen;
 mod secrets;
 mod shutdown;
@@ -52,6 +55,7 @@ mod support {
     pub mod processes;
     pub mod program;
     pub mod result;
+    pub mod schema;
     pub mod terminal;
     pub mod unprivileged;
 }

@@ -459,6 +459,24 @@ fn a_range_past_the_end_says_how_many_lines_there_are() {
 }
 
 #[test]
+fn a_finished_command_costs_few_characters_beyond_its_output() {
+    const MOST: usize = 80;
+    let env = Env::new();
+    env.configure("insights: useful\n");
+    let client = env.client();
+    for (command, output) in [
+        ("print hello", "hello"),
+        ("exit 3", ""),
+        ("true | true", ""),
+    ] {
+        let text = client.run(command).text;
+        let own = "$ ".len() + command.len() + output.len();
+        let beyond = text.chars().count() - own;
+        assert!(beyond <= MOST, "{beyond} characters beyond: {text}");
+    }
+}
+
+#[test]
 fn arguments_that_mean_nothing_together_are_refused() {
     let env = Env::new();
     let client = env.client();

@@ -107,6 +107,10 @@ fn every_schema_is_closed_and_every_argument_described() {
         "zsh_kill",
         "zsh_tasks",
         "zsh_health",
+        "zsh_alan_stats",
+        "zsh_alan_query",
+        "zsh_neverhang_status",
+        "zsh_neverhang_reset",
     ];
     for name in expected {
         assert!(names.contains(name), "{name} in {names:?}");
@@ -137,8 +141,10 @@ fn tools_say_what_they_do_to_the_world() {
         let hint = |hint: &str| tool["annotations"][hint] == json!(true);
         match name {
             "zsh" | "zsh_send" | "zsh_kill" => assert!(hint("destructiveHint"), "{tool}"),
-            "zsh_poll" | "zsh_tasks" | "zsh_health" => assert!(hint("readOnlyHint"), "{tool}"),
-            _ => {}
+            "zsh_neverhang_reset" => {
+                assert!(hint("idempotentHint") && !hint("destructiveHint"), "{tool}");
+            }
+            _ => assert!(hint("readOnlyHint"), "{tool}"),
         }
         if ["zsh", "zsh_poll", "zsh_send", "zsh_kill"].contains(&name) {
             // Clients drop the text when there is structured content.

@@ -1,57 +1,10 @@
 //! Structured results say what their tools' output schemas promise, and nothing besides.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::client::Client;
 use crate::support::env::Env;
 use crate::support::processes::UniqueSleep;
-
-/// A tool's output schema, as the list of tools gives it.
-fn output_schema(client: &Client, tool: &str) -> Value {
-    let listed = client.request("tools/list", json!({})).wait();
-    let tools = listed["result"]["tools"].as_array().cloned();
-    tools
-        .unwrap_or_default()
-        .into_iter()
-        .find(|listed| listed["name"] == json!(tool))
-        .map(|listed| listed["outputSchema"].clone())
-        .filter(Value::is_object)
-        .unwrap_or_else(|| panic!("{tool} has no output schema: {listed}"))
-}
-
-/// The same schema with every object closed, so that no member goes undescribed.
-fn closed(mut schema: Value) -> Value {
-    match &mut schema {
-        Value::Object(members) => {
-            for member in members.values_mut() {
-                *member = closed(member.take());
-            }
-            if members.get("type") == Some(&json!("object")) {
-                members.insert("additionalProperties".to_owned(), json!(false));
-            }
-        }
-        Value::Array(members) => {
-            for member in members {
-                *member = closed(member.take());
-            }
-        }
-        _ => {}
-    }
-    schema
-}
-
-fn assert_valid(client: &Client, tool: &str, arguments: Value) -> Value {
-    let schema = closed(output_schema(client, tool));
-    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
-    let result = client.call(tool, arguments);
-    let structured = result.raw["structuredContent"].clone();
-    let errors: Vec<String> = validator
-        .iter_errors(&structured)
-        .map(|error| format!("{}: {error}", error.instance_path()))
-        .collect();
-    assert!(errors.is_empty(), "{errors:?}\n{structured}");
-    structured
-}
+use crate::support::schema::assert_valid;
 
 #[test]
 fn lists_of_tasks_in_every_state_are_as_their_schema_says() {

@@ -10,7 +10,17 @@ use super::circuits::{self, NamedCircuit};
 use super::{Store, StoreError, is_readable};
 use crate::alan::pattern::Pattern;
 use crate::alan::rows::unix_seconds;
-use crate::neverhang::{Circuit, Decision, Lease, RunEnd};
+use crate::neverhang::{Circuit, Decision, Lease, Rules, RunEnd, State};
+
+/// What closing circuits came to.
+#[derive(Debug)]
+pub struct Reset {
+    /// What was closed, as it was before; some may have been closed already and remember
+    /// timeouts only.
+    pub closed: Vec<NamedCircuit>,
+    /// Why those in the database are as they were.
+    pub failure: Option<StoreError>,
+}
 
 impl Store {
     /// Decides whether a command may run, and gives it the lease of a half-open circuit
@@ -27,8 +37,8 @@ impl Store {
         let number = self.leases.fetch_add(1, Ordering::Relaxed);
         let owner = format!("{}-{number}", self.shared.setup.instance);
         let check = |circuit: &mut Circuit| circuit.check(now, deadline, &owner, &self.rules);
-        if let Some(circuit) = self.circuits.lock().get_mut(hash) {
-            return check(circuit);
+        if let Some(named) = self.circuits.lock().get_mut(hash) {
+            return check(&mut named.circuit);
         }
         let Some(mut seen) = self.read(|connection| circuits::circuit(connection, hash)) else {
             return Decision::Allow;
@@ -70,37 +80,60 @@ impl Store {
         let in_memory = self.circuits.lock().contains_key(&pattern.hash);
         if in_memory || self.change_circuit(pattern, report).is_none() {
             let mut circuits = self.circuits.lock();
-            report(circuits.entry(pattern.hash.clone()).or_default());
-            circuits.retain(|_, circuit| !circuit.is_blank());
+            let named = circuits
+                .entry(pattern.hash.clone())
+                .or_insert_with(|| NamedCircuit {
+                    hash: pattern.hash.clone(),
+                    preview: pattern.preview.clone(),
+                    circuit: Circuit::default(),
+                });
+            report(&mut named.circuit);
+            circuits.retain(|_, named| !named.circuit.is_blank());
         }
     }
 
-    /// All circuits that remember something, those that are not closed first; of those
-    /// only in memory the preview is not known.
-    pub fn circuits(&self) -> Vec<NamedCircuit> {
+    /// All circuits that remember something at this time, those that are not closed
+    /// first.
+    pub fn circuits(&self, now: SystemTime) -> Vec<NamedCircuit> {
+        let now = unix_seconds(now);
         let mut found = self.read(circuits::all).unwrap_or_default();
         let memory = self.circuits.lock();
         found.retain(|named| !memory.contains_key(&named.hash));
-        found.extend(memory.iter().map(|(hash, circuit)| NamedCircuit {
-            hash: hash.clone(),
-            preview: String::new(),
-            circuit: circuit.clone(),
-        }));
+        found.extend(memory.values().cloned());
+        drop(memory);
+        for named in &mut found {
+            named.circuit = named.circuit.seen_at(now, &self.rules);
+        }
+        found.retain(|named| !named.circuit.is_blank());
+        found.sort_by_key(|named| named.circuit.state == State::Closed);
         found
     }
 
-    /// Closes the circuit of a pattern, or all; how many there were.
-    ///
-    /// # Errors
-    /// When the database cannot be written; circuits in memory are closed anyway.
-    pub fn circuit_reset(&self, hash: Option<&str>) -> Result<usize, StoreError> {
-        let mut memory = self.circuits.lock();
-        let before = memory.len();
-        memory.retain(|known, _| hash.is_some_and(|hash| hash != known));
-        let gone = before - memory.len();
-        drop(memory);
-        let rows = self.order(|database| circuits::reset(&database.connection, hash))?;
-        Ok(gone + rows)
+    /// When circuits open and recover.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Closes the circuit of a pattern, or all, and forgets their timeouts.
+    pub fn circuit_reset(&self, hash: Option<&str>) -> Reset {
+        let is_meant = |known: &str| hash.is_none_or(|hash| hash == known);
+        let mut closed: Vec<NamedCircuit> = Vec::new();
+        self.circuits.lock().retain(|known, named| {
+            let meant = is_meant(known);
+            if meant {
+                closed.push(named.clone());
+            }
+            !meant
+        });
+        let rows = self.order(|database| circuits::reset(&mut database.connection, hash));
+        let (rows, failure) = match rows {
+            Ok(rows) => (rows, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let in_memory = |named: &NamedCircuit| closed.iter().any(|own| own.hash == named.hash);
+        let rows: Vec<NamedCircuit> = rows.into_iter().filter(|row| !in_memory(row)).collect();
+        closed.extend(rows);
+        Reset { closed, failure }
     }
 
     fn change_circuit<T>(

@@ -168,15 +168,25 @@ pub fn all(connection: &Connection) -> rusqlite::Result<Vec<NamedCircuit>> {
     circuits.collect()
 }
 
-/// Closes the circuit of a pattern, or all; how many there were.
+/// Closes the circuit of a pattern, or all, and forgets their timeouts; gives what they
+/// were.
 ///
 /// # Errors
-/// As SQLite.
-pub fn reset(connection: &Connection, hash: Option<&str>) -> rusqlite::Result<usize> {
-    match hash {
-        Some(hash) => connection.execute("DELETE FROM circuits WHERE command_hash = ?1", [hash]),
-        None => connection.execute("DELETE FROM circuits", []),
+/// As SQLite; nothing is closed then.
+pub fn reset(
+    connection: &mut Connection,
+    hash: Option<&str>,
+) -> rusqlite::Result<Vec<NamedCircuit>> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut closed = all(&transaction)?;
+    closed.retain(|named| hash.is_none_or(|hash| hash == named.hash));
+    for named in &closed {
+        transaction
+            .prepare_cached("DELETE FROM circuits WHERE command_hash = ?1")?
+            .execute([&named.hash])?;
     }
+    transaction.commit()?;
+    Ok(closed)
 }
 
 #[cfg(test)]

@@ -150,8 +150,14 @@ impl Server {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
+        // Nothing of the check is to be learned from, and no older database taken over.
+        command
+            .env_remove("CLAUDE_PLUGIN_DATA")
+            .env_remove("CLAUDE_PLUGIN_ROOT");
         if let Some(scratch) = scratch {
-            command.env("ZSH_TOOL_STATE_DIR", &scratch.path);
+            command
+                .env("ZSH_TOOL_STATE_DIR", &scratch.path)
+                .env("ALAN_DB_PATH", scratch.path.join("alan.db"));
         }
         let mut process = command.spawn().map_err(Failure::Start)?;
         let stdin = process.stdin.take();

@@ -1,0 +1,220 @@
+//! `zsh-tool alan`: what is remembered of commands, for people and scripts.
+//!
+//! It may be used while servers run: the store is the same as theirs, and every change a
+//! short transaction. Exit codes: 0, or 1 when the database cannot be used, a line cannot
+//! be imported, or nothing was found to forget.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use super::output::{self, Output, OutputError};
+use super::setup;
+use crate::alan::rows::Entry;
+use crate::alan::store::maintenance::{Forget, Imported, Removed};
+use crate::alan::store::{Store, StoreError};
+use crate::cli::AlanCommand;
+use crate::mcp::memory;
+use crate::mcp::overview::Overview;
+use crate::record::recorder::Recorder;
+
+/// Rows of an import that are added at a time.
+const IMPORT_CHUNK: usize = 1000;
+/// The longest line of an import, in bytes; an export's are a few kilobytes.
+const LONGEST_LINE: u64 = 1 << 20;
+/// How much of an export is gathered before it is written, in bytes.
+const EXPORT_BUFFER: usize = 64 * 1024;
+
+/// Why an order was not carried out.
+#[derive(Debug, thiserror::Error)]
+enum AlanError {
+    #[error("there is no place for the database: set ZSH_TOOL_STATE_DIR or ALAN_DB_PATH")]
+    NoPath,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("cannot use the database {path}: {cause}")]
+    Unusable { path: String, cause: String },
+    #[error("cannot read {name}: {source}")]
+    Input { name: String, source: io::Error },
+    #[error("{name}, line {line}: {cause}; {} rows before it were imported, and doing so again is harmless", .before.added)]
+    Line {
+        name: String,
+        line: usize,
+        cause: String,
+        before: Imported,
+    },
+    #[error("nothing is known of {0}: `zsh-tool alan query` shows how a command's kind is written")]
+    Unknown(String),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// Runs the command.
+pub fn run(command: &AlanCommand) -> ExitCode {
+    let (config, _) = setup::load_config();
+    setup::start_log(&config);
+    let recorder = setup::recorder(&config, &setup::redactor(&config));
+    let done = carry_out(command, &recorder);
+    recorder.close();
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(AlanError::Output(error)) => ExitCode::from(error.report()),
+        Err(error) => {
+            output::complain(error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn carry_out(command: &AlanCommand, recorder: &Recorder) -> Result<(), AlanError> {
+    let store = recorder.store();
+    if store.path().as_os_str().is_empty() {
+        return Err(AlanError::NoPath);
+    }
+    match command {
+        AlanCommand::Path => say(&store.path().display().to_string()),
+        AlanCommand::Stats { json } => show(memory::stats(recorder)?, *json),
+        AlanCommand::Query { json, command } => query(recorder, &command.join(" "), *json),
+        AlanCommand::Export => export(store),
+        AlanCommand::Import { file } => import(store, file.as_deref()),
+        AlanCommand::Prune => say(&removed(store.prune(SystemTime::now())?)),
+        AlanCommand::Forget { pattern } => forget(recorder, &pattern.join(" ")),
+    }
+}
+
+fn say(line: &str) -> Result<(), AlanError> {
+    Ok(output::print(&format!("{line}\n"))?)
+}
+
+fn show(overview: Overview, json: bool) -> Result<(), AlanError> {
+    match json {
+        true => say(&overview.structured.to_string()),
+        false => say(&overview.text),
+    }
+}
+
+fn query(recorder: &Recorder, command: &str, json: bool) -> Result<(), AlanError> {
+    let overview = memory::query(recorder, command);
+    let status = recorder.store().status();
+    // Without a database nothing is known, which is no answer.
+    if let Some(cause) = status.failure {
+        let path = status.path.display().to_string();
+        return Err(AlanError::Unusable { path, cause });
+    }
+    show(overview, json)
+}
+
+fn export(store: &Store) -> Result<(), AlanError> {
+    let mut stdout = Output::stdout().map_err(OutputError::from)?;
+    let mut buffer: Vec<u8> = Vec::with_capacity(EXPORT_BUFFER);
+    let exported = store.export(&mut |entry| {
+        serde_json::to_writer(&mut buffer, &entry)
+            .map_err(|error| OutputError::from(io::Error::from(error)))?;
+        buffer.push(b'\n');
+        if buffer.len() < EXPORT_BUFFER {
+            return Ok(());
+        }
+        let written = stdout.write(&buffer);
+        buffer.clear();
+        written
+    })?;
+    exported?;
+    Ok(stdout.write(&buffer)?)
+}
+
+fn import(store: &Store, file: Option<&Path>) -> Result<(), AlanError> {
+    let name = file.map_or_else(|| "stdin".to_owned(), |path| path.display().to_string());
+    let input: Box<dyn Read> = match file {
+        None => Box::new(io::stdin()),
+        Some(path) => match File::open(path) {
+            Ok(file) => Box::new(file),
+            Err(source) => return Err(AlanError::Input { name, source }),
+        },
+    };
+    let imported = import_lines(store, &name, BufReader::new(input))?;
+    say(&format!(
+        "{} rows added, {} known already",
+        imported.added, imported.known
+    ))
+}
+
+fn import_lines(store: &Store, name: &str, mut input: impl BufRead) -> Result<Imported, AlanError> {
+    let mut sum = Imported::default();
+    let mut line = 0;
+    loop {
+        let mut entries: Vec<Entry> = Vec::new();
+        let read = read_chunk(&mut input, &mut line, &mut entries);
+        // What was read before a faulty line is sound.
+        let imported = store.import(&entries)?;
+        sum.added += imported.added;
+        sum.known += imported.known;
+        match read {
+            Ok(true) => {}
+            Ok(false) => return Ok(sum),
+            Err(cause) => {
+                return Err(AlanError::Line {
+                    name: name.to_owned(),
+                    line,
+                    cause,
+                    before: sum,
+                });
+            }
+        }
+    }
+}
+
+/// Reads rows until there are enough, counting lines; whether there may be more.
+fn read_chunk(
+    input: &mut impl BufRead,
+    line: &mut usize,
+    entries: &mut Vec<Entry>,
+) -> Result<bool, String> {
+    let mut bytes = Vec::new();
+    while entries.len() < IMPORT_CHUNK {
+        *line += 1;
+        bytes.clear();
+        let read = input
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut bytes)
+            .map_err(|error| error.to_string())?;
+        if read == 0 {
+            return Ok(false);
+        }
+        if read as u64 == LONGEST_LINE && bytes.last() != Some(&b'\n') {
+            return Err(format!("it is longer than {LONGEST_LINE} bytes"));
+        }
+        if bytes.trim_ascii().is_empty() {
+            continue;
+        }
+        let entry = serde_json::from_slice(&bytes)
+            .map_err(|error| format!("it is no row of an export ({error})"))?;
+        entries.push(entry);
+    }
+    Ok(true)
+}
+
+/// Forgets what is known under this text as a command and as a kind of command: `ls *`
+/// may be either.
+fn forget(recorder: &Recorder, pattern: &str) -> Result<(), AlanError> {
+    let known = recorder.known(pattern);
+    let store = recorder.store();
+    let command = store.forget(Forget::Command(&known.pattern.hash))?;
+    let kind = store.forget(Forget::Template(&known.redacted))?;
+    let all = Removed {
+        observations: command.observations + kind.observations,
+        others: command.others + kind.others,
+    };
+    if all == Removed::default() {
+        return Err(AlanError::Unknown(known.redacted));
+    }
+    say(&removed(all))
+}
+
+fn removed(removed: Removed) -> String {
+    format!(
+        "{} observations and {} other rows removed",
+        removed.observations, removed.others
+    )
+}

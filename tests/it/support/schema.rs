@@ -1,0 +1,58 @@
+//! Structured results held to the output schemas that their tools declare.
+
+use serde_json::{Value, json};
+
+use super::client::Client;
+
+/// Calls a tool; its structured result, which must be as its schema says, with no member
+/// that the schema does not describe.
+pub fn assert_valid(client: &Client, tool: &str, arguments: Value) -> Value {
+    let schema = closed(output_schema(client, tool));
+    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+    let result = client.call(tool, arguments);
+    let structured = result.raw["structuredContent"].clone();
+    let errors: Vec<String> = validator
+        .iter_errors(&structured)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}\n{structured}");
+    structured
+}
+
+/// A tool's output schema, as the list of tools gives it.
+fn output_schema(client: &Client, tool: &str) -> Value {
+    let listed = client.request("tools/list", json!({})).wait();
+    let tools = listed["result"]["tools"].as_array().cloned();
+    tools
+        .unwrap_or_default()
+        .into_iter()
+        .find(|listed| listed["name"] == json!(tool))
+        .map(|listed| listed["outputSchema"].clone())
+        .filter(Value::is_object)
+        .unwrap_or_else(|| panic!("{tool} has no output schema: {listed}"))
+}
+
+/// The same schema with every object closed.
+fn closed(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(members) => {
+            for member in members.values_mut() {
+                *member = closed(member.take());
+            }
+            let object = [json!("object"), json!(["object", "null"])];
+            if members
+                .get("type")
+                .is_some_and(|kind| object.contains(kind))
+            {
+                members.insert("additionalProperties".to_owned(), json!(false));
+            }
+        }
+        Value::Array(members) => {
+            for member in members {
+                *member = closed(member.take());
+            }
+        }
+        _ => {}
+    }
+    schema
+}
