@@ -288,6 +288,7 @@ pub mod record {
 pub mod mcp {
     pub mod arguments;
     pub mod calls;
+    pub mod choices;
     pub mod conditions;
     #[cfg(feature = "conformance")]
     pub mod conformance;

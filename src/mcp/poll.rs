@@ -5,6 +5,7 @@ use std::time::Instant;
 use regex::Regex;
 use serde_json::Value;
 
+use super::choices::WaitFor;
 use super::dispatch::{
     Answer, Call, LISTEN, Lines, NoAnswer, Numbering, Showing, Tools, clamped_note, compile,
     matched, read, seconds_of,
@@ -13,7 +14,7 @@ use super::insight::Insight;
 use super::render::Palette;
 use super::screen;
 use super::search;
-use super::tools::{PollArguments, Tool, WaitFor};
+use super::tools::{PollArguments, Tool};
 use crate::progress::advice::idle_polls_of;
 use crate::task::live::Attendance;
 use crate::task::reading;

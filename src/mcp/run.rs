@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::choices::TimeoutMode;
 use super::dispatch::{
     Answer, Call, NoAnswer, Numbering, Showing, Tools, clamped_note, compile, matched, read,
     seconds_of,
 };
 use super::insight::Insight;
 use super::meter;
-use super::tools::{RunArguments, TimeoutMode, Tool};
+use super::tools::{RunArguments, Tool};
 use crate::process::pty::TerminalSize;
 use crate::task::deadline::{self, Kind, TimeoutBounds};
 use crate::task::live::Attendance;

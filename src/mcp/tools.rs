@@ -11,6 +11,7 @@ use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::choices::{TimeoutMode, WaitFor};
 use super::memory::outputs::{CircuitsOutput, QueryOutput, ResetOutput, StatsOutput};
 use super::outputs::{self, HealthOutput, TasksOutput};
 
@@ -72,24 +73,6 @@ pub struct RunArguments {
     /// Characters of output in the result; what is left out is named and can be read by zsh_poll. Default 30000, from 200 to 1000000.
     #[schemars(range(min = 200, max = 1_000_000))]
     pub max_output: Option<usize>,
-}
-
-/// How the deadline of `zsh` holds.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum TimeoutMode {
-    Deadline,
-    Progress,
-}
-
-/// What `zsh_poll` waits for.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum WaitFor {
-    Output,
-    End,
 }
 
 /// Arguments of `zsh_poll`.
