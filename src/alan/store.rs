@@ -972,6 +972,30 @@ mod tests {
     }
 
     #[test]
+    fn a_report_waits_for_no_lock_and_loses_nothing_of_the_circuit() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        let (command, now) = (pattern("sleep 9"), SystemTime::now());
+        let limit = Some(Duration::from_secs(5));
+        for _ in 0..2 {
+            store.circuit_report(&command, timed_out(5.0), None, now);
+        }
+        let holder = Connection::open(&path).expect("the database");
+        holder.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+        let begun = Instant::now();
+        store.circuit_report(&command, timed_out(5.0), None, now);
+        assert!(begun.elapsed() < Duration::from_secs(1), "the end waited");
+        let decided = store.circuit_check_and_lease(&command, now, limit);
+        assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
+        holder.execute_batch("ROLLBACK").expect("the end");
+        // The next report takes it to disk, where other servers see it.
+        store.circuit_report(&command, timed_out(5.0), None, now);
+        let other = self::store(&path);
+        let decided = other.circuit_check_and_lease(&command, now, limit);
+        assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
+    }
+
+    #[test]
     fn a_timeout_shorter_than_the_usual_success_opens_no_circuit() {
         let (_directory, path) = scratch();
         let store = store(&path);
