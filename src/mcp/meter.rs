@@ -42,11 +42,16 @@ fn estimated(estimate: &Estimate, elapsed: f64) -> Vec<String> {
         1 => "1 run".to_owned(),
         runs => format!("{runs} runs"),
     };
+    let done = estimate.completion_probability(elapsed);
+    // `100% done` would read as if this run were.
+    let so_far = match done {
+        1.0.. => "longer than all of them".to_owned(),
+        _ => format!("{:.0}% done by now", (100.0 * done).min(99.0)),
+    };
     let mut parts = vec![format!(
-        "typical {} (p90 {}, {runs}), {:.0}% done by now",
+        "typical {} (p90 {}, {runs}), {so_far}",
         quantile(estimate.median),
         quantile(estimate.p90),
-        100.0 * estimate.completion_probability(elapsed),
     )];
     parts.extend(
         estimate
@@ -154,6 +159,10 @@ mod tests {
         assert_eq!(
             estimated(&estimate, 40.0).join(" · "),
             "typical 72s (p90 2m00s, 10 runs), 30% done by now · ~44s left"
+        );
+        assert_eq!(
+            estimated(&estimate, 121.0).join(" · "),
+            "typical 72s (p90 2m00s, 10 runs), longer than all of them"
         );
         assert_eq!(short(4.26), "4.3s");
     }
