@@ -47,7 +47,7 @@ struct Accounts {
 /// A command that has timed out again and again, and is not run for a while.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "NEVERHANG: not run. `{preview}` timed out {} times{longest}; {when}. Run it in parts or \
+    "NEVERHANG: not run. `{preview}` timed out {} times, {longest}{when}. Run it in parts or \
      with background: true, or close its circuit with zsh_neverhang_reset",
     .refusal.timeouts
 )]
@@ -138,7 +138,7 @@ impl Refused {
     fn new(known: &Known, refusal: Refusal) -> Refused {
         let longest = refusal.longest.map_or_else(String::new, |seconds| {
             let enough = (2.0 * seconds).ceil();
-            format!(" within {seconds} s (a call with timeout={enough} is let through)")
+            format!("given {seconds} s at most (timeout={enough} is let through); ")
         });
         let seconds = refusal.retry_in.ceil();
         let when = if refusal.probing {
