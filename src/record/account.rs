@@ -75,6 +75,8 @@ struct Learned {
     ending: Ending,
     outcome: Outcome,
     pipestatus: Vec<i32>,
+    /// The programs of these segments.
+    segment_programs: Vec<Option<String>>,
     silent: bool,
     /// The name of a command that was not found.
     missing: Option<String>,
@@ -204,7 +206,9 @@ impl Account {
         let missing = (code == NOT_FOUND)
             .then(|| after::missing_command(&tail).map(str::to_owned))
             .flatten();
+        let segments = run.pattern.segments.iter();
         let learned = Learned {
+            segment_programs: segments.map(|segment| segment.program.clone()).collect(),
             ending,
             outcome: run.outcome,
             pipestatus: ended.end.pipestatus.clone(),
@@ -235,6 +239,7 @@ impl Account {
             time_limited: self.known.is_time_limited(),
             ssh: pattern.ssh.is_some(),
             pipestatus: &end.pipestatus,
+            segment_programs: &end.segment_programs,
             silent: end.silent,
             nearest: nearest.as_deref(),
             out_of_memory: end.out_of_memory,
