@@ -46,8 +46,6 @@ pub(super) struct Common {
     /// Commands whose manual pages have been looked for: at once is once enough, and
     /// what has no page will not get one.
     pub looked_up: Mutex<HashSet<String>>,
-    /// Processes that the kernel had ended for want of memory, as last seen.
-    pub out_of_memory: Mutex<Option<u64>>,
 }
 
 /// The account of one command.
@@ -56,6 +54,8 @@ pub struct Account {
     known: Known,
     pitfalls: Vec<Lint>,
     lease: Mutex<Option<Lease>>,
+    /// Processes that the kernel had ended for want of memory when the command began.
+    out_of_memory: Option<u64>,
     history: OnceLock<History>,
     end: OnceLock<Learned>,
     told: Told,
@@ -98,6 +98,7 @@ impl Account {
             known,
             pitfalls,
             lease: Mutex::new(lease),
+            out_of_memory: memory::out_of_memory_kills(),
             history: OnceLock::new(),
             end: OnceLock::new(),
             told: Told::default(),
@@ -257,10 +258,9 @@ impl Account {
             .circuit_report(pattern, end, lease.as_ref(), now);
     }
 
+    /// Whether the kernel has ended a process for want of memory since the command began.
     fn ran_out_of_memory(&self) -> bool {
-        let now = memory::out_of_memory_kills();
-        let before = std::mem::replace(&mut *self.common.out_of_memory.lock(), now);
-        now > before && before.is_some()
+        self.out_of_memory.is_some() && memory::out_of_memory_kills() > self.out_of_memory
     }
 
     // Options.

@@ -12,7 +12,6 @@ use super::pattern::Known;
 use crate::alan::options::OptionsPolicy;
 use crate::alan::store::{self, Store};
 use crate::neverhang::{Decision, Refusal};
-use crate::process::memory;
 use crate::shell::lint::lints;
 use crate::task::live::LiveTask;
 use crate::text::redact::Redactor;
@@ -69,7 +68,6 @@ impl Recorder {
                 options: settings.options,
                 options_time: settings.options_time,
                 looked_up: Mutex::new(HashSet::new()),
-                out_of_memory: Mutex::new(memory::out_of_memory_kills()),
             }),
             accounts: Mutex::default(),
         }
