@@ -215,7 +215,7 @@ impl Store {
         (!told).then_some(warning)
     }
 
-    /// Writes what is queued, as far as that takes no longer than a second of waiting
+    /// Writes what is queued, as far as that takes no longer than half a second of waiting
     /// for others, and ends the writer.
     pub fn close(&self) {
         self.shared.queue.lock().closing = true;
@@ -993,6 +993,20 @@ mod tests {
         let other = self::store(&path);
         let decided = other.circuit_check_and_lease(&command, now, limit);
         assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
+    }
+
+    #[test]
+    fn closing_gives_up_on_a_locked_database_within_a_second() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("make", Ending::Exited(0)));
+        flush(&store);
+        let holder = Connection::open(&path).expect("the database");
+        holder.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+        store.record(&run("make", Ending::Exited(0)));
+        let begun = Instant::now();
+        store.close();
+        assert!(begun.elapsed() < Duration::from_secs(1));
     }
 
     #[test]
