@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::insight::size;
 use super::view::{View, seconds};
 use crate::alan::estimate::{self, Estimate, Quantile};
+use crate::alan::insight::{KIND_CHARS, cut};
 use crate::progress::advice::{Advice, Situation, advise};
 use crate::progress::{advice, condition::Condition};
 
@@ -133,7 +134,7 @@ pub fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>) -> Opt
 
 fn for_advice(estimate: &Estimate) -> advice::Estimate {
     advice::Estimate {
-        template: estimate.template.clone(),
+        template: cut(&estimate.template, KIND_CHARS).into_owned(),
         median: Duration::try_from_secs_f64(estimate.median.seconds).unwrap_or_default(),
     }
 }
