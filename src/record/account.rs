@@ -281,7 +281,7 @@ impl Account {
     }
 
     fn look_options_up(&self, failures: u32, pipestatus: &[i32]) {
-        if !self.common.options.is_to_look_up(failures, false) {
+        if !self.common.options.is_to_look_up(failures) {
             return;
         }
         let Some(words) = failing_command(&self.known.redacted, pipestatus) else {
