@@ -206,6 +206,9 @@ fn exits_are_explained() {
         assert_eq!(answered.meta["pipestatus"][0], json!(1), "{}", answered.raw);
         assert_silent_about(&answered, "masked");
     }
+    let shown = run(&client, "set -o pipefail; false | cat");
+    assert_eq!(shown.meta["exit_code"], json!(1), "{}", shown.raw);
+    assert_silent_about(&shown, "masked");
     let missing = run(&client, "grep x /nonexistent | wc -l");
     assert_says(&missing, "warning", "pipe segment 1 exited 2");
     let benign = run(&client, "echo x | grep nope");

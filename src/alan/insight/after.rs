@@ -89,13 +89,14 @@ fn universal(facts: &EndFacts<'_>) -> Option<UniversalExit> {
     })
 }
 
-/// The segments that failed before the last one, whose code alone is the pipeline's. One
-/// whose code is an answer (`grep x f | wc -l`) has not failed.
+/// The segments that failed before the last one, where that one's code is the command's:
+/// not under `pipefail`, which shows them. One whose code is an answer (`grep x f | wc -l`)
+/// has not failed.
 fn masked(facts: &EndFacts<'_>) -> Vec<Insight> {
-    let others = facts
-        .pipestatus
-        .split_last()
-        .map_or(&[][..], |(_, others)| others);
+    let others = match facts.pipestatus.split_last() {
+        Some((last, others)) if *last == facts.exit_code => others,
+        _ => &[],
+    };
     let program = |place: usize| facts.segment_programs.get(place)?.as_deref();
     others
         .iter()
@@ -311,6 +312,11 @@ mod tests {
                 "pipe segment 4 exited 1 (masked by downstream)"
             ]
         );
+        let shown = EndFacts {
+            pipestatus: &[3, 0],
+            ..ended(3, "x")
+        };
+        assert_eq!(texts(&shown), [""; 0], "pipefail shows it");
     }
 
     #[test]
