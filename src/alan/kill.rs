@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::estimate::Estimate;
+use super::insight::{KIND_CHARS, cut};
 
 /// From so many kills on, a kind of command may itself be the problem …
 const PATTERN_KILLS: u64 = 3;
@@ -139,7 +140,7 @@ fn class(facts: &KillFacts) -> KillClass {
 
 impl fmt::Display for KillInsight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let template = &self.template;
+        let template = cut(&self.template, KIND_CHARS);
         let elapsed = self.elapsed.as_secs_f64();
         match self.class {
             KillClass::PatternProblem { kills, runs } => write!(
