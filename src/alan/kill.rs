@@ -169,7 +169,10 @@ impl fmt::Display for KillInsight {
             ),
         }?;
         if let Some(prompt) = &self.waiting_at {
-            write!(f, " It was waiting for input at \"{prompt}\".")?;
+            match prompt.as_str() {
+                "" => write!(f, " It was waiting for input.")?,
+                prompt => write!(f, " It was waiting for input at \"{prompt}\".")?,
+            }
         } else if let Some(silent) = self.silent_for {
             let seconds = silent.as_secs();
             write!(f, " Command produced no output for {seconds}s before kill.")?;
@@ -309,5 +312,10 @@ mod tests {
                 .to_string()
                 .ends_with(" It was waiting for input at \"Password:\".")
         );
+        let silently = classify(KillFacts {
+            waiting_at: Some(String::new()),
+            ..facts(45.0)
+        });
+        assert!(silently.to_string().ends_with(" It was waiting for input."));
     }
 }

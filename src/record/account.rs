@@ -279,7 +279,9 @@ impl Account {
         self.told.options.store(true, Ordering::Relaxed);
         Some(Insight::Options {
             command,
-            table: manpage::present(&table, &self.known.flags(), SHOWN_LINES),
+            table: manpage::present(&table, &self.known.flags(), SHOWN_LINES)
+                .trim_end()
+                .to_owned(),
         })
     }
 

@@ -70,6 +70,7 @@ fn the_third_failure_in_a_row_shows_the_options() {
         result.text.contains("Options for 'ls'").then_some(result)
     });
     assert_says(&third, "info", "Options for 'ls':");
+    assert_eq!(third.text, third.text.trim_end());
     assert!(third.text.contains("--all"), "{}", third.text);
     let shown = third
         .text
