@@ -7,10 +7,25 @@
 pub mod after;
 pub mod before;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::history::RETRY_WINDOW_MINUTES;
 use crate::shell::lint::Lint;
+
+/// Of a kind of command an insight names so many characters: who reads it has the command
+/// itself before it.
+pub const KIND_CHARS: usize = 60;
+/// Of an error line it repeats so many.
+const ERROR_CHARS: usize = 120;
+
+/// The beginning of a text, and an ellipsis where there is more.
+pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+    }
+}
 
 /// How much an insight matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -281,7 +296,8 @@ impl fmt::Display for Insight {
                 succeeded,
             } => write!(
                 f,
-                "Similar to '{template}' - {succeeded}/{runs} succeeded recently."
+                "Similar to '{}' - {succeeded}/{runs} succeeded recently.",
+                cut(template, KIND_CHARS)
             ),
             Insight::SuccessStreak(length) => {
                 write!(f, "Streak: {length} successes in a row. Solid.")
@@ -317,12 +333,14 @@ impl fmt::Display for Insight {
                 runs,
             } => write!(
                 f,
-                "Remote command '{template}' fails often ({failed}/{runs})."
+                "Remote command '{}' fails often ({failed}/{runs}).",
+                cut(template, KIND_CHARS)
             ),
             Insight::RemoteReliable { template, hosts } => {
                 write!(
                     f,
-                    "Remote command '{template}' reliable across {hosts} hosts."
+                    "Remote command '{}' reliable across {hosts} hosts.",
+                    cut(template, KIND_CHARS)
                 )
             }
             Insight::Pitfall(pitfall) => write!(f, "{pitfall}"),
@@ -343,7 +361,12 @@ impl fmt::Display for Insight {
                 line,
                 changes,
             } => {
-                let end = if line.ends_with('.') { "" } else { "." };
+                let line = cut(line, ERROR_CHARS);
+                let end = if line.ends_with(['.', '…']) {
+                    ""
+                } else {
+                    "."
+                };
                 write!(f, "Same failure {times} times: {line}{end}")?;
                 for (place, change) in changes.iter().enumerate() {
                     let start = if place == 0 {
@@ -418,6 +441,25 @@ fn short(head: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_kinds_and_error_lines_are_cut() {
+        let similar = Insight::Similar {
+            template: "make * && ".repeat(50),
+            runs: 2,
+            succeeded: 1,
+        };
+        let same = Insight::SameFailure {
+            times: 2,
+            line: "é".repeat(300),
+            changes: Vec::new(),
+        };
+        for (insight, most) in [(similar, 110), (same, 150)] {
+            let text = insight.to_string();
+            assert!(text.chars().count() < most && text.contains('…'), "{text}");
+        }
+        assert_eq!(cut("make *", KIND_CHARS), "make *");
+    }
 
     #[test]
     fn each_insight_has_its_level_and_its_words() {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::estimate::Estimate;
+use super::insight::{KIND_CHARS, cut};
 
 /// From so many kills on, a kind of command may itself be the problem …
 const PATTERN_KILLS: u64 = 3;
@@ -139,7 +140,7 @@ fn class(facts: &KillFacts) -> KillClass {
 
 impl fmt::Display for KillInsight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let template = &self.template;
+        let template = cut(&self.template, KIND_CHARS);
         let elapsed = self.elapsed.as_secs_f64();
         match self.class {
             KillClass::PatternProblem { kills, runs } => write!(
@@ -168,7 +169,10 @@ impl fmt::Display for KillInsight {
             ),
         }?;
         if let Some(prompt) = &self.waiting_at {
-            write!(f, " It was waiting for input at \"{prompt}\".")?;
+            match prompt.as_str() {
+                "" => write!(f, " It was waiting for input.")?,
+                prompt => write!(f, " It was waiting for input at \"{prompt}\".")?,
+            }
         } else if let Some(silent) = self.silent_for {
             let seconds = silent.as_secs();
             write!(f, " Command produced no output for {seconds}s before kill.")?;
@@ -308,5 +312,10 @@ mod tests {
                 .to_string()
                 .ends_with(" It was waiting for input at \"Password:\".")
         );
+        let silently = classify(KillFacts {
+            waiting_at: Some(String::new()),
+            ..facts(45.0)
+        });
+        assert!(silently.to_string().ends_with(" It was waiting for input."));
     }
 }

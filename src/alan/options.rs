@@ -27,8 +27,8 @@ impl Default for OptionsPolicy {
 impl OptionsPolicy {
     /// Whether to look them up after so many failures in a row; a look-up that came to
     /// nothing is tried again at the next failure.
-    pub fn is_to_look_up(&self, failures: u32, cached: bool) -> bool {
-        self.enabled && !cached && failures >= self.trigger.max(1)
+    pub fn is_to_look_up(&self, failures: u32) -> bool {
+        self.enabled && failures >= self.trigger.max(1)
     }
 
     /// Whether to show them after so many failures in a row, the present one included.
@@ -44,14 +44,13 @@ mod tests {
     #[test]
     fn the_second_failure_looks_up_and_the_third_shows() {
         let policy = OptionsPolicy::default();
-        let looks_up = |failures| policy.is_to_look_up(failures, false);
+        let looks_up = |failures| policy.is_to_look_up(failures);
         assert_eq!([1, 2, 3].map(looks_up), [false, true, true]);
-        assert!(!policy.is_to_look_up(2, true), "cached already");
         assert_eq!([2, 3, 4].map(|n| policy.is_to_show(n)), [false, true, true]);
         let off = OptionsPolicy {
             enabled: false,
             ..policy
         };
-        assert!(!off.is_to_look_up(2, false) && !off.is_to_show(3));
+        assert!(!off.is_to_look_up(2) && !off.is_to_show(3));
     }
 }

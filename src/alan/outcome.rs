@@ -112,7 +112,10 @@ pub fn of_exit(code: i32, program: Option<&str>) -> Outcome {
 /// Exit codes that are an answer, not a failure: program, code, what it says.
 const BENIGN_EXITS: &[(&str, i32, &str)] = &[
     ("grep", 1, "no match"),
+    ("egrep", 1, "no match"),
+    ("fgrep", 1, "no match"),
     ("rg", 1, "no match"),
+    ("pgrep", 1, "no process matched"),
     ("diff", 1, "files differ"),
     ("cmp", 1, "files differ"),
     ("test", 1, "condition false"),
@@ -133,7 +136,9 @@ mod tests {
 
     #[test]
     fn benign_exits_are_successes_of_their_programs_only() {
-        for program in ["grep", "rg", "diff", "cmp", "test", "["] {
+        for program in [
+            "grep", "egrep", "fgrep", "rg", "pgrep", "diff", "cmp", "test", "[",
+        ] {
             assert_eq!(of_exit(1, Some(program)), Outcome::Success, "{program}");
             assert_eq!(of_exit(2, Some(program)), Outcome::Failure, "{program}");
         }

@@ -219,7 +219,7 @@ impl Store {
         (!told).then_some(warning)
     }
 
-    /// Writes what is queued, as far as that takes no longer than a second of waiting
+    /// Writes what is queued, as far as that takes no longer than half a second of waiting
     /// for others, and ends the writer.
     pub fn close(&self) {
         self.shared.queue.lock().closing = true;
@@ -976,6 +976,44 @@ mod tests {
             assert_eq!(decided, Decision::Allow);
             assert_eq!(store.circuits(later), []);
         }
+    }
+
+    #[test]
+    fn a_report_waits_for_no_lock_and_loses_nothing_of_the_circuit() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        let (command, now) = (pattern("sleep 9"), SystemTime::now());
+        let limit = Some(Duration::from_secs(5));
+        for _ in 0..2 {
+            store.circuit_report(&command, timed_out(5.0), None, now);
+        }
+        let holder = Connection::open(&path).expect("the database");
+        holder.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+        let begun = Instant::now();
+        store.circuit_report(&command, timed_out(5.0), None, now);
+        assert!(begun.elapsed() < Duration::from_secs(1), "the end waited");
+        let decided = store.circuit_check_and_lease(&command, now, limit);
+        assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
+        holder.execute_batch("ROLLBACK").expect("the end");
+        // The next report takes it to disk, where other servers see it.
+        store.circuit_report(&command, timed_out(5.0), None, now);
+        let other = self::store(&path);
+        let decided = other.circuit_check_and_lease(&command, now, limit);
+        assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
+    }
+
+    #[test]
+    fn closing_gives_up_on_a_locked_database_within_a_second() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        store.record(&run("make", Ending::Exited(0)));
+        flush(&store);
+        let holder = Connection::open(&path).expect("the database");
+        holder.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+        store.record(&run("make", Ending::Exited(0)));
+        let begun = Instant::now();
+        store.close();
+        assert!(begun.elapsed() < Duration::from_secs(1));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::insight::size;
 use super::progress;
 use super::view::{View, seconds};
 use crate::alan::estimate::{self, Estimate, Quantile};
+use crate::alan::insight::{KIND_CHARS, cut};
 use crate::progress::advice::{Advice, Situation, advise};
 use crate::progress::tracker::Status;
 use crate::progress::{advice, condition::Condition};
@@ -46,11 +47,16 @@ fn estimated(estimate: &Estimate, elapsed: f64) -> Vec<String> {
         1 => "1 run".to_owned(),
         runs => format!("{runs} runs"),
     };
+    let done = estimate.completion_probability(elapsed);
+    // `100% done` would read as if this run were.
+    let so_far = match done {
+        1.0.. => "longer than all of them".to_owned(),
+        _ => format!("{:.0}% done by now", (100.0 * done).min(99.0)),
+    };
     let mut parts = vec![format!(
-        "typical {} (p90 {}, {runs}), {:.0}% done by now",
+        "typical {} (p90 {}, {runs}), {so_far}",
         quantile(estimate.median),
         quantile(estimate.p90),
-        100.0 * estimate.completion_probability(elapsed),
     )];
     parts.extend(
         estimate
@@ -150,7 +156,7 @@ pub fn usual(estimate: &Estimate) -> Option<Duration> {
 
 fn for_advice(estimate: &Estimate) -> advice::Estimate {
     advice::Estimate {
-        template: estimate.template.clone(),
+        template: cut(&estimate.template, KIND_CHARS).into_owned(),
         median: Duration::try_from_secs_f64(estimate.median.seconds).unwrap_or_default(),
     }
 }
@@ -176,6 +182,10 @@ mod tests {
         assert_eq!(
             estimated(&estimate, 40.0).join(" · "),
             "typical 72s (p90 2m00s, 10 runs), 30% done by now · ~44s left"
+        );
+        assert_eq!(
+            estimated(&estimate, 121.0).join(" · "),
+            "typical 72s (p90 2m00s, 10 runs), longer than all of them"
         );
         assert_eq!(short(4.26), "4.3s");
     }

@@ -49,8 +49,6 @@ pub(super) struct Common {
     /// Commands whose manual pages have been looked for: at once is once enough, and
     /// what has no page will not get one.
     pub looked_up: Mutex<HashSet<String>>,
-    /// Processes that the kernel had ended for want of memory, as last seen.
-    pub out_of_memory: Mutex<Option<u64>>,
 }
 
 /// The account of one command.
@@ -59,6 +57,8 @@ pub struct Account {
     known: Known,
     pitfalls: Vec<Lint>,
     lease: Mutex<Option<Lease>>,
+    /// Processes that the kernel had ended for want of memory when the command began.
+    out_of_memory: Option<u64>,
     history: OnceLock<History>,
     end: OnceLock<Learned>,
     told: Told,
@@ -78,6 +78,8 @@ struct Learned {
     ending: Ending,
     outcome: Outcome,
     pipestatus: Vec<i32>,
+    /// The programs of these segments.
+    segment_programs: Vec<Option<String>>,
     silent: bool,
     /// The name of a command that was not found.
     missing: Option<String>,
@@ -99,6 +101,7 @@ impl Account {
             known,
             pitfalls,
             lease: Mutex::new(lease),
+            out_of_memory: memory::out_of_memory_kills(),
             history: OnceLock::new(),
             end: OnceLock::new(),
             told: Told::default(),
@@ -207,7 +210,9 @@ impl Account {
         let missing = (code == NOT_FOUND)
             .then(|| after::missing_command(&tail).map(str::to_owned))
             .flatten();
+        let segments = run.pattern.segments.iter();
         let learned = Learned {
+            segment_programs: segments.map(|segment| segment.program.clone()).collect(),
             ending,
             outcome: run.outcome,
             pipestatus: ended.end.pipestatus.clone(),
@@ -238,6 +243,7 @@ impl Account {
             time_limited: self.known.is_time_limited(),
             ssh: pattern.ssh.is_some(),
             pipestatus: &end.pipestatus,
+            segment_programs: &end.segment_programs,
             silent: end.silent,
             nearest: nearest.as_deref(),
             out_of_memory: end.out_of_memory,
@@ -255,10 +261,9 @@ impl Account {
             .circuit_report(pattern, end, lease.as_ref(), now);
     }
 
+    /// Whether the kernel has ended a process for want of memory since the command began.
     fn ran_out_of_memory(&self) -> bool {
-        let now = memory::out_of_memory_kills();
-        let before = std::mem::replace(&mut *self.common.out_of_memory.lock(), now);
-        now > before && before.is_some()
+        self.out_of_memory.is_some() && memory::out_of_memory_kills() > self.out_of_memory
     }
 
     // Options.
@@ -274,12 +279,14 @@ impl Account {
         self.told.options.store(true, Ordering::Relaxed);
         Some(Insight::Options {
             command,
-            table: manpage::present(&table, &self.known.flags(), SHOWN_LINES),
+            table: manpage::present(&table, &self.known.flags(), SHOWN_LINES)
+                .trim_end()
+                .to_owned(),
         })
     }
 
     fn look_options_up(&self, failures: u32, pipestatus: &[i32]) {
-        if !self.common.options.is_to_look_up(failures, false) {
+        if !self.common.options.is_to_look_up(failures) {
             return;
         }
         let Some(words) = failing_command(&self.known.redacted, pipestatus) else {

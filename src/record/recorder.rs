@@ -13,7 +13,6 @@ use super::pattern::Known;
 use crate::alan::options::OptionsPolicy;
 use crate::alan::store::{self, Store};
 use crate::neverhang::{Decision, Refusal};
-use crate::process::memory;
 use crate::shell::lint::lints;
 use crate::task::live::LiveTask;
 use crate::text::redact::Redactor;
@@ -50,7 +49,7 @@ struct Accounts {
 /// A command that has timed out again and again, and is not run for a while.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "NEVERHANG: not run. `{preview}` timed out {} times{longest}; {when}. Run it in parts or \
+    "NEVERHANG: not run. `{preview}` timed out {} times, {longest}{when}. Run it in parts or \
      with background: true, or close its circuit with zsh_neverhang_reset",
     .refusal.timeouts
 )]
@@ -73,7 +72,6 @@ impl Recorder {
                 options_time: settings.options_time,
                 environment: settings.environment,
                 looked_up: Mutex::new(HashSet::new()),
-                out_of_memory: Mutex::new(memory::out_of_memory_kills()),
             }),
             accounts: Mutex::default(),
         }
@@ -146,7 +144,7 @@ impl Refused {
     fn new(known: &Known, refusal: Refusal) -> Refused {
         let longest = refusal.longest.map_or_else(String::new, |seconds| {
             let enough = (2.0 * seconds).ceil();
-            format!(" within {seconds} s (a call with timeout={enough} is let through)")
+            format!("given {seconds} s at most (timeout={enough} is let through); ")
         });
         let seconds = refusal.retry_in.ceil();
         let when = if refusal.probing {

@@ -98,6 +98,12 @@ const SHAPES: &[(Words, &str)] = &[
         &["authorization"],
         r#"(?i)authorization\\?["']?\s*[:=](?:\s|\\ )*\\?["']?(?:(?:bearer|basic|token|apikey|negotiate)(?:\s|\\ )+([^\s"'\\]+)|(?:digest|aws4-hmac-sha256)\s+([^\r\n']+)|([^\s"'\\][^\r\n"'\\]*))"#,
     ),
+    (&["cookie"], r#"(?i)\bcookie:[ \t]*([^\r\n"']+)"#),
+    // What is fed to a program that reads a password there.
+    (
+        &["--password-stdin", "--with-token", "sudo"],
+        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--password-stdin|--with-token|\bsudo[ \t](?:[^|;&\n]*[ \t])?-[A-Za-z]*S\b)"#,
+    ),
     (&["bearer"], r"(?i)\bbearer\s+([A-Za-z0-9_.~+/=-]{16,})"),
     // URLs: the password, or a user name that is as long as a token.
     (&["@"], r#"://[^\s/@:"'?#]*:([^\s/"'?#]+)@"#),
@@ -137,6 +143,18 @@ const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
         &["login"],
         r"\b(?:docker|podman|nerdctl|buildah|skopeo|helm)\s+(?:registry\s+)?login\s",
         r"(?:^|\s)-p[ \t=]+",
+        Extent::Word,
+    ),
+    (
+        &["aws"],
+        r"\baws\s+configure\s+set\s",
+        r"(?i)(?:^|\s)\S*(?:secret|token)\S*[ \t]+",
+        Extent::Word,
+    ),
+    (
+        &["--from-literal"],
+        r"\b(?:kubectl|oc)\s",
+        r"(?:^|\s)--from-literal[= \t]+[\w.-]+=",
         Extent::Word,
     ),
     (
@@ -580,6 +598,20 @@ mod tests {
             "sshpass -p'«a b»' ssh host ls",
             "docker login -u me -p «hunter2» registry.example",
             "redis-cli -h cache -a «hunter2» ping",
+            "aws configure set aws_secret_access_key «hunter2» --profile x",
+            "kubectl create secret generic s --from-literal=name=«hunter2» --from-literal b=«c»",
+        ]);
+    }
+
+    #[test]
+    fn what_is_fed_to_a_question_for_a_password_goes() {
+        assert_redacted(&[
+            "echo «hunter2» | docker login -u me --password-stdin registry.example",
+            "echo -n '«two; words»' | sudo -S ls",
+            "echo \"«a|b»\" | sudo -p '' -S ls",
+            "printf '%s\\n' \"«hunter2»\" | sudo -k -S true",
+            "echo «hunter2» | gh auth login --with-token",
+            "curl -H 'Cookie: «session=hunter2»' https://x",
         ]);
     }
 
@@ -629,6 +661,10 @@ mod tests {
             "git commit -m 'add the key to the door'",
             "ssh -p 2222 host",
             "mkdir -p dir",
+            "echo $PW | docker login --password-stdin",
+            "echo \"$PW\" | sudo -S ls",
+            "echo hi | sudo tee /etc/motd",
+            "echo hi | cat; sudo -S ls",
             "mysql -p app",
             "mysql -P3306 -h db app",
             "cd mysql && mkdir -pv dir",

@@ -70,6 +70,7 @@ fn the_third_failure_in_a_row_shows_the_options() {
         result.text.contains("Options for 'ls'").then_some(result)
     });
     assert_says(&third, "info", "Options for 'ls':");
+    assert_eq!(third.text, third.text.trim_end());
     assert!(third.text.contains("--all"), "{}", third.text);
     let shown = third
         .text
@@ -197,9 +198,34 @@ fn exits_are_explained() {
     }
     let quiet = run(&client, "yes | head -1");
     assert_silent_about(&quiet, "masked");
+    // An answer is no failure, wherever in a pipeline it is given.
+    for command in [
+        "grep nope /dev/null | wc -l",
+        "diff /dev/null /etc/passwd | head -n 1",
+    ] {
+        let answered = run(&client, command);
+        assert_eq!(answered.meta["pipestatus"][0], json!(1), "{}", answered.raw);
+        assert_silent_about(&answered, "masked");
+    }
+    let shown = run(&client, "set -o pipefail; false | cat");
+    assert_eq!(shown.meta["exit_code"], json!(1), "{}", shown.raw);
+    assert_silent_about(&shown, "masked");
+    let missing = run(&client, "grep x /nonexistent | wc -l");
+    assert_says(&missing, "warning", "pipe segment 1 exited 2");
     let benign = run(&client, "echo x | grep nope");
     assert_eq!(benign.meta["exit_code"], json!(1));
     assert_says(&benign, "info", "Retry #2. Previous 1 succeeded.");
+}
+
+#[test]
+fn a_program_that_ran_within_a_list_is_known_by_name() {
+    let env = Env::new();
+    let client = env.client();
+    program(&env, "frobnicate", "#!/bin/sh\n");
+    let command = "cd . && PATH=$PWD:$PATH frobnicate";
+    assert_eq!(run(&client, command).status(), "completed");
+    let mistyped = run(&client, "frobnciate --all");
+    assert_says(&mistyped, "warning", "did you mean `frobnicate`?");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Change, Insight, UniversalExit};
 use crate::alan::fingerprint::Fingerprint;
 use crate::alan::history::{History, Place};
-use crate::alan::outcome::{Outcome, benign};
+use crate::alan::outcome::{Outcome, benign, of_exit};
 
 /// The code of a writer whose reader went away, which is normal in a pipeline.
 const SIGPIPE_EXIT: i32 = 141;
@@ -29,6 +29,8 @@ pub struct EndFacts<'a> {
     pub ssh: bool,
     /// The codes of a pipeline's segments, from the left.
     pub pipestatus: &'a [i32],
+    /// The programs of these segments, where they are known; empty where none is.
+    pub segment_programs: &'a [Option<String>],
     /// Whether it printed nothing.
     pub silent: bool,
     /// For exit 127: the known command whose name is nearest, by [`nearest`].
@@ -52,7 +54,7 @@ pub fn insights(facts: &EndFacts<'_>, history: &History) -> Vec<Insight> {
         insights.push(Insight::NoOutput);
     }
     insights.extend(exit(facts));
-    insights.extend(masked(facts.pipestatus));
+    insights.extend(masked(facts));
     insights.extend(same_failure(facts, history));
     insights
 }
@@ -87,15 +89,20 @@ fn universal(facts: &EndFacts<'_>) -> Option<UniversalExit> {
     })
 }
 
-/// The segments that failed before the last one, whose code alone is the pipeline's.
-fn masked(pipestatus: &[i32]) -> Vec<Insight> {
-    let others = pipestatus
-        .split_last()
-        .map_or(&[][..], |(_, others)| others);
+/// The segments that failed before the last one, where that one's code is the command's:
+/// not under `pipefail`, which shows them. One whose code is an answer (`grep x f | wc -l`)
+/// has not failed.
+fn masked(facts: &EndFacts<'_>) -> Vec<Insight> {
+    let others = match facts.pipestatus.split_last() {
+        Some((last, others)) if *last == facts.exit_code => others,
+        _ => &[],
+    };
+    let program = |place: usize| facts.segment_programs.get(place)?.as_deref();
     others
         .iter()
         .enumerate()
-        .filter(|(_, code)| **code != 0 && **code != SIGPIPE_EXIT)
+        .filter(|(_, code)| **code != SIGPIPE_EXIT)
+        .filter(|(place, code)| of_exit(**code, program(*place)) == Outcome::Failure)
         .map(|(place, code)| Insight::MaskedSegment {
             segment: place + 1,
             code: *code,
@@ -145,6 +152,28 @@ pub fn missing_command(output: &str) -> Option<&str> {
     };
     let name = name.trim();
     (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
+}
+
+/// The programs that a success of this kind of command shows to exist: those whose status
+/// had to be 0 for it. Of `a; b && c | d` these are `b` and `d`, of `a || b` none.
+pub fn programs_of(template: &str) -> Vec<&str> {
+    let words: Vec<&str> = template.split_whitespace().collect();
+    let ends_list = |word: &&str| matches!(*word, ";" | ";;" | "&" | "&!");
+    let Some(list) = words.rsplit(ends_list).next() else {
+        return Vec::new();
+    };
+    if list.contains(&"||") {
+        return Vec::new();
+    }
+    let members = list.split(|word| *word == "&&");
+    let last_segments = members.filter_map(|member| {
+        let segments = member.rsplit(|word| matches!(*word, "|" | "|&"));
+        segments.into_iter().next()?.first().copied()
+    });
+    last_segments
+        .filter(|name| name.starts_with(char::is_alphanumeric))
+        .filter(|name| !matches!(*name, "done" | "fi" | "esac"))
+        .collect()
 }
 
 /// The candidate whose name is nearest to a mistyped one, if any is near. A transposition
@@ -283,6 +312,11 @@ mod tests {
                 "pipe segment 4 exited 1 (masked by downstream)"
             ]
         );
+        let shown = EndFacts {
+            pipestatus: &[3, 0],
+            ..ended(3, "x")
+        };
+        assert_eq!(texts(&shown), [""; 0], "pipefail shows it");
     }
 
     #[test]
@@ -344,6 +378,22 @@ mod tests {
             ("git", None),
         ] {
             assert_eq!(nearest(name, known), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_success_shows_the_programs_that_had_to_succeed() {
+        for (template, wanted) in [
+            ("git status", vec!["git"]),
+            ("cd * && make -j8 *", vec!["cd", "make"]),
+            ("gti ; true", vec!["true"]),
+            ("gti | head -*", vec!["head"]),
+            ("gti || git status", vec![]),
+            ("cd * && cargo test | tail -*", vec!["cd", "tail"]),
+            ("for * in * ; do make ; done", vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(programs_of(template), wanted, "{template}");
         }
     }
 

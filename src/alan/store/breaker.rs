@@ -22,6 +22,11 @@ pub struct Reset {
     pub failure: Option<StoreError>,
 }
 
+/// How long a call waits for others' locks when it is to be the one run of a circuit.
+const LEASE_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a report does: the end of a command waits for it.
+const REPORT_PATIENCE: Duration = Duration::from_millis(20);
+
 impl Store {
     /// Decides whether a command may run, and gives it the lease of a half-open circuit
     /// where it is to be the one run. `deadline` is its time limit (`None`: none). A
@@ -46,7 +51,7 @@ impl Store {
         // Only a lease has to be written.
         match check(&mut seen) {
             Decision::Probe(_) => self
-                .change_circuit(pattern, check)
+                .change_circuit(pattern, LEASE_PATIENCE, check)
                 .unwrap_or(Decision::Allow),
             decided => decided,
         }
@@ -77,19 +82,35 @@ impl Store {
             end => end,
         };
         let report = |circuit: &mut Circuit| circuit.report(now, end, lease, &self.rules);
-        let in_memory = self.circuits.lock().contains_key(&pattern.hash);
-        if in_memory || self.change_circuit(pattern, report).is_none() {
-            let mut circuits = self.circuits.lock();
-            let named = circuits
-                .entry(pattern.hash.clone())
-                .or_insert_with(|| NamedCircuit {
-                    hash: pattern.hash.clone(),
-                    preview: pattern.preview.clone(),
-                    circuit: Circuit::default(),
-                });
-            report(&mut named.circuit);
-            circuits.retain(|_, named| !named.circuit.is_blank());
+        // What was kept in memory goes to disk as soon as that can be had again.
+        let kept = self
+            .circuits
+            .lock()
+            .get(&pattern.hash)
+            .map(|named| named.circuit.clone());
+        let changed = self.change_circuit(pattern, REPORT_PATIENCE, |circuit| {
+            if let Some(kept) = &kept {
+                circuit.clone_from(kept);
+            }
+            report(circuit);
+        });
+        if changed.is_some() {
+            self.circuits.lock().remove(&pattern.hash);
+            return;
         }
+        // What is on disk goes on in memory: a locked database can still be read.
+        let on_disk = self.read(|connection| circuits::circuit(connection, &pattern.hash));
+        let on_disk = on_disk.unwrap_or_default();
+        let mut circuits = self.circuits.lock();
+        let named = circuits
+            .entry(pattern.hash.clone())
+            .or_insert_with(|| NamedCircuit {
+                hash: pattern.hash.clone(),
+                preview: pattern.preview.clone(),
+                circuit: on_disk,
+            });
+        report(&mut named.circuit);
+        circuits.retain(|_, named| !named.circuit.is_blank());
     }
 
     /// All circuits that remember something at this time, those that are not closed
@@ -139,6 +160,7 @@ impl Store {
     fn change_circuit<T>(
         &self,
         pattern: &Pattern,
+        patience: Duration,
         change: impl FnOnce(&mut Circuit) -> T,
     ) -> Option<T> {
         self.start();
@@ -147,6 +169,7 @@ impl Store {
             return None;
         }
         let changed = self.shared.pool.with(|database| {
+            database.connection.busy_timeout(patience)?;
             circuits::change(
                 &mut database.connection,
                 &pattern.hash,

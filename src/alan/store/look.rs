@@ -15,6 +15,7 @@ use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample, is_enough};
 use crate::alan::history::{
     History, HostHistory, PastRun, Place, RETRY_WINDOW_MINUTES, RemoteHistory, failures_in_a_row,
 };
+use crate::alan::insight::after::programs_of;
 use crate::alan::outcome::Outcome;
 use crate::alan::pattern::Pattern;
 use crate::alan::rows::{Observation, RecentCommand, SshObservation, Streak, seconds_of};
@@ -214,7 +215,7 @@ impl<'a> Look<'a> {
         }
         let programs: BTreeSet<String> = templates
             .iter()
-            .filter_map(|template| template.split_whitespace().next())
+            .flat_map(|template| programs_of(template))
             .map(str::to_owned)
             .collect();
         Ok(programs.into_iter().collect())

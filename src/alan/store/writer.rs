@@ -3,7 +3,7 @@
 //!
 //! Whatever fails is tried again; until it works, what was recorded stays in the queue,
 //! where readers find it. Limits: at the end of the server only what can be written
-//! within a second is.
+//! within half a second of waiting for others is.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -25,8 +25,9 @@ const BUSY_PATIENCE: Duration = Duration::from_secs(5);
 const BUSY_SLICE: Duration = Duration::from_millis(250);
 /// How long a failing database is left alone.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// How long the end of the server waits for others' locks.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+/// How long the end of the server waits for others' locks, and a slice more: tasks that
+/// have to be killed take their part of its time as well.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
 /// The log's size from which on it is put into the file, in the writer's spare time: the
 /// default of SQLite does so within a commit, which readers then wait for.
 const LOG_BYTES: u64 = 4 << 20;
