@@ -411,7 +411,8 @@ impl RunningCall {
                 if *operation == Operation::Get && !self.cancel.begin_answer() {
                     return Ok(None);
                 }
-                let result = self.server.tools.operate(*operation, task)?;
+                let palette = self.server.palette(&self.era);
+                let result = self.server.tools.operate(*operation, task, palette)?;
                 let wanted = self.cancel.begin_answer();
                 Ok(wanted.then_some((ResultType::Complete, result)))
             }

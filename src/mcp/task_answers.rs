@@ -89,7 +89,12 @@ impl Tools {
     ///
     /// # Errors
     /// There is no such task.
-    pub fn operate(&self, operation: Operation, id: &str) -> Result<Value, UnknownTask> {
+    pub fn operate(
+        &self,
+        operation: Operation,
+        id: &str,
+        palette: Palette,
+    ) -> Result<Value, UnknownTask> {
         let task = self
             .supervisor
             .task(id)
@@ -98,7 +103,7 @@ impl Tools {
             Operation::Get => {
                 // Looked at once: it may end between two looks.
                 let end = task.live.state().ended.clone();
-                let status = self.status(&task, end.as_ref());
+                let status = self.status(&task, end.as_ref(), palette);
                 Ok(describe(&task, status, end.as_ref(), self.kept()).as_detailed())
             }
             Operation::Cancel => {
@@ -117,21 +122,21 @@ impl Tools {
         self.supervisor.settings().keep
     }
 
-    fn status(&self, task: &TaskHandle, end: Option<&End>) -> Status {
+    fn status(&self, task: &TaskHandle, end: Option<&End>, palette: Palette) -> Status {
         let status = match end.map(|end| end.outcome) {
             None => return Status::Working,
             Some(Ended::Killed) => Status::Cancelled,
             Some(Ended::Interrupted) => Status::Failed {
                 error: failure("the server ended before the command did".to_owned()),
             },
-            Some(Ended::Success | Ended::Failure | Ended::Timeout) => self.result(task),
+            Some(Ended::Success | Ended::Failure | Ended::Timeout) => self.result(task, palette),
         };
         task.live.tell_end();
         status
     }
 
     /// What the call would have answered had it waited.
-    fn result(&self, task: &TaskHandle) -> Status {
+    fn result(&self, task: &TaskHandle, palette: Palette) -> Status {
         #[cfg(feature = "conformance")]
         if let Some(status) = super::conformance::ends_as(task.live.facts.description.as_deref()) {
             return status;
@@ -146,7 +151,7 @@ impl Tools {
             numbering: Numbering::Plain,
             max_output,
         };
-        match self.tell(task, showing, Palette::Plain) {
+        match self.tell(task, showing, palette) {
             Ok(outcome) => Status::Completed {
                 result: complete(outcome.into_result()),
             },

@@ -336,6 +336,20 @@ fn the_result_of_a_task_says_all_there_is_to_say_however_often_it_is_asked_for()
 }
 
 #[test]
+fn the_result_of_a_task_is_coloured_for_the_client_that_shows_colours() {
+    let env = Env::new();
+    let client = env.client_before_initialize();
+    let task = begin_task(&client, json!({"command": "exit 3"}));
+    let plain = await_task(&client, &task);
+    assert!(!text(&plain["result"]).contains('\x1b'), "{plain}");
+    let mut meta = taking_tasks();
+    meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "claude-code", "version": "2"});
+    let shown = result(&client, "tasks/get", json!({"taskId": task}), meta);
+    let shown = text(&shown["result"]);
+    assert!(shown.contains("\x1b[31m✘ exit=3\x1b[0m"), "{shown:?}");
+}
+
+#[test]
 fn a_background_call_that_waits_for_a_line_becomes_a_task_when_none_comes() {
     let env = Env::new();
     let client = env.client_before_initialize();
