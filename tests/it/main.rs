@@ -25,6 +25,7 @@ mod listen_window;
 mod manopt;
 mod output;
 mod protocol;
+mod remembered;
 mod screen;
 mod secrets;
 mod shutdown;
