@@ -361,7 +361,7 @@ fn a_read_only_database_costs_a_warning_and_stays_as_it_is() {
         client
     });
     let protected = |path: &Path| {
-        let mode = fs::Permissions::from_mode(0o400);
+        let mode = fs::Permissions::from_mode(0o444);
         fs::set_permissions(path, mode).expect("read-only");
     };
     protected(&database(&env));
