@@ -113,9 +113,9 @@ impl Writer<'_> {
             connection.pragma_update(None, "journal_size_limit", 0)?;
             self.note_moved(aside);
             self.database = Some(database);
-            self.note_open();
         }
         self.take_over();
+        self.note_open();
         self.write()?;
         self.shorten_log()?;
         self.prune()
