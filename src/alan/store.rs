@@ -44,9 +44,10 @@ use crate::base::sync::Monitor;
 use crate::neverhang::Rules;
 use crate::process::files;
 
-/// How long a reader waits until what was queued before it is written.
+/// How long after the newest record readers wait until it is written: on a disk that is
+/// slow, or locked by others, only the next one waits, and only so long.
 const WRITTEN_PATIENCE: Duration = Duration::from_millis(20);
-/// How long the first ones wait until the database is open.
+/// How long after the beginning of its opening anybody waits until the database is open.
 const OPENING_PATIENCE: Duration = Duration::from_millis(500);
 /// How long a person's order waits for others' locks and for the queue.
 const ORDER_PATIENCE: Duration = Duration::from_secs(5);
@@ -237,7 +238,9 @@ impl Store {
         if queue.phase != Phase::Idle || queue.closing {
             return;
         }
-        queue.phase = Phase::Opening;
+        queue.phase = Phase::Opening {
+            since: Instant::now(),
+        };
         drop(queue);
         let shared = Arc::clone(&self.shared);
         let spawned = std::thread::Builder::new()
@@ -296,8 +299,9 @@ impl Store {
     ) -> Result<T, StoreError> {
         self.start();
         // Also until an older one has been taken over, or a corrupt one moved aside.
-        self.wait(ORDER_PATIENCE, |queue| {
-            queue.phase != Phase::Opening && queue.is_written(queue.last())
+        let until = Instant::now() + ORDER_PATIENCE;
+        self.wait(until, |queue| {
+            !matches!(queue.phase, Phase::Opening { .. }) && queue.is_written(queue.last())
         });
         let setup = &self.shared.setup;
         connection::open_present(&setup.path, ORDER_PATIENCE, &setup.derivation)
@@ -315,19 +319,28 @@ impl Store {
     }
 
     fn wait_until_open(&self) {
-        self.wait(OPENING_PATIENCE, |queue| queue.phase != Phase::Opening);
+        let Phase::Opening { since } = self.shared.queue.lock().phase else {
+            return;
+        };
+        self.wait(since + OPENING_PATIENCE, |queue| {
+            !matches!(queue.phase, Phase::Opening { .. })
+        });
     }
 
     fn wait_until_written(&self) {
         self.wait_until_open();
-        let last = self.shared.queue.lock().last();
-        self.wait(WRITTEN_PATIENCE, |queue| {
+        let queue = self.shared.queue.lock();
+        let (last, pushed) = (queue.last(), queue.last_pushed());
+        drop(queue);
+        let Some(pushed) = pushed else {
+            return;
+        };
+        self.wait(pushed + WRITTEN_PATIENCE, |queue| {
             queue.is_written(last) || queue.phase != Phase::Ready
         });
     }
 
-    fn wait(&self, patience: Duration, done: impl Fn(&Queue) -> bool) {
-        let until = Instant::now() + patience;
+    fn wait(&self, until: Instant, done: impl Fn(&Queue) -> bool) {
         let mut queue = self.shared.queue.lock();
         while !done(&queue) && !is_hopeless(&queue) && Instant::now() < until {
             queue = self.shared.queue.wait(queue, Some(until));
@@ -352,7 +365,7 @@ fn is_readable(queue: &Queue) -> bool {
     match &queue.phase {
         Phase::Ready | Phase::Closed => true,
         Phase::Failing { readable, .. } => *readable,
-        Phase::Idle | Phase::Opening => false,
+        Phase::Idle | Phase::Opening { .. } => false,
     }
 }
 
@@ -454,6 +467,51 @@ mod tests {
             assert_eq!(history.retries.len(), (round as usize).min(200));
             let kills = store.kills("make *");
             assert_eq!(kills.runs, round.unsigned_abs());
+        }
+    }
+
+    #[test]
+    fn each_of_a_thousand_kills_and_failures_is_counted_by_the_next_call() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        for round in 1..=1000_u64 {
+            store.record(&run("sleep 9", killed(5)));
+            let counts = store.kills("sleep *");
+            assert_eq!((counts.kills, counts.runs), (round, round));
+            assert_eq!(counts.session_kills, round.min(1000));
+            // Two failures, which look options up, then a success.
+            let failures = (round % 3) as u32;
+            store.record(&run("tar x", Ending::Exited(i32::from(failures > 0) * 2)));
+            assert_eq!(store.failures("tar *"), failures, "round {round}");
+            assert_eq!(history(&store, "tar x").failures, failures);
+        }
+    }
+
+    #[test]
+    fn each_of_a_thousand_times_a_half_open_circuit_lets_one_through() {
+        let (_directory, path) = scratch();
+        let store = store(&path);
+        let command = pattern("sleep 9");
+        let limit = Some(Duration::from_secs(5));
+        let mut now = SystemTime::now();
+        for round in 1..=1000 {
+            for _ in 0..3 {
+                store.circuit_report(&command, timed_out(5.0), None, now);
+            }
+            let refused = store.circuit_check_and_lease(&command, now, limit);
+            assert!(
+                matches!(refused, Decision::Refuse(_)),
+                "{round}: {refused:?}"
+            );
+            now += Duration::from_secs(301);
+            let Decision::Probe(lease) = store.circuit_check_and_lease(&command, now, limit) else {
+                panic!("nothing is let through in round {round}");
+            };
+            let second = store.circuit_check_and_lease(&command, now, limit);
+            assert!(matches!(second, Decision::Refuse(_)), "{round}: {second:?}");
+            store.circuit_report(&command, RunEnd::Finished, Some(&lease), now);
+            let closed = store.circuit_check_and_lease(&command, now, limit);
+            assert_eq!(closed, Decision::Allow, "round {round}");
         }
     }
 
@@ -639,7 +697,7 @@ mod tests {
     }
 
     fn wait_for_failure(store: &Store) -> Status {
-        store.wait(Duration::from_secs(30), |queue| {
+        store.wait(Instant::now() + Duration::from_secs(30), |queue| {
             matches!(queue.phase, Phase::Failing { .. })
         });
         store.status()
@@ -714,7 +772,8 @@ mod tests {
         assert!(length > 8192);
         let store = store(&path);
         works_in_memory(&store);
-        store.wait(Duration::from_secs(30), |queue| queue.moved_aside.is_some());
+        let until = Instant::now() + Duration::from_secs(30);
+        store.wait(until, |queue| queue.moved_aside.is_some());
         flush(&store);
         assert!(store.status().moved_aside.is_some());
         assert_eq!(count(&path, "observations"), 3);

@@ -133,8 +133,17 @@ pub struct Tools {
     pub config: Config,
     /// What is wrong with the configuration.
     pub warnings: Vec<Warning>,
-    /// The tasks that clients ask for, and how much output their calls want to see.
-    pub(super) handed_over: Mutex<HashMap<String, usize>>,
+    /// The tasks that clients ask for, by id.
+    pub(super) handed_over: Mutex<HashMap<String, HandedOver>>,
+}
+
+/// What a call leaves to the result of the task that it has become.
+pub(super) struct HandedOver {
+    /// Characters of output at most.
+    pub max_output: usize,
+    /// What is to be said about the call, and what has been said of its command: the
+    /// result is the same however often the client asks for it.
+    pub notes: Vec<Insight>,
 }
 
 /// What a call came to.

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::choices::TimeoutMode;
 use super::dispatch::{
-    Answer, Call, NoAnswer, Numbering, Showing, Tools, clamped_note, compile, matched, read,
-    seconds_of,
+    Answer, Call, HandedOver, NoAnswer, Numbering, Showing, Tools, clamped_note, compile, matched,
+    read, seconds_of,
 };
 use super::insight::Insight;
 use super::meter;
@@ -57,8 +57,10 @@ impl Tools {
             task.live.state().usual = meter::usual(estimate);
         }
         let _attending = Attendance::of_start(&task.live);
-        if self.answers_by_task(call.takes_tasks, background) && call.cancel.begin_answer() {
-            return Err(self.hand_over(task, max_output));
+        // Who names a line that ends the call is answered when it comes.
+        let at_once = pattern.is_none() && self.answers_by_task(call.takes_tasks, background);
+        if at_once && call.cancel.begin_answer() {
+            return Err(self.hand_over(task, HandedOver { max_output, notes }));
         }
         let stopped = self.watch(&task, Goal::End, pattern.as_ref(), yield_after, call)?;
         if !call.cancel.begin_answer() {
@@ -67,8 +69,8 @@ impl Tools {
             let _ = self.supervisor.kill(&task, KillOrder::InOrder);
             return Err(NoAnswer::Cancelled);
         }
-        if self.yields_by_task(call.takes_tasks, &stopped) {
-            return Err(self.hand_over(task, max_output));
+        if self.yields_by_task(call.takes_tasks, background, &stopped) {
+            return Err(self.hand_over(task, HandedOver { max_output, notes }));
         }
         let delta = task.live.take_delta();
         let stretches = reading::new_output(&task.spool, &delta, max_output);

@@ -407,7 +407,12 @@ impl RunningCall {
                 token,
             } => Ok(self.call_tool(tool, arguments.as_ref(), token.as_ref())),
             Work::Task { operation, task } => {
-                let result = self.server.tools.operate(*operation, task)?;
+                // What a status tells counts as told, so it must be sent once it is read.
+                if *operation == Operation::Get && !self.cancel.begin_answer() {
+                    return Ok(None);
+                }
+                let palette = self.server.palette(&self.era);
+                let result = self.server.tools.operate(*operation, task, palette)?;
                 let wanted = self.cancel.begin_answer();
                 Ok(wanted.then_some((ResultType::Complete, result)))
             }

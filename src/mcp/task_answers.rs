@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::dispatch::{NoAnswer, Numbering, Showing, Tools, newest_line};
+use super::dispatch::{HandedOver, NoAnswer, Numbering, Showing, Tools, newest_line};
+use super::insight::Insight;
 use super::render::{Palette, end_words};
 use crate::config::TaskChoice;
 use crate::progress::waiting::{Waiting, Wanted};
@@ -45,19 +46,27 @@ impl Tools {
 
     /// Whether it is one after all, now that the waiting for the command is over. A line
     /// that matched and a question are answers by themselves.
-    pub(super) fn yields_by_task(&self, client_takes_tasks: bool, stopped: &Stopped) -> bool {
-        client_takes_tasks
-            && self.config.mcp_tasks == TaskChoice::Always
-            && *stopped == Stopped::Limit
+    pub(super) fn yields_by_task(
+        &self,
+        client_takes_tasks: bool,
+        background: bool,
+        stopped: &Stopped,
+    ) -> bool {
+        let wanted = match self.config.mcp_tasks {
+            TaskChoice::Always => true,
+            TaskChoice::Asked => background,
+            TaskChoice::Off => false,
+        };
+        client_takes_tasks && wanted && *stopped == Stopped::Limit
     }
 
     /// Leaves the rest of a call to the client, which asks how the task is. The client
     /// tells of its end, so no notice does.
-    pub(super) fn hand_over(&self, task: Arc<TaskHandle>, max_output: usize) -> NoAnswer {
+    pub(super) fn hand_over(&self, task: Arc<TaskHandle>, rest: HandedOver) -> NoAnswer {
         task.live.state().end_noticed = true;
         self.forget_evicted();
         let id = task.id().to_owned();
-        self.handed_over.lock().insert(id, max_output);
+        self.handed_over.lock().insert(id, rest);
         NoAnswer::HandedOver(task)
     }
 
@@ -80,7 +89,12 @@ impl Tools {
     ///
     /// # Errors
     /// There is no such task.
-    pub fn operate(&self, operation: Operation, id: &str) -> Result<Value, UnknownTask> {
+    pub fn operate(
+        &self,
+        operation: Operation,
+        id: &str,
+        palette: Palette,
+    ) -> Result<Value, UnknownTask> {
         let task = self
             .supervisor
             .task(id)
@@ -89,7 +103,7 @@ impl Tools {
             Operation::Get => {
                 // Looked at once: it may end between two looks.
                 let end = task.live.state().ended.clone();
-                let status = self.status(&task, end.as_ref());
+                let status = self.status(&task, end.as_ref(), palette);
                 Ok(describe(&task, status, end.as_ref(), self.kept()).as_detailed())
             }
             Operation::Cancel => {
@@ -108,41 +122,36 @@ impl Tools {
         self.supervisor.settings().keep
     }
 
-    fn status(&self, task: &TaskHandle, end: Option<&End>) -> Status {
+    fn status(&self, task: &TaskHandle, end: Option<&End>, palette: Palette) -> Status {
         let status = match end.map(|end| end.outcome) {
             None => return Status::Working,
             Some(Ended::Killed) => Status::Cancelled,
             Some(Ended::Interrupted) => Status::Failed {
                 error: failure("the server ended before the command did".to_owned()),
             },
-            Some(Ended::Success | Ended::Failure | Ended::Timeout) => self.result(task),
+            Some(Ended::Success | Ended::Failure | Ended::Timeout) => self.result(task, palette),
         };
         task.live.tell_end();
         status
     }
 
     /// What the call would have answered had it waited.
-    fn result(&self, task: &TaskHandle) -> Status {
+    fn result(&self, task: &TaskHandle, palette: Palette) -> Status {
         #[cfg(feature = "conformance")]
         if let Some(status) = super::conformance::ends_as(task.live.facts.description.as_deref()) {
             return status;
         }
-        let max_output = self
-            .handed_over
-            .lock()
-            .get(task.id())
-            .copied()
-            .unwrap_or(self.config.max_output);
+        let (max_output, notes) = self.left_to_result(task);
         let delta = task.live.peek_delta();
         let showing = Showing {
             stretches: reading::excerpt(&task.spool, Place::FIRST.at, delta.to, max_output),
             new_bytes: delta.new_bytes(),
             matched: None,
-            notes: Vec::new(),
+            notes,
             numbering: Numbering::Plain,
             max_output,
         };
-        match self.tell(task, showing, Palette::Plain) {
+        match self.tell(task, showing, palette) {
             Ok(outcome) => Status::Completed {
                 result: complete(outcome.into_result()),
             },
@@ -150,6 +159,27 @@ impl Tools {
                 error: failure(text),
             },
             Err(NoAnswer::Cancelled | NoAnswer::HandedOver(_)) => Status::Cancelled,
+        }
+    }
+
+    /// How much output the result of a task shows, and what it says besides. What is
+    /// remembered of its command is given out only once, and so kept here from then on.
+    /// Of a task that no call has handed over there is nothing to keep.
+    fn left_to_result(&self, task: &TaskHandle) -> (usize, Vec<Insight>) {
+        if !self.handed_over.lock().contains_key(task.id()) {
+            return (self.config.max_output, Vec::new());
+        }
+        // Taken without the lock: the database may be asked.
+        let account = self.recorder.account(task.id());
+        let remembered = account.iter().flat_map(|account| account.take_insights());
+        let remembered: Vec<Insight> = remembered.map(Insight::from).collect();
+        let mut handed_over = self.handed_over.lock();
+        match handed_over.get_mut(task.id()) {
+            Some(rest) => {
+                rest.notes.extend(remembered);
+                (rest.max_output, rest.notes.clone())
+            }
+            None => (self.config.max_output, remembered),
         }
     }
 }

@@ -30,7 +30,7 @@ pty: true; for a pipe that stays open pass stdin_open: true. A task found waitin
 (⌨ WAITING FOR INPUT or A PASSWORD): answer with zsh_send (secret_env types a secret that the user \
 listed by name, unseen); so does a stopped one (⏸ STOPPED). \
 Full-screen programs (pty) show their screen; zsh_send presses keys by name. \
-Every command starts in the project directory: pass cwd to run elsewhere. \
+Unless the user has set keep_cwd, every command starts in the project directory: pass cwd to run elsewhere. \
 A.L.A.N. lines tell how such commands went before: act on ⚠, change something before you retry what it says fails. \
 Text ahead of a result that begins with `┌ notify` tells of tasks that ended meanwhile.";
 
@@ -248,7 +248,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
                 stream, long output as head and tail with the omitted lines named. There is no terminal and stdin is \
                 /dev/null: pass pty: true for programs that ask for passwords or want a tty (answer with zsh_send), \
                 stdin for text, stdin_open for a pipe. Pass background: true for servers and long jobs. Each call \
-                starts in the project directory unless cwd says otherwise; cd does not carry over. A deadline \
+                starts in the project directory unless cwd says otherwise; cd carries over only where the user has set \
+                keep_cwd. A deadline \
                 (timeout, 120 s) ends the whole process tree. Processes left behind (server &) are named in the \
                 result and ended with zsh_kill.",
             effect: Effect::DestructiveOpenWorld,

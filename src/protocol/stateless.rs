@@ -101,19 +101,25 @@ impl Envelope {
     pub fn from_params(params: Option<&Value>) -> Result<Option<Envelope>, EnvelopeError> {
         let meta = params.and_then(|params| params.get("_meta"));
         let key = |key: &str| meta.and_then(|meta| meta.get(key));
-        let (version, capabilities) = match (key(VERSION_KEY), key(CAPABILITIES_KEY)) {
+        let (version, capabilities) = (key(VERSION_KEY), key(CAPABILITIES_KEY));
+        // Looked at first: what else another version asks for is not known.
+        if let Some(version) = version.and_then(Value::as_str)
+            && version != VERSION
+        {
+            return Err(EnvelopeError::UnsupportedVersion(version.to_owned()));
+        }
+        let (version, capabilities) = match (version, capabilities) {
             (Some(version), Some(capabilities)) => (version, capabilities),
             (None, None) if key(CLIENT_KEY).is_none() => return Ok(None),
             (None, None) => return Err(EnvelopeError::no_envelope()),
             (None, Some(_)) => return Err(EnvelopeError::Missing(vec![VERSION_KEY])),
             (Some(_), None) => return Err(EnvelopeError::Missing(vec![CAPABILITIES_KEY])),
         };
-        let version = version.as_str().ok_or(EnvelopeError::WrongType {
-            key: VERSION_KEY,
-            expected: "a string",
-        })?;
-        if version != VERSION {
-            return Err(EnvelopeError::UnsupportedVersion(version.to_owned()));
+        if !version.is_string() {
+            return Err(EnvelopeError::WrongType {
+                key: VERSION_KEY,
+                expected: "a string",
+            });
         }
         let capabilities = capabilities.as_object().ok_or(EnvelopeError::WrongType {
             key: CAPABILITIES_KEY,

@@ -129,6 +129,10 @@ fn an_unknown_version_is_answered_with_those_that_are_served() {
             let data = json!({"supported": [VERSION], "requested": requested});
             assert_eq!(answer["error"]["data"], data, "{method}");
         }
+        // What else that version asks for is not known, so nothing else is missed.
+        let bare = json!({VERSION_KEY: requested});
+        let code = error_code(&client, "server/discover", json!({}), bare);
+        assert_eq!(code, json!(UNSUPPORTED_VERSION), "{requested}");
     }
 }
 
@@ -307,6 +311,60 @@ fn the_result_of_a_task_is_cut_as_the_call_asked() {
         shown.contains("\n1\n") && shown.contains("\n9000\n"),
         "{shown}"
     );
+}
+
+#[test]
+fn the_result_of_a_task_says_all_there_is_to_say_however_often_it_is_asked_for() {
+    let env = Env::new();
+    let client = env.client_before_initialize();
+    let task = begin_task(
+        &client,
+        json!({"command": "no-such-command-anywhere", "timeout": 99_999}),
+    );
+    let ended = await_task(&client, &task);
+    let said = text(&ended["result"]);
+    for part in [
+        "timeout 99999 s is above the maximum",
+        "A.L.A.N.: command not found",
+        "New pattern",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    for _ in 0..2 {
+        assert_eq!(get_task(&client, &task)["result"], ended["result"]);
+    }
+}
+
+#[test]
+fn the_result_of_a_task_is_coloured_for_the_client_that_shows_colours() {
+    let env = Env::new();
+    let client = env.client_before_initialize();
+    let task = begin_task(&client, json!({"command": "exit 3"}));
+    let plain = await_task(&client, &task);
+    assert!(!text(&plain["result"]).contains('\x1b'), "{plain}");
+    let mut meta = taking_tasks();
+    meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "claude-code", "version": "2"});
+    let shown = result(&client, "tasks/get", json!({"taskId": task}), meta);
+    let shown = text(&shown["result"]);
+    assert!(shown.contains("\x1b[31m✘ exit=3\x1b[0m"), "{shown:?}");
+}
+
+#[test]
+fn a_background_call_that_waits_for_a_line_becomes_a_task_when_none_comes() {
+    let env = Env::new();
+    let client = env.client_before_initialize();
+    let call = |until: &str, yield_after: f64| {
+        let arguments = json!({
+            "command": "echo ready; sleep 60", "background": true, "until": until,
+            "yield_after": yield_after,
+        });
+        let call = json!({"name": "zsh", "arguments": arguments});
+        result(&client, "tools/call", call, taking_tasks())
+    };
+    let ready = call("^ready$", 50.0);
+    assert!(text(&ready).contains("\nready\n"), "{ready}");
+    assert!(text(&ready).contains("RUNNING"), "{ready}");
+    assert_eq!(call("^never$", 0.1)["resultType"], json!("task"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! under test is the one that Cargo built, or the one that `ZSH_TOOL_BIN` names (the
 //! static build is tested so).
 
+mod alan_faults;
 mod arguments;
 mod calls_under_way;
 mod command_line;
@@ -28,6 +29,7 @@ mod output;
 mod progress;
 mod protocol;
 mod readme;
+mod remembered;
 mod screen;
 mod secrets;
 mod shutdown;

@@ -251,7 +251,9 @@ fn private_file(path: &Path) -> Result<(u64, u64), DatabaseError> {
         return Err(DatabaseError::NoFile);
     }
     if found.mode() & 0o077 != 0 {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        // A file that its owner has made read-only stays so.
+        let private = std::fs::Permissions::from_mode(found.mode() & 0o700);
+        std::fs::set_permissions(path, private)?;
     }
     Ok((found.dev(), found.ino()))
 }

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::alan::outcome::Outcome;
 use crate::alan::rows::CachedOptions;
@@ -48,7 +49,10 @@ pub enum Phase {
     #[default]
     Idle,
     /// It is being opened.
-    Opening,
+    Opening {
+        /// Since when.
+        since: Instant,
+    },
     /// It is written.
     Ready,
     /// It cannot be written; what is queued stays in memory and is tried again.
@@ -67,6 +71,7 @@ pub enum Phase {
 pub struct Queue {
     entries: VecDeque<Queued>,
     last: u64,
+    last_pushed: Option<Instant>,
     /// Entries that had to go.
     pub dropped: u64,
     /// What the writer has come to.
@@ -87,6 +92,7 @@ impl Queue {
     /// Adds a job; its sequence number.
     pub fn push(&mut self, job: Job) -> u64 {
         self.last += 1;
+        self.last_pushed = Some(Instant::now());
         let sequence = self.last;
         self.add(Queued {
             sequence,
@@ -136,6 +142,11 @@ impl Queue {
     /// The newest number given.
     pub fn last(&self) -> u64 {
         self.last
+    }
+
+    /// When the newest job came.
+    pub fn last_pushed(&self) -> Option<Instant> {
+        self.last_pushed
     }
 
     /// Entries that wait.

@@ -55,6 +55,7 @@ pub fn run(setup: &Setup, queue: &Monitor<Queue>) {
         database: None,
         busy_since: None,
         prune_at: Instant::now(),
+        shorten_at: LOG_BYTES,
         taken_over: false,
     };
     while writer.turn_and_wait() {}
@@ -72,6 +73,8 @@ struct Writer<'a> {
     database: Option<Database>,
     busy_since: Option<Instant>,
     prune_at: Instant,
+    /// The log's length at which it is put into the file next.
+    shorten_at: u64,
     taken_over: bool,
 }
 
@@ -106,10 +109,13 @@ impl Writer<'_> {
             let (database, aside) = connection::open_present(path, BUSY_SLICE, derivation)?;
             let connection = &database.connection;
             connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+            // A log that is begun anew is cut, so that its length says what is in it.
+            connection.pragma_update(None, "journal_size_limit", 0)?;
             self.note_moved(aside);
             self.database = Some(database);
         }
         self.take_over();
+        self.note_open();
         self.write()?;
         self.shorten_log()?;
         self.prune()
@@ -120,6 +126,17 @@ impl Writer<'_> {
             tracing::warn!(to = %aside.display(), "the database was corrupt and was moved");
             self.queue.lock().moved_aside = Some(aside);
         }
+    }
+
+    /// Readers need not wait for the first batch, for which others may hold the lock. A
+    /// failure lasts until something has been written.
+    fn note_open(&self) {
+        let mut state = self.queue.lock();
+        if matches!(state.phase, Phase::Opening { .. }) {
+            state.phase = Phase::Ready;
+        }
+        drop(state);
+        self.queue.notify_all();
     }
 
     /// Writes one batch.
@@ -138,17 +155,23 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// As far as nobody reads what is older; the last one to close does the rest.
-    fn shorten_log(&self) -> Result<(), DatabaseError> {
+    /// As far as nobody reads what is older; the last one to close does the rest. It makes
+    /// the disk write, which takes longer than many records: what could not be put into
+    /// the file is tried again when as much has come to it.
+    fn shorten_log(&mut self) -> Result<(), DatabaseError> {
         let log = connection::beside(&self.setup.path, "-wal");
         let length = std::fs::metadata(log).map_or(0, |found| found.len());
-        match &self.database {
-            Some(database) if length > LOG_BYTES => {
-                let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
-                Ok(database.connection.query_row(checkpoint, [], |_| Ok(()))?)
-            }
-            _ => Ok(()),
+        if length < LOG_BYTES {
+            self.shorten_at = LOG_BYTES;
         }
+        if let Some(database) = &self.database
+            && length > self.shorten_at
+        {
+            self.shorten_at = length + LOG_BYTES;
+            let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
+            database.connection.query_row(checkpoint, [], |_| Ok(()))?;
+        }
+        Ok(())
     }
 
     /// Once for each start. One that is in use, or cannot be read, stays where it is.
