@@ -29,6 +29,7 @@ mod listen_window {
             directory: PathBuf::from("/"),
             started: SystemClock.now(),
             timeout: None,
+            timeout_most: None,
             input: Input::None,
             pid: 1,
             shell_note: None,
