@@ -310,6 +310,7 @@ pub mod mcp {
     pub mod search;
     pub mod server;
     pub mod task_answers;
+    pub mod times;
     pub mod tools;
     pub mod view;
 }
