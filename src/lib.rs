@@ -116,8 +116,20 @@
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
+#[cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
 pub mod app;
+#[cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
 pub mod cli;
+#[cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
 pub mod config;
 pub mod neverhang;
 
@@ -208,6 +220,10 @@ pub mod process {
 }
 
 /// L2: JSON-RPC over stdio.
+#[cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
 pub mod protocol {
     pub mod era;
     pub mod framing;
@@ -285,6 +301,10 @@ pub mod record {
 }
 
 /// L6: the tools of the MCP server.
+#[cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
 pub mod mcp {
     pub mod arguments;
     pub mod calls;
@@ -316,9 +336,17 @@ pub mod mcp {
 }
 
 /// L7: what the command line can do.
+#[cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
 pub mod commands {
     pub mod alan;
     pub mod completions;
+    #[cfg_attr(
+        not(test),
+        warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+    )]
     pub mod config;
     pub mod doctor;
     pub mod exec;
