@@ -32,6 +32,7 @@ pub fn run() -> ExitCode {
         Command::Manopt(arguments) => commands::manopt::run(&arguments),
         Command::Doctor => commands::doctor::run(),
         Command::Completions { shell } => commands::completions::run(shell),
+        Command::Man => commands::man::run(),
     }
 }
 

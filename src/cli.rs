@@ -39,6 +39,9 @@ pub enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
+    /// Print the manual page.
+    #[command(hide = true)]
+    Man,
 }
 
 /// Arguments of `serve`.

@@ -334,6 +334,7 @@ pub mod commands {
     pub mod doctor;
     pub mod exec;
     pub mod log;
+    pub mod man;
     pub mod manopt;
     pub mod output;
     pub mod serve;

@@ -272,9 +272,45 @@ fn completions_name_the_commands() {
 }
 
 #[test]
+fn the_manual_page_tells_of_every_command_and_man_reads_it_without_complaint() {
+    let env = Env::new();
+    let page = ran(&env, &["man"]);
+    assert_eq!(page.code, 0, "{}", page.stderr);
+    let file = env.path("zsh-tool.1");
+    fs::write(&file, page.text()).expect("a file for the page");
+    let mut man = env.command("man");
+    man.args(["--warnings", "-l"]).arg(&file);
+    man.env("MANWIDTH", "100");
+    let shown = run(man);
+    assert_eq!(shown.stderr, "");
+    let text = shown.text();
+    for wanted in [
+        "A shell for AI agents",
+        "   zsh-tool exec\n",
+        "   zsh-tool alan forget\n",
+        "--timeout SECONDS\n",
+        "-f, --follow\n",
+        "config.yaml",
+    ] {
+        assert!(text.contains(wanted), "{wanted:?} in {text}");
+    }
+    let hidden = ["--guarded", "zsh-tool man\n"];
+    assert!(!hidden.iter().any(|name| text.contains(name)), "{text}");
+    // Every command of --help.
+    let help = ran(&env, &["--help"]).text();
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let mut commands = commands.map_while(|line| line.split_whitespace().next());
+    let told = |command| text.contains(&format!("zsh-tool {command}"));
+    assert!(
+        commands.all(|command| command == "help" || told(command)),
+        "{text}"
+    );
+}
+
+#[test]
 fn nobody_reading_is_no_panic() {
     let env = Env::new();
-    for command in ["config", "completions zsh", "doctor", "--help"] {
+    for command in ["config", "completions zsh", "man", "doctor", "--help"] {
         let mut shell = env.command("sh");
         let word = unique_word();
         // The pipe's reader is gone before the first byte is written.
