@@ -243,6 +243,21 @@ fn no_file_is_longer_than_one_can_hold_in_mind() {
     none(&broken);
 }
 
+#[test]
+fn no_async_runtime_comes_in_with_a_dependency() {
+    const RUNTIMES: [&str; 4] = ["tokio", "async-std", "smol", "async-executor"];
+    let locked = include_str!("../Cargo.lock");
+    let names = locked.lines().filter_map(|line| {
+        let name = line.strip_prefix("name = \"")?;
+        name.strip_suffix('"')
+    });
+    let broken: Vec<String> = names
+        .filter(|name| RUNTIMES.contains(name))
+        .map(|name| format!("{name} is an async runtime: threads and blocking calls do here"))
+        .collect();
+    none(&broken);
+}
+
 fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let sources = Source::read_all(&root);
