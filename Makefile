@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-clients install uninstall static bundle bench fmt lint ci
+.PHONY: help build demo test test-clients install uninstall static bundle bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,12 +46,24 @@ bench: ## Print the table of performance figures.
 	python3 tests/bench/run.py
 	cargo run --release --example store_bench
 
+fuzz: ## Fuzz the parsers, each for TIME=60 seconds; needs a nightly toolchain.
+	@scripts/need cargo cc c++
+	scripts/fuzz $(or $(TIME),60)
+
+# Building cargo-deny takes minutes, so lint does without it.
+deny: ## Check the licences, duplicates and sources of dependencies.
+	@scripts/need cargo cc
+	@cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny
+	cargo deny check licenses bans sources
+
 fmt: ## Format the sources.
 	cargo fmt
+	rustfmt --edition 2024 tests/fuzz/targets/*.rs
 
 lint: ## Check formatting, lints, shell scripts and version numbers.
 	@scripts/need cargo cc shellcheck jq
 	cargo fmt --check
+	rustfmt --edition 2024 --check tests/fuzz/targets/*.rs
 	cargo clippy --all-targets -- -D warnings
 	cargo clippy --features conformance -- -D warnings
 	shellcheck $$(scripts/list-shell-scripts)
