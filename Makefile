@@ -18,7 +18,7 @@ demo: ## Build, then show a client session with the real server.
 	python3 scripts/demo target/release/zsh-tool
 
 test: ## Run the Rust tests with the real zsh and man, and the model check.
-	@scripts/need cargo cc zsh man bash python3 infocmp make vim less gdb node git ssh \
+	@scripts/need cargo cc zsh zsh-static man bash python3 infocmp make vim less gdb node git ssh \
 		dialog whiptail sudo su passwd setpriv script top htop vi lolcat
 	@scripts/need $(addprefix page:,ls tar grep git-push curl bash rsync find ssh jq)
 	cargo test
