@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-clients install uninstall static bundle bench fmt lint ci
+.PHONY: help build demo demo-static test test-clients install uninstall static bundle bench fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -16,6 +16,9 @@ demo: ## Build, then show a client session with the real server.
 	@scripts/need cargo cc zsh man python3 less page:tee
 	cargo build --release
 	python3 scripts/demo target/release/zsh-tool
+
+demo-static: static ## Show the session with the static binary in an empty root; needs root.
+	scripts/demo-in-empty-root
 
 test: ## Run the Rust tests with the real zsh and man, and the model check.
 	@scripts/need cargo cc zsh zsh-static man bash python3 infocmp make vim less gdb node git ssh \
