@@ -12,6 +12,7 @@
 mod choices;
 mod dirs;
 mod endpoint;
+mod executors;
 mod file;
 mod layers;
 mod resolve;
@@ -32,6 +33,7 @@ pub use choices::{
     ColorChoice, InsightChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode, TaskChoice,
 };
 pub use dirs::{Env, StateDirError};
+pub use executors::{PromptBy, UserExecutor};
 pub use layers::{Source, Warning};
 pub use resolve::{Cause, ResolveError, Surroundings};
 pub use secrets::{SecretSource, Secrets};
