@@ -50,9 +50,9 @@ pub trait Program: Send + Sync {
 /// An executor, asked for a judgement instead of work.
 pub struct ExecutorProgram {
     executors: Arc<Executors>,
+    executor: String,
+    /// The judge's own.
     name: String,
-    /// The name as the judge's.
-    label: String,
     model: Option<String>,
 }
 
@@ -69,21 +69,21 @@ impl ExecutorProgram {
         executors.find(name)?;
         Ok(ExecutorProgram {
             executors,
-            name: name.to_owned(),
-            label: format!("command:{name}"),
+            executor: name.to_owned(),
+            name: format!("command:{name}"),
             model,
         })
     }
 
     /// It was there when this was made.
     fn executor(&self) -> Option<&Executor> {
-        self.executors.find(&self.name).ok()
+        self.executors.find(&self.executor).ok()
     }
 }
 
 impl Program for ExecutorProgram {
     fn name(&self) -> &str {
-        &self.label
+        &self.name
     }
 
     fn launch(&self, prompt: &str) -> Launch {
@@ -242,7 +242,9 @@ impl CommandJudge {
         let answer = self.program.answer(&stdout);
         match (answer, code) {
             (Ok(answer), 0) => Ok(reply::parse(&answer)),
-            (Ok(_), code) => Err(JudgeError::Failed(format!("it ended with exit code {code}"))),
+            (Ok(_), code) => Err(JudgeError::Failed(format!(
+                "it ended with exit code {code}"
+            ))),
             (Err(cause), _) => Err(JudgeError::Failed(
                 self.redactor.redact(&cause).into_owned(),
             )),
@@ -257,7 +259,9 @@ impl Judge for CommandJudge {
 
     fn judge(&self, evidence: &Evidence) -> Result<Judgement, JudgeError> {
         let cancel = self.begin().ok_or(JudgeError::Closed)?;
-        let launch = self.program.launch(&prompt::prompt(evidence, &self.redactor));
+        let launch = self
+            .program
+            .launch(&prompt::prompt(evidence, &self.redactor));
         let task = self
             .supervisor
             .start(self.request(launch), None)
