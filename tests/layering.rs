@@ -60,6 +60,8 @@ const PURE: &[&str] = &[
     "alan/rows.rs",
     "alan/run.rs",
     "oneshot/state.rs",
+    "agent/activity.rs",
+    "agent/stream.rs",
     "agent/verdict.rs",
 ];
 
