@@ -115,6 +115,8 @@
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands or options matter to templates: one line in the
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
+//! - **An agent program**: an entry in `data/executors.yaml`, with fixtures of what it
+//!   keeps; only what no entry can say gets code in [`agent::executor`].
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;
@@ -290,6 +292,8 @@ pub mod record {
 pub mod agent {
     pub mod activity;
     pub mod executor;
+    mod failure;
+    mod json;
     mod storage;
     pub mod stream;
     pub mod verdict;

@@ -61,6 +61,8 @@ const PURE: &[&str] = &[
     "alan/run.rs",
     "oneshot/state.rs",
     "agent/activity.rs",
+    "agent/failure.rs",
+    "agent/json.rs",
     "agent/stream.rs",
     "agent/verdict.rs",
 ];
