@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use zsh_tool::agent::checks::{CheckState, Checks, Refused};
 use zsh_tool::agent::endpoint;
-use zsh_tool::agent::executor::Launch;
-use zsh_tool::agent::judge::command::{CommandJudge, Program};
+use zsh_tool::agent::executor::{Executors, Launch};
+use zsh_tool::agent::judge::command::{CommandJudge, ExecutorProgram, Program};
 use zsh_tool::agent::judge::openai::OpenaiJudge;
 use zsh_tool::agent::judge::{Evidence, Finding, Judge, Judgement};
 use zsh_tool::base::clock::SystemClock;
+use zsh_tool::config::UserExecutor;
 use zsh_tool::progress::tracker::{ChangeKind, Settings as Tracking, Status};
 use zsh_tool::task::live::{Cancel, Look};
 use zsh_tool::task::registry::TaskHandle;
@@ -271,8 +272,8 @@ impl Program for Script {
     fn answer(&self, stdout: &[u8]) -> Result<String, String> {
         Ok(String::from_utf8_lossy(stdout).into_owned())
     }
-    fn install_hint(&self) -> &str {
-        "install it from the moon"
+    fn install_hint(&self) -> String {
+        "install it from the moon".to_owned()
     }
 }
 
@@ -339,6 +340,28 @@ fn a_program_judges_by_what_it_prints() {
     let judgement = judged_by(&env, by_argument);
     assert_eq!(judgement.finding, Finding::Failed, "{}", judgement.reason);
     assert_eq!(judgement.reason, "by argument");
+}
+
+#[test]
+fn an_executor_of_the_users_judges() {
+    let env = Env::new();
+    let text = "grep -q 'ONLY one letter' && echo \"B) $ONESHOT_ROLE $MARK\"";
+    let users = UserExecutor {
+        name: "mine".to_owned(),
+        argv: ["sh", "-c", text].map(str::to_owned).to_vec(),
+        env: vec![("MARK".to_owned(), "says so".to_owned())],
+        prompt_by: None,
+    };
+    let executors = Arc::new(Executors::new(&[users]).expect("executors"));
+    assert!(ExecutorProgram::new(Arc::clone(&executors), "nobody", None).is_err());
+    let program = ExecutorProgram::new(executors, "mine", None).expect("an executor");
+    let judge = CommandJudge::new(Box::new(program), supervisor(&env));
+    assert_eq!(judge.name(), "command:mine");
+    let judgement = judge
+        .judge(&evidence("a", Status::Slow))
+        .expect("an answer");
+    assert_eq!(judgement.finding, Finding::Loop);
+    assert_eq!(judgement.reason, "auditor says so");
 }
 
 #[test]
