@@ -5,6 +5,7 @@
 //! under test is the one that Cargo built, or the one that `ZSH_TOOL_BIN` names (the
 //! static build is tested so).
 
+mod agents;
 mod alan_faults;
 mod arguments;
 mod calls_under_way;
