@@ -679,3 +679,84 @@ fn programs_that_keep_nothing_leave_nothing() {
         );
     }
 }
+
+#[test]
+fn a_conversation_torn_anywhere_gives_no_answer_but_its_own() {
+    /// Places at which each file is torn.
+    const CUTS: usize = 60;
+    for (name, session) in KEEPERS {
+        let left = Left::of(&format!("{name}/success"));
+        let file = largest(left.scratch.path());
+        let whole = fs::read(&file).expect("a conversation");
+        for cut in (0..CUTS).map(|cut| whole.len() * cut / CUTS) {
+            fs::write(&file, &whole[..cut]).expect("a torn file");
+            if let Recovery::Success { text } = left.recover(name, session) {
+                // Aider's history of before is whole where the file ends with it.
+                let known = ["all is done", "the older answer"];
+                assert!(known.contains(&text.as_str()), "{name} at {cut}: {text}");
+            }
+        }
+    }
+}
+
+/// The conversation among what a program keeps.
+fn largest(folder: &Path) -> PathBuf {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder").flatten() {
+            match entry.file_type().expect("a type").is_dir() {
+                true => folders.push(entry.path()),
+                false => files.push((entry.metadata().expect("a size").len(), entry.path())),
+            }
+        }
+    }
+    files.into_iter().max().expect("a file").1
+}
+
+#[test]
+fn records_of_any_shape_mean_something() {
+    use serde_json::{Value, json};
+    use zsh_tool::agent::stream::Record;
+    let executors = executors(&[entry("mine", &["agent"], None)]);
+    let odd = [
+        json!(null),
+        json!(7),
+        json!("x"),
+        json!([]),
+        json!({}),
+        json!([[{"a": null}]]),
+    ];
+    for name in executors.names() {
+        let executor = executors.find(name).expect(name);
+        let path = fixture(&format!("{name}/streams/ok.ndjson"));
+        let stream = fs::read_to_string(path).unwrap_or_default();
+        for line in stream.lines() {
+            let event: Value = serde_json::from_str(line).expect("a record");
+            for changed in changed(&event, &odd) {
+                let record = Record::Json(changed.to_string());
+                assert!(!executor.classify(&record).is_empty(), "{name}: {changed}");
+            }
+        }
+        for record in ["", "{", "[]", "7"].map(|text| Record::Json(text.to_owned())) {
+            assert!(!executor.classify(&record).is_empty(), "{name}: {record:?}");
+        }
+    }
+
+    /// The value with each of its parts replaced in turn.
+    fn changed(value: &Value, odd: &[Value]) -> Vec<Value> {
+        let mut all = odd.to_vec();
+        let keys: Vec<String> = match value {
+            Value::Object(fields) => fields.keys().cloned().collect(),
+            _ => Vec::new(),
+        };
+        for key in keys {
+            for part in changed(&value[&key], odd) {
+                let mut copy = value.clone();
+                copy[&key] = part;
+                all.push(copy);
+            }
+        }
+        all
+    }
+}
