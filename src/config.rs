@@ -97,12 +97,14 @@ macro_rules! settings {
             pub state_dir: Result<PathBuf, StateDirError>,
             /// What `zsh_send` may type by name.
             pub secrets: Secrets,
+            /// The agent programs that the user adds or changes.
+            pub executors: Vec<UserExecutor>,
             sources: BTreeMap<&'static str, Source>,
         }
 
         /// Every key that the file may hold.
         pub const KEYS: &[&str] =
-            &[$( key_of!($field $($key)?), )* secrets::KEY];
+            &[$( key_of!($field $($key)?), )* secrets::KEY, executors::KEY];
 
         impl Config {
             fn resolve(given: &mut Given<'_>) -> Config {
@@ -119,7 +121,9 @@ macro_rules! settings {
                 }
                 let (secrets, source) = Secrets::read(given);
                 sources.insert(secrets::KEY, source);
-                Config { $( $field, )* state_dir, secrets, sources }
+                let (executors, source) = executors::read(given);
+                sources.insert(executors::KEY, source);
+                Config { $( $field, )* state_dir, secrets, executors, sources }
             }
 
             /// Every setting with its value and source, for people to read.
@@ -132,6 +136,7 @@ macro_rules! settings {
                     Err(error) => format!("none: {error}"),
                 }));
                 rows.push(self.row(secrets::KEY, self.secrets.to_string()));
+                rows.push(self.row(executors::KEY, executors::show(&self.executors)));
                 rows
             }
         }

@@ -172,8 +172,8 @@ pub fn judge(
     }
 }
 
-fn program(name: &str, _config: &Config) -> Result<ExecutorProgram, String> {
-    let executors = Executors::new(&[]).map_err(|error| error.to_string())?;
+fn program(name: &str, config: &Config) -> Result<ExecutorProgram, String> {
+    let executors = Executors::new(&config.executors).map_err(|error| error.to_string())?;
     ExecutorProgram::new(Arc::new(executors), name, None).map_err(|error| error.to_string())
 }
 
