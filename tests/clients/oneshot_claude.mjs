@@ -94,7 +94,9 @@ const write = { call: { name: 'Write', input: { file_path: written, content: 'he
   check('the next worker is told the feedback', told[3]?.includes('FEEDBACK-7'), told[3]);
   check('the next auditor is told the new result only', told[4]?.includes('now it has it') && !told[4].includes('I wrote hello.txt'), told[4]);
   const kept = path.join(scratch, '.claude/projects', project.replaceAll(/[^A-Za-z0-9]/g, '-'));
-  const conversations = (fs.existsSync(kept) ? fs.readdirSync(kept) : []).map((name) => path.basename(name, '.jsonl')).sort();
+  const conversations = (fs.existsSync(kept) ? fs.readdirSync(kept) : [])
+    .filter((name) => name.endsWith('.jsonl'))
+    .map((name) => path.basename(name, '.jsonl'));
   const known = JSON.stringify(run);
   check('each agent has a session of its own, known to the run', conversations.length === 4 && conversations.every((id) => known.includes(id)), { conversations, known });
   const numbers = log.map((line) => line.seq);
