@@ -38,10 +38,12 @@ const environment = (url) => ({
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
 });
 
-// One run to its end: its exit code, what it printed, its file and its log.
-async function oneshot(url, ...args) {
+// One run to its end: its exit code, what it printed, its file and its log. It is
+// interrupted once `interruptWhen` holds.
+async function oneshot(url, args = [], { interruptWhen } = {}) {
   const before = new Set(sessions());
-  const child = spawn(binary, ['oneshot', '--executor', 'claude', ...args, 'write hello.txt'], {
+  const prompt = args.includes('--resume') ? [] : ['write hello.txt'];
+  const child = spawn(binary, ['oneshot', '--executor', 'claude', ...args, ...prompt], {
     cwd: project,
     env: environment(url),
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -50,9 +52,11 @@ async function oneshot(url, ...args) {
   child.stdout.on('data', (more) => (printed += more));
   child.stderr.on('data', (more) => (printed += more));
   const timer = setTimeout(() => child.kill('SIGTERM'), 6 * PATIENCE * 1000);
-  const code = await new Promise((ended) => child.on('close', ended));
+  const over = new Promise((ended) => child.on('close', ended));
+  if (interruptWhen && (await eventually(interruptWhen))) child.kill('SIGINT');
+  const code = await over;
   clearTimeout(timer);
-  const id = sessions().find((known) => !before.has(known));
+  const id = sessions().find((known) => !before.has(known)) ?? args[args.indexOf('--resume') + 1];
   const read = (name) => (id ? fs.readFileSync(path.join(state, 'sessions', id, name), 'utf8') : '');
   const log = read('oneshot-log.json').split('\n').filter(Boolean).map((line) => JSON.parse(line));
   return { code, printed, id, run: JSON.parse(read('oneshot.json') || '{}'), log };
@@ -110,7 +114,7 @@ const write = { call: { name: 'Write', input: { file_path: written, content: 'he
     { text: 'it was there already' },
     verdict('DONE', 'fine'),
   ]);
-  const { code, run, printed } = await oneshot(model.url, '--inactivity', '5');
+  const { code, run, printed } = await oneshot(model.url, ['--inactivity', '5']);
   model.close();
   check('a worker that falls silent is given up', states(run).includes('RECOVERY_PENDING'), { code, printed, run });
   const recovery = (run.history ?? []).find((entry) => entry.state === 'RECOVERY_PENDING');
@@ -118,6 +122,19 @@ const write = { call: { name: 'Write', input: { file_path: written, content: 'he
   check('and what it had done is taken up', code === 0 && states(run).filter((name) => name === 'WORKER_EXECUTING').length === 2, run.history);
   const told = prompts(model.turns).find((prompt) => prompt.includes('cut off'));
   check('by a worker that is told of it', told?.includes('hello.txt') && told.includes('Write'), told);
+}
+
+{
+  const model = await scripted(api, [write, { hang: true }, { text: 'mended' }, verdict('DONE', 'fine')]);
+  const first = await oneshot(model.url, [], { interruptWhen: () => model.turns.length === 2 });
+  check('an interrupted run is paused', first.code === 130 && first.run.state === 'INTERRUPTED', first);
+  check('and its agent ended', await eventually(() => running('-p').length === 0), running('-p'));
+  const { code, run, log, printed } = await oneshot(model.url, ['--resume', first.id]);
+  model.close();
+  check('it is taken up to its end', code === 0 && run.state === 'COMPLETED', { code, printed, run });
+  check('by way of what the agent left', states(run).includes('RECOVERY_PENDING') && log.some((line) => line.type === 'recovered'), run.history);
+  const told = prompts(model.turns).find((prompt) => prompt.includes('cut off'));
+  check('of which the next worker is told', told?.includes('Write') && told.includes('hello.txt'), told);
 }
 
 {
