@@ -318,8 +318,14 @@ pub mod mcp {
 
 /// L6: the monitor's HTTP server.
 pub mod monitor {
+    pub mod access;
+    pub mod connection;
+    pub mod dashboard;
+    pub mod http;
     pub mod request;
     pub mod response;
+    pub mod stream;
+    pub mod wire;
 }
 
 /// L7: what the command line can do.
