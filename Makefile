@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-clients install uninstall static bundle bench fuzz deny fmt lint ci
+.PHONY: help build demo demo-static test test-clients install uninstall static bundle bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -17,8 +17,11 @@ demo: ## Build, then show a client session with the real server.
 	cargo build --release
 	python3 scripts/demo target/release/zsh-tool
 
+demo-static: static ## Show the session with the static binary in an empty root; needs root.
+	scripts/demo-in-empty-root
+
 test: ## Run the Rust tests with the real zsh and man, and the model check.
-	@scripts/need cargo cc zsh man bash python3 infocmp make vim less gdb node git ssh \
+	@scripts/need cargo cc zsh zsh-static man bash python3 infocmp make vim less gdb node git ssh \
 		dialog whiptail sudo su passwd setpriv script top htop vi lolcat
 	@scripts/need $(addprefix page:,ls tar grep git-push curl bash rsync find ssh jq)
 	cargo test
@@ -40,11 +43,12 @@ bundle: static ## Make the MCP bundle and the registry's entry, target/bundle; U
 	@scripts/need python3
 	scripts/bundle target/x86_64-unknown-linux-musl/release/zsh-tool target/bundle $(URL)
 
-bench: ## Print the table of performance figures.
-	@scripts/need cargo cc zsh python3
+bench: ## Print the table of performance figures, and the same work done by peers.
+	@scripts/need cargo cc zsh python3 python3-venv node npm
 	cargo build --release
 	python3 tests/bench/run.py
 	cargo run --release --example store_bench
+	python3 tests/bench/peers.py
 
 fuzz: ## Fuzz the parsers, each for TIME=60 seconds; needs a nightly toolchain.
 	@scripts/need cargo cc c++

@@ -1,5 +1,6 @@
 //! The command line as it is written: low arguments, not yet resolved.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub enum Command {
     Tasks(TasksArguments),
     /// Print the output of a task of any server.
     Log(LogArguments),
+    /// Serve a page that shows the tasks and runs of all servers, until it is interrupted.
+    Monitor(MonitorArguments),
     /// What is remembered of commands: show it, ask it, carry it elsewhere, forget it.
     #[command(subcommand)]
     Alan(AlanCommand),
@@ -34,6 +37,9 @@ pub enum Command {
     Doctor,
     /// Print the settings in use and where each comes from.
     Config,
+    /// Ask the configured OpenAI-compatible endpoint what stands on stdin; NDJSON comes out.
+    #[command(hide = true)]
+    AgentOpenai(AgentOpenaiArguments),
     /// Print a completion script for a shell.
     Completions {
         /// Which shell.
@@ -50,6 +56,15 @@ pub struct ServeArguments {
     /// This process has a guard above it.
     #[arg(long, hide = true)]
     pub guarded: bool,
+}
+
+/// Arguments of `monitor`.
+#[derive(Debug, Args)]
+pub struct MonitorArguments {
+    /// Where to listen; port 0 takes any that is free. Who reaches an address that is not of
+    /// this machine alone, and knows the link, sees everything.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    pub addr: SocketAddr,
 }
 
 /// Arguments of `exec`.
@@ -74,6 +89,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let expected = || "expected a number of seconds from 0 on, such as 90 or 0.5".to_owned();
     let seconds: f64 = text.parse().map_err(|_| expected())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| expected())
+}
+
+/// Arguments of `agent-openai`.
+#[derive(Debug, Args)]
+pub struct AgentOpenaiArguments {
+    /// The model, instead of the configured one.
+    #[arg(long)]
+    pub model: Option<String>,
+    /// The endpoint, instead of the configured one.
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
 }
 
 /// Arguments of `tasks`.

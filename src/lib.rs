@@ -41,7 +41,9 @@
 //! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
+//! | L4 | [`agent`] | what agent programs keep of their own, to read; a model's endpoint |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
+//! | L6 | [`monitor`] | sockets; words for browsers and programs |
 //! | L7 | [`commands`] | the terminal of a person |
 //! | L8 | [`app`] | puts all of it together |
 //!
@@ -90,7 +92,10 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
+//! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
+//! | `monitor` | 1, if HTTP is served | `poll(2)` of its listener and of streams' sockets |
+//! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
 //! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
@@ -110,10 +115,16 @@
 //!   condition in one of its two submodules.
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in
 //!   [`alan::schema`]; steps that have been released never change.
+//! - **A judge**: a type that is a [`agent::judge::Judge`], a variant of
+//!   [`config::JudgeChoice`], and its line in [`commands::setup::judge`].
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands or options matter to templates: one line in the
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
+//! - **An agent program**: an entry in `data/executors.yaml`, with fixtures of what it
+//!   keeps; only what no entry can say gets code in [`agent::executor`].
+//! - **A path of the monitor**: an arm in its routes; what a page may ask without the token
+//!   is decided in [`monitor::connection`] alone.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 // What comes from outside must not be able to panic, so nothing may that can be written
@@ -246,6 +257,7 @@ pub mod alan {
 
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
+    pub mod attendance;
     pub mod budget;
     pub mod collector;
     pub mod deadline;
@@ -291,6 +303,22 @@ pub mod record {
     pub mod recorder;
 }
 
+/// L4: agent programs: how they are started, what they say, what they leave behind, what
+/// their verdicts mean, and who judges whether they get on.
+pub mod agent {
+    pub mod activity;
+    pub mod checks;
+    pub mod endpoint;
+    pub mod executor;
+    mod failure;
+    pub mod interrupt;
+    mod json;
+    pub mod judge;
+    mod storage;
+    pub mod stream;
+    pub mod verdict;
+}
+
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
@@ -322,8 +350,21 @@ pub mod mcp {
     pub mod view;
 }
 
+/// L6: the monitor's HTTP server.
+pub mod monitor {
+    pub mod access;
+    pub mod connection;
+    pub mod dashboard;
+    pub mod http;
+    pub mod request;
+    pub mod response;
+    pub mod stream;
+    pub mod wire;
+}
+
 /// L7: what the command line can do.
 pub mod commands {
+    pub mod agent_openai;
     pub mod alan;
     pub mod completions;
     #[cfg_attr(
@@ -336,6 +377,7 @@ pub mod commands {
     pub mod log;
     pub mod man;
     pub mod manopt;
+    pub mod monitor;
     pub mod output;
     pub mod serve;
     pub mod setup;

@@ -60,7 +60,21 @@ const PURE: &[&str] = &[
     "alan/rows.rs",
     "alan/run.rs",
     "oneshot/state.rs",
+    "agent/activity.rs",
+    "agent/failure.rs",
+    "agent/json.rs",
+    "agent/stream.rs",
     "agent/verdict.rs",
+    "agent/judge.rs",
+    "agent/judge/evidence.rs",
+    "agent/judge/heuristic.rs",
+    "agent/judge/prompt.rs",
+    "agent/judge/reply.rs",
+    "agent/endpoint/failure.rs",
+    "agent/endpoint/wire.rs",
+    "monitor/access.rs",
+    "monitor/request.rs",
+    "monitor/response.rs",
 ];
 
 /// What of the standard library a pure file does without.

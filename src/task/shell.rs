@@ -16,16 +16,17 @@ const LONGEST_ARGUMENT: usize = 128 * 1024;
 /// Runs before the command, on its first line, so that `$LINENO` and zsh's messages
 /// keep their numbers. It moves the side-band from descriptor 9 to one above 9 that is
 /// closed on exec, and reports at the end: `T status pipestatus… directory` from an EXIT
-/// trap, `D directory` where the command set a trap of its own. Any step that fails
-/// leaves the command to run without a side-band.
+/// trap, `D directory` where the command set a trap of its own. A zsh without that module
+/// (a static one), or without /proc, cannot close it on exec: programs inherit it there,
+/// as under bash. Any step that fails leaves the command to run without a side-band.
 ///
 /// `eval` would clobber `$pipestatus`, and text after the command would break
 /// here-documents. The functions are defined under `emulate -R zsh -c`, so that they run
 /// with options of their own: a plain `trap … EXIT` shows up in the output of
 /// `set -x; exit 3`.
 const ZSH_PROLOGUE: &str = concat!(
-    "{ zmodload -F zsh/system b:sysopen && sysopen -w -o cloexec -u ZSH_TOOL_FD /proc/self/fd/9 } 2>/dev/null; ",
-    "exec 9>&-; ",
+    "{ zmodload -F zsh/system b:sysopen && sysopen -w -o cloexec -u ZSH_TOOL_FD /proc/self/fd/9 } 2>/dev/null ",
+    "|| { exec {ZSH_TOOL_FD}>&9 } 2>/dev/null; exec 9>&-; ",
     "emulate -R zsh -c '",
     "TRAPEXIT() { { builtin print -u $ZSH_TOOL_FD -rN -- T $? \"${pipestatus[@]}\" \"$PWD\" } 2>/dev/null }; ",
     "__zsh_tool_end() { { (( ZSH_SUBSHELL )) || builtin print -u $ZSH_TOOL_FD -rN -- D \"$PWD\" } 2>/dev/null }",

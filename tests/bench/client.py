@@ -22,20 +22,23 @@ class BenchFailed(Exception):
 
 
 class Server:
-    """A server in a scratch HOME and state directory, and the requests to it."""
+    """A server in a scratch HOME and state directory, and the requests to it. Any other MCP
+    server is measured by its own command line and additions to the environment."""
 
-    def __init__(self, binary):
+    def __init__(self, program, environment=None):
+        command = program if isinstance(program, list) else [program, "serve"]
         self.scratch = tempfile.TemporaryDirectory(prefix="zsh-tool-bench-")
         self.environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "LANG": "C.UTF-8",
             "HOME": self.scratch.name,
             "ZSH_TOOL_STATE_DIR": os.path.join(self.scratch.name, "state"),
+            **(environment or {}),
         }
         self.errors = open(os.path.join(self.scratch.name, "stderr"), "w+b")
         self.started = time.time()
         self.guard = subprocess.Popen(
-            [binary, "serve"],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -98,7 +101,8 @@ class Server:
             *lines, self.rest = (self.rest + chunk).split(b"\n")
             for line in lines:
                 frame = json.loads(line)
-                if frame.get("id") is not None:
+                # A server's own requests and notifications are passed over.
+                if frame.get("id") is not None and "method" not in frame:
                     self.answers[frame["id"]] = frame
         frame = self.answers.pop(request)
         if "error" in frame:
@@ -116,7 +120,7 @@ class Server:
     def finish(self, request):
         """The text of a call's answer, and what `_meta` says of its task."""
         result = self.answer(request)
-        text = result["content"][0]["text"]
+        text = "".join(block.get("text", "") for block in result["content"])
         if result.get("isError"):
             raise BenchFailed(f"a call failed: {text}")
         return text, result.get("_meta", {}).get("zsh-tool/result", {})

@@ -440,6 +440,37 @@ fn a_forged_record_does_not_change_the_exit_code() {
 }
 
 #[test]
+fn a_static_zsh_without_modules_tells_of_pipelines_and_directories_as_well() {
+    let env = Env::new();
+    let zsh = env.path("zsh");
+    std::os::unix::fs::symlink("/bin/zsh-static", &zsh).expect("a link");
+    assert!(
+        zsh.exists(),
+        "zsh-static is missing: apt-get install zsh-static"
+    );
+    env.configure(&format!("shell: {}\n", zsh.display()));
+    let client = env.client();
+    let command = "cd /usr; (exit 2) | { read; : } | print 0";
+    let result = client.call("zsh", json!({"command": command, "yield_after": 20}));
+    assert_eq!(
+        result.meta["pipestatus"],
+        json!([2, 0, 0]),
+        "{}",
+        result.text
+    );
+    assert_eq!(result.meta["cwd"], json!("/usr"), "{}", result.text);
+    let result = client.call(
+        "zsh",
+        json!({"command": "zmodload zsh/system", "yield_after": 20}),
+    );
+    assert!(
+        result.output().contains("failed to load"),
+        "{}",
+        result.text
+    );
+}
+
+#[test]
 fn a_missing_shell_is_an_error_and_never_an_exit_code() {
     let env = Env::new();
     env.configure("shell: /nonexistent/zsh\n");
