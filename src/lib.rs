@@ -41,6 +41,7 @@
 //! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
+//! | L5 | [`oneshot`] | the files of agent runs |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
 //! | L7 | [`commands`] | the terminal of a person |
 //! | L8 | [`app`] | puts all of it together |
@@ -282,6 +283,11 @@ pub mod record {
     pub mod notices;
     pub mod pattern;
     pub mod recorder;
+}
+
+/// L5: agent runs: their states, their files, and what goes on in them.
+pub mod oneshot {
+    pub mod state;
 }
 
 /// L6: the tools of the MCP server.
