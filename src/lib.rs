@@ -287,6 +287,12 @@ pub mod record {
 
 /// L5: agent runs: their states, their files, and what goes on in them.
 pub mod oneshot {
+    pub mod context;
+    pub mod lock;
+    pub mod log;
+    pub mod log_reader;
+    pub mod redaction;
+    pub mod run;
     pub mod state;
 }
 

@@ -186,6 +186,26 @@ impl<'de> Deserialize<'de> for Reason {
     }
 }
 
+/// Which of the two agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It does the work.
+    Worker,
+    /// It judges the result.
+    Auditor,
+}
+
+impl Role {
+    /// `worker` or `auditor`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Worker => "worker",
+            Role::Auditor => "auditor",
+        }
+    }
+}
+
 /// An error that an agent reported of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentFault {
