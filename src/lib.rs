@@ -291,8 +291,12 @@ pub mod oneshot {
     pub mod lock;
     pub mod log;
     pub mod log_reader;
+    pub mod pipeline;
+    pub mod reason;
     pub mod redaction;
     pub mod run;
+    pub mod source;
+    pub mod stage;
     pub mod state;
 }
 

@@ -60,6 +60,10 @@ const PURE: &[&str] = &[
     "alan/rows.rs",
     "alan/run.rs",
     "oneshot/state.rs",
+    "oneshot/stage.rs",
+    "oneshot/reason.rs",
+    "oneshot/redaction.rs",
+    "oneshot/source.rs",
     "agent/verdict.rs",
 ];
 
