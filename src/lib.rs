@@ -288,6 +288,7 @@ pub mod record {
 /// L5: agent runs: their states, their files, and what goes on in them.
 pub mod oneshot {
     pub mod context;
+    pub mod event;
     pub mod lock;
     pub mod log;
     pub mod log_reader;
