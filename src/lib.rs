@@ -244,12 +244,15 @@ pub mod task {
     pub mod deadline;
     pub mod ending;
     pub mod environment;
+    pub mod errors;
+    pub mod follower;
     pub mod housekeeping;
     pub mod input;
     pub mod journal;
     pub mod kill_run;
     pub mod leftovers;
     pub mod live;
+    pub mod looks;
     pub mod lookup;
     pub mod masking;
     pub mod order;
@@ -265,6 +268,7 @@ pub mod task {
     pub mod spool;
     pub mod state;
     pub mod supervisor;
+    pub mod tail;
     pub mod terminal;
     pub mod tracking;
     pub mod typing;
