@@ -41,6 +41,7 @@
 //! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
+//! | L4 | [`agent`] | what agent programs keep of their own, to read |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
 //! | L7 | [`commands`] | the terminal of a person |
 //! | L8 | [`app`] | puts all of it together |
@@ -286,6 +287,16 @@ pub mod record {
     pub mod notices;
     pub mod pattern;
     pub mod recorder;
+}
+
+/// L4: agent programs: how they are started, what they say, what they leave behind, and
+/// what their verdicts mean.
+pub mod agent {
+    pub mod activity;
+    pub mod executor;
+    mod storage;
+    pub mod stream;
+    pub mod verdict;
 }
 
 /// L6: the tools of the MCP server.
