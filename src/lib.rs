@@ -202,6 +202,7 @@ pub mod process {
     pub mod signals;
     pub mod snapshots;
     pub mod spawn;
+    pub mod survivors;
     pub mod tree;
     pub mod usage;
     pub mod wait;
