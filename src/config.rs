@@ -11,6 +11,7 @@
 
 mod choices;
 mod dirs;
+mod executors;
 mod file;
 mod layers;
 mod resolve;
@@ -27,6 +28,7 @@ use value::{Count, File, Flag, Kind, Names, Program, Size, Time};
 
 pub use choices::{ColorChoice, InsightChoice, LogLevel, ShellMode, SpoolMode, TaskChoice};
 pub use dirs::{Env, StateDirError};
+pub use executors::{PromptBy, UserExecutor};
 pub use layers::{Source, Warning};
 pub use resolve::{Cause, ResolveError, Surroundings};
 pub use secrets::{SecretSource, Secrets};

@@ -41,6 +41,7 @@
 //! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
+//! | L4 | [`agent`] | what agent programs keep of their own, to read |
 //! | L5 | [`oneshot`] | the files of agent runs |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
 //! | L7 | [`commands`] | the terminal of a person |
@@ -202,6 +203,7 @@ pub mod process {
     pub mod signals;
     pub mod snapshots;
     pub mod spawn;
+    pub mod survivors;
     pub mod tree;
     pub mod usage;
     pub mod wait;
@@ -245,12 +247,15 @@ pub mod task {
     pub mod deadline;
     pub mod ending;
     pub mod environment;
+    pub mod errors;
+    pub mod follower;
     pub mod housekeeping;
     pub mod input;
     pub mod journal;
     pub mod kill_run;
     pub mod leftovers;
     pub mod live;
+    pub mod looks;
     pub mod lookup;
     pub mod masking;
     pub mod order;
@@ -266,6 +271,7 @@ pub mod task {
     pub mod spool;
     pub mod state;
     pub mod supervisor;
+    pub mod tail;
     pub mod terminal;
     pub mod tracking;
     pub mod typing;
@@ -283,6 +289,16 @@ pub mod record {
     pub mod notices;
     pub mod pattern;
     pub mod recorder;
+}
+
+/// L4: agent programs: how they are started, what they say, what they leave behind, and
+/// what their verdicts mean.
+pub mod agent {
+    pub mod activity;
+    pub mod executor;
+    mod storage;
+    pub mod stream;
+    pub mod verdict;
 }
 
 /// L5: agent runs: their states, their files, and what goes on in them.
