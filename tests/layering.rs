@@ -66,6 +66,8 @@ const PURE: &[&str] = &[
     "oneshot/reason.rs",
     "oneshot/redaction.rs",
     "oneshot/source.rs",
+    "agent/activity.rs",
+    "agent/stream.rs",
     "agent/verdict.rs",
 ];
 
