@@ -14,6 +14,7 @@ mod dirs;
 mod executors;
 mod file;
 mod layers;
+mod oneshot;
 mod resolve;
 mod secrets;
 mod value;
@@ -26,10 +27,13 @@ use dirs::{state_dir, variable};
 use layers::Given;
 use value::{Count, File, Flag, Kind, Names, Program, Size, Time};
 
-pub use choices::{ColorChoice, InsightChoice, LogLevel, ShellMode, SpoolMode, TaskChoice};
+pub use choices::{
+    ColorChoice, InsightChoice, LogLevel, ShellMode, SpoolMode, StuckChoice, TaskChoice,
+};
 pub use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
 pub use layers::{Source, Warning};
+pub use oneshot::{RunFlags, RunSettings};
 pub use resolve::{Cause, ResolveError, Surroundings};
 pub use secrets::{SecretSource, Secrets};
 
@@ -80,11 +84,13 @@ macro_rules! settings {
             pub state_dir: Result<PathBuf, StateDirError>,
             /// What `zsh_send` may type by name.
             pub secrets: Secrets,
+            /// What the file says of agent runs, not yet resolved.
+            oneshot: oneshot::Section,
             sources: BTreeMap<&'static str, Source>,
         }
 
         /// Every key that the file may hold.
-        pub const KEYS: &[&str] = &[$( stringify!($key), )* secrets::KEY];
+        pub const KEYS: &[&str] = &[$( stringify!($key), )* secrets::KEY, oneshot::KEY];
 
         impl Config {
             fn resolve(given: &mut Given<'_>) -> Config {
@@ -101,7 +107,8 @@ macro_rules! settings {
                 }
                 let (secrets, source) = Secrets::read(given);
                 sources.insert(secrets::KEY, source);
-                Config { $( $key, )* state_dir, secrets, sources }
+                let oneshot = oneshot::Section::read(given);
+                Config { $( $key, )* state_dir, secrets, oneshot, sources }
             }
 
             /// Every setting with its value and source, for people to read.

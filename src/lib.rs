@@ -312,6 +312,7 @@ pub mod oneshot {
     pub mod reason;
     pub mod redaction;
     pub mod run;
+    pub mod sessions;
     pub mod source;
     pub mod stage;
     pub mod state;
@@ -356,6 +357,7 @@ pub mod commands {
     pub mod exec;
     pub mod log;
     pub mod manopt;
+    pub mod oneshot;
     pub mod output;
     pub mod serve;
     pub mod setup;
