@@ -307,6 +307,7 @@ pub mod oneshot {
     pub mod event;
     pub mod lock;
     pub mod log;
+    pub mod log_line;
     pub mod log_reader;
     pub mod pipeline;
     pub mod reason;
