@@ -42,6 +42,7 @@
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
 //! | L4 | [`agent`] | what agent programs keep of their own, to read |
+//! | L5 | [`oneshot`] | the files of agent runs |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
 //! | L7 | [`commands`] | the terminal of a person |
 //! | L8 | [`app`] | puts all of it together |
@@ -298,6 +299,20 @@ pub mod agent {
     mod storage;
     pub mod stream;
     pub mod verdict;
+}
+
+/// L5: agent runs: their states, their files, and what goes on in them.
+pub mod oneshot {
+    pub mod context;
+    pub mod lock;
+    pub mod log;
+    pub mod log_reader;
+    pub mod policy;
+    pub mod prompts;
+    pub mod pulse;
+    pub mod redaction;
+    pub mod run;
+    pub mod state;
 }
 
 /// L6: the tools of the MCP server.
