@@ -303,15 +303,22 @@ pub mod agent {
 
 /// L5: agent runs: their states, their files, and what goes on in them.
 pub mod oneshot {
+    pub mod agent_task;
     pub mod context;
+    pub mod controls;
+    pub mod event;
     pub mod lock;
     pub mod log;
     pub mod log_reader;
+    pub mod pipeline;
     pub mod policy;
     pub mod prompts;
     pub mod pulse;
+    pub mod reason;
     pub mod redaction;
     pub mod run;
+    pub mod source;
+    pub mod stage;
     pub mod state;
 }
 

@@ -61,6 +61,11 @@ const PURE: &[&str] = &[
     "alan/rows.rs",
     "alan/run.rs",
     "oneshot/state.rs",
+    "oneshot/event.rs",
+    "oneshot/stage.rs",
+    "oneshot/reason.rs",
+    "oneshot/redaction.rs",
+    "oneshot/source.rs",
     "agent/verdict.rs",
 ];
 

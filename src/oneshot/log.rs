@@ -247,6 +247,11 @@ impl RunLog {
         })
     }
 
+    /// Its directory has another name from now on.
+    pub fn moved_to(&mut self, directory: &Path) {
+        self.path = directory.join(FILE_NAME);
+    }
+
     /// The number of the last line; 0 where there is none.
     pub fn last_seq(&self) -> u64 {
         self.last_seq

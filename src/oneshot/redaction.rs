@@ -6,7 +6,9 @@
 //!
 //! Limits: as those of [`crate::text::redact`]. Pure.
 
-use serde_json::Value;
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
 
 use crate::text::redact::{PLACEHOLDER, Redactor, is_secret_name};
 
@@ -24,9 +26,19 @@ pub struct Redacted(Value);
 
 impl Redacted {
     /// A value, its strings redacted.
-    pub fn new(mut value: Value, redactor: &Redactor) -> Redacted {
-        redact_value(&mut value, redactor, 0);
-        Redacted(value)
+    pub fn new(value: Value, redactor: &Redactor) -> Redacted {
+        Redacted::and_whether_changed(value, redactor).0
+    }
+
+    /// A value, its strings redacted, and whether any had to be.
+    pub fn and_whether_changed(mut value: Value, redactor: &Redactor) -> (Redacted, bool) {
+        let is_changed = redact_value(&mut value, redactor, 0);
+        (Redacted(value), is_changed)
+    }
+
+    /// A line under a key.
+    pub fn line(key: &str, line: &RedactedLine) -> Redacted {
+        Redacted(json!({ key: line.0 }))
     }
 
     /// The value.
@@ -40,32 +52,52 @@ impl Redacted {
     }
 }
 
-fn redact_value(value: &mut Value, redactor: &Redactor, depth: usize) {
+/// Redacts a value in place; whether it had to be changed.
+fn redact_value(value: &mut Value, redactor: &Redactor, depth: usize) -> bool {
     match value {
-        Value::String(text) => {
-            if let std::borrow::Cow::Owned(redacted) = redactor.redact(text) {
+        Value::String(text) => match redactor.redact(text) {
+            Cow::Borrowed(_) => false,
+            Cow::Owned(redacted) => {
                 *text = redacted;
+                true
             }
-        }
+        },
         Value::Array(_) | Value::Object(_) if depth >= MAX_DEPTH => {
             *value = Value::String(PLACEHOLDER.to_owned());
+            true
         }
         Value::Array(items) => {
+            let mut is_changed = false;
             for item in items {
-                redact_value(item, redactor, depth + 1);
+                is_changed |= redact_value(item, redactor, depth + 1);
             }
+            is_changed
         }
         Value::Object(fields) => {
+            let mut is_changed = false;
             for (key, field) in fields {
-                match field {
+                is_changed |= match field {
                     Value::String(text) if is_secret_name(key) => {
                         *text = PLACEHOLDER.to_owned();
+                        true
                     }
                     field => redact_value(field, redactor, depth + 1),
-                }
+                };
             }
+            is_changed
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// A line without secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedactedLine(String);
+
+impl RedactedLine {
+    /// The line, for good.
+    pub fn into_text(self) -> String {
+        self.0
     }
 }
 
@@ -77,15 +109,15 @@ pub struct Lines {
 
 impl Lines {
     /// The next line, redacted.
-    pub fn redact(&mut self, line: &str, redactor: &Redactor) -> String {
+    pub fn redact(&mut self, line: &str, redactor: &Redactor) -> RedactedLine {
         if self.within_key {
             self.within_key = !line.contains(KEY_END);
-            return PLACEHOLDER.to_owned();
+            return RedactedLine(PLACEHOLDER.to_owned());
         }
         let begin = line.find(KEY_BEGIN).map(|at| line.split_at(at).1);
         self.within_key =
             begin.is_some_and(|begin| begin.contains(KEY_WORDS) && !begin.contains(KEY_END));
-        redactor.redact(line).into_owned()
+        RedactedLine(redactor.redact(line).into_owned())
     }
 }
 
@@ -127,7 +159,7 @@ mod tests {
                     -----END RSA PRIVATE KEY-----\nafter";
         let redacted: Vec<String> = text
             .lines()
-            .map(|line| lines.redact(line, &redactor))
+            .map(|line| lines.redact(line, &redactor).into_text())
             .collect();
         assert_eq!(redacted.first().unwrap(), "before");
         assert_eq!(redacted.last().unwrap(), "after");
@@ -138,7 +170,8 @@ mod tests {
     fn a_certificate_is_no_private_key() {
         let mut lines = Lines::default();
         lines.redact("-----BEGIN CERTIFICATE-----", &Redactor::default());
-        assert_eq!(lines.redact("MIIB", &Redactor::default()), "MIIB");
+        let next = lines.redact("MIIB", &Redactor::default());
+        assert_eq!(next.into_text(), "MIIB");
     }
 
     #[test]

@@ -95,6 +95,7 @@ impl OpenRun {
                     path: directory.clone(),
                     source,
                 })?;
+            run.log.moved_to(&directory);
             run.directory = directory;
             Ok(run)
         });

@@ -1,127 +1,89 @@
-//! An agent's task as the pipeline's source: its output as it comes, the bell of the run's
-//! controls, and a look at its processes when everything has been silent.
+//! Where an agent's output comes from, and what it is made of: the seams between the
+//! pipeline and the supervised process on one side, the agents' formats on the other.
+//!
+//! Limits: reads nothing itself. Pure.
 
-use std::io;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::controls::Bell;
-use super::pipeline::{self, Received};
-use crate::agent::stream;
-use crate::process::signals::Exit;
-use crate::task::follower::{Follower, Heard, Topics};
-use crate::task::live::{LiveTask, Look};
-use crate::task::registry::TaskHandle;
-use crate::task::supervisor::Supervisor;
+/// A line of stderr is cut there; agents write records to stdout.
+const MAX_STDERR_LINE: usize = 1 << 20;
 
-/// A look that was asked for comes within this time, or not at all.
-const LOOK_TIME: Duration = Duration::from_millis(500);
-
-/// How an agent's task ended.
-#[derive(Debug)]
-pub enum AgentEnd {
-    /// By itself, or by a signal.
-    Exited(Exit),
-    /// Its output cannot be read any more.
-    Unreadable(io::Error),
+/// What a source had to give.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Received<E> {
+    /// Of stdout.
+    Bytes(Vec<u8>),
+    /// Of stderr.
+    Stderr(Vec<u8>),
+    /// Nothing until the moment that was asked for, or something else wants attention.
+    Quiet,
+    /// The agent has ended and all of its output was given.
+    Ended(E),
 }
 
-/// The task of an agent.
-pub struct AgentSource {
-    supervisor: Arc<Supervisor>,
-    follower: Follower,
-    bell: Arc<Bell>,
-    /// Output is the only sign of life.
-    pub output_only: bool,
+/// Where the output comes from.
+pub trait Source {
+    /// How an agent's end is described.
+    type End;
+
+    /// What comes next; waits until `until` at most.
+    fn next(&mut self, until: Instant) -> Received<Self::End>;
+
+    /// When there was a sign of life last, other than output and processor time: the
+    /// source looks (at I/O, files, processes) now.
+    fn last_evidence(&mut self) -> Option<Instant>;
 }
 
-impl AgentSource {
-    /// Follows a task from its beginning.
-    pub fn new(supervisor: Arc<Supervisor>, task: Arc<TaskHandle>, bell: Arc<Bell>) -> AgentSource {
-        let topics = Topics {
-            output: true,
-            errors: true,
-            looks: true,
-        };
-        AgentSource {
-            supervisor,
-            follower: Follower::new(task, topics),
-            bell,
-            output_only: false,
-        }
-    }
-
-    fn live(&self) -> &Arc<LiveTask> {
-        &self.follower.task().live
-    }
+/// One record of an agent's stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// A JSON value as it was written.
+    Json(String),
+    /// A line of anything else, without its end.
+    Line(String),
 }
 
-impl pipeline::Source for AgentSource {
-    type End = AgentEnd;
+/// What makes records of bytes.
+pub trait Framer {
+    /// The records that these bytes complete.
+    fn push(&mut self, bytes: &[u8]) -> Vec<Record>;
 
-    fn next(&mut self, until: Instant) -> Received<AgentEnd> {
-        if self.bell.heard() {
-            return Received::Quiet;
-        }
-        let cancel = self.bell.wait();
-        match self.follower.next(Some(until), &cancel) {
-            Ok(Heard::Output(bytes)) => Received::Bytes(bytes),
-            // What was begun before the gap cannot be finished by what comes after it.
-            Ok(Heard::Gap(_)) => Received::Bytes(b"\n".to_vec()),
-            Ok(Heard::Errors(bytes)) => Received::Stderr(bytes),
-            Ok(Heard::Looked | Heard::Quiet) => Received::Quiet,
-            Ok(Heard::Cancelled) => {
-                self.bell.heard();
-                Received::Quiet
+    /// What is left at the end.
+    fn finish(&mut self) -> Vec<Record>;
+}
+
+/// Where something was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Records of the agent's format.
+    Stdout,
+    /// Lines for people.
+    Stderr,
+}
+
+/// Lines of stderr: cut where they are too long, whatever bytes they are.
+#[derive(Debug, Default)]
+pub(super) struct StderrLines {
+    begun: Vec<u8>,
+}
+
+impl StderrLines {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Record> {
+        let mut records = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.begun.len() > MAX_STDERR_LINE {
+                records.append(&mut self.finish());
             }
-            Ok(Heard::Exit | Heard::Over) => {
-                let exit = self.live().state().ended.as_ref().map(|end| end.exit);
-                Received::Ended(AgentEnd::Exited(exit.unwrap_or(Exit::Code(0))))
-            }
-            Err(error) => Received::Ended(AgentEnd::Unreadable(error)),
         }
+        records
     }
 
-    fn last_evidence(&mut self) -> Option<Instant> {
-        if self.output_only {
-            return None;
-        }
-        let before = self.live().state().looks;
-        self.supervisor.look(self.follower.task());
-        let looked = |state: &crate::task::live::State| match state.looks > before {
-            true => Look::Found(()),
-            false => Look::WaitUntil(None),
-        };
-        let limit = Some(Instant::now() + LOOK_TIME);
-        let live = self.live();
-        live.wait_for(limit, &self.bell.wait(), looked, Instant::now);
-        last_life(live)
-    }
-}
-
-/// When an agent's processes last gave a sign of life, as far as looks have told.
-pub fn last_life(task: &LiveTask) -> Option<Instant> {
-    let state = task.state();
-    let tracker = &state.progress.as_ref()?.tracker;
-    tracker.heartbeats().last().map(|beat| beat.at)
-}
-
-/// The records of an agent's program.
-pub struct AgentFramer(pub stream::Framer);
-
-impl pipeline::Framer for AgentFramer {
-    fn push(&mut self, bytes: &[u8]) -> Vec<pipeline::Record> {
-        self.0.push(bytes).into_iter().map(record).collect()
-    }
-
-    fn finish(&mut self) -> Vec<pipeline::Record> {
-        self.0.finish().into_iter().map(record).collect()
-    }
-}
-
-fn record(record: stream::Record) -> pipeline::Record {
-    match record {
-        stream::Record::Json(text) => pipeline::Record::Json(text),
-        stream::Record::Line(text) => pipeline::Record::Line(text),
+    pub(super) fn finish(&mut self) -> Vec<Record> {
+        let line = std::mem::take(&mut self.begun);
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end_matches(['\r', '\n']);
+        let record = (!text.is_empty()).then(|| Record::Line(text.to_owned()));
+        record.into_iter().collect()
     }
 }
