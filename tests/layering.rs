@@ -62,10 +62,15 @@ const PURE: &[&str] = &[
     "alan/run.rs",
     "oneshot/state.rs",
     "oneshot/event.rs",
+    "oneshot/policy.rs",
+    "oneshot/prompts.rs",
+    "oneshot/pulse.rs",
     "oneshot/stage.rs",
     "oneshot/reason.rs",
     "oneshot/redaction.rs",
     "oneshot/source.rs",
+    "agent/activity.rs",
+    "agent/stream.rs",
     "agent/verdict.rs",
 ];
 
