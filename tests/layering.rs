@@ -72,6 +72,12 @@ const PURE: &[&str] = &[
     "agent/activity.rs",
     "agent/stream.rs",
     "agent/verdict.rs",
+    "agent/judge.rs",
+    "agent/judge/evidence.rs",
+    "agent/judge/heuristic.rs",
+    "agent/judge/prompt.rs",
+    "agent/judge/reply.rs",
+    "agent/endpoint/wire.rs",
 ];
 
 /// What of the standard library a pure file does without.
