@@ -243,7 +243,9 @@ impl CommandJudge {
         let answer = self.program.answer(&stdout);
         match (answer, code) {
             (Ok(answer), 0) => Ok(reply::parse(&answer)),
-            (Ok(_), code) => Err(JudgeError::Failed(format!("it ended with exit code {code}"))),
+            (Ok(_), code) => Err(JudgeError::Failed(format!(
+                "it ended with exit code {code}"
+            ))),
             (Err(cause), _) => Err(JudgeError::Failed(
                 self.redactor.redact(&cause).into_owned(),
             )),
@@ -258,7 +260,9 @@ impl Judge for CommandJudge {
 
     fn judge(&self, evidence: &Evidence) -> Result<Judgement, JudgeError> {
         let cancel = self.begin().ok_or(JudgeError::Closed)?;
-        let launch = self.program.launch(&prompt::prompt(evidence, &self.redactor));
+        let launch = self
+            .program
+            .launch(&prompt::prompt(evidence, &self.redactor));
         let task = self
             .supervisor
             .start(self.request(launch), None)
