@@ -117,6 +117,8 @@
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands or options matter to templates: one line in the
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
+//! - **An agent program**: an entry in `data/executors.yaml`, with fixtures of what it
+//!   keeps; only what no entry can say gets code in [`agent::executor`].
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;
@@ -299,7 +301,9 @@ pub mod agent {
     pub mod checks;
     pub mod endpoint;
     pub mod executor;
+    mod failure;
     pub mod interrupt;
+    mod json;
     pub mod judge;
     mod storage;
     pub mod stream;

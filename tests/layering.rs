@@ -70,6 +70,8 @@ const PURE: &[&str] = &[
     "oneshot/redaction.rs",
     "oneshot/source.rs",
     "agent/activity.rs",
+    "agent/failure.rs",
+    "agent/json.rs",
     "agent/stream.rs",
     "agent/verdict.rs",
     "agent/judge.rs",
