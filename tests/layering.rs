@@ -79,6 +79,7 @@ const PURE: &[&str] = &[
     "agent/judge/heuristic.rs",
     "agent/judge/prompt.rs",
     "agent/judge/reply.rs",
+    "agent/endpoint/failure.rs",
     "agent/endpoint/wire.rs",
 ];
 
