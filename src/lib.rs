@@ -331,6 +331,7 @@ pub mod oneshot {
     pub mod redaction;
     pub mod run;
     pub mod salvage;
+    pub mod sessions;
     pub mod source;
     pub mod stage;
     pub mod state;
@@ -377,6 +378,7 @@ pub mod commands {
     pub mod exec;
     pub mod log;
     pub mod manopt;
+    pub mod oneshot;
     pub mod output;
     pub mod serve;
     pub mod setup;

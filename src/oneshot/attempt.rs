@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 use serde_json::{Value, json};
 
-use super::agent_task::{AgentEnd, AgentFramer, AgentSource, last_life};
+use super::agent_task::{AgentEnd, AgentSource, last_life};
 use super::controls::{Control, Controller, Controls};
 use super::equipment::Equipment;
 use super::face::{Face, News};
@@ -17,16 +17,16 @@ use super::log::{Heartbeat, Kind, LogError, NewLine, Origin, RunLog};
 use super::pipeline::{Means, Pipeline, Published, Said};
 use super::policy::{Demand, Fault, Rules, Watch};
 use super::pulse::Pulse;
-use super::reason::{AgentFault, Reason};
+use super::reason::Reason;
 use super::redaction::Redacted;
-use super::source::{Record, Stream};
+use super::source::Stream;
 use super::stage::Role;
 use super::transcript::Transcript;
 use crate::agent::activity::{Activity, AgentError};
 use crate::agent::checks::{CHECK_TIME, CheckState};
 use crate::agent::executor::Executor;
 use crate::agent::judge::{Evidence, Finding, Judgement, heuristic};
-use crate::agent::stream::{self, Framer};
+use crate::agent::stream::{Framer, Record};
 use crate::process::signals::Exit;
 use crate::progress::tracker::Status;
 use crate::task::kill_run::Receipt;
@@ -160,8 +160,8 @@ impl Attempt<'_> {
             log,
             origin: origin.clone(),
         };
-        let framer = AgentFramer(Framer::new(executor.framing()));
-        let parse = |record: &Record| executor.classify(&to_agents(record));
+        let framer = Framer::new(executor.framing());
+        let parse = |record: &Record| executor.classify(record);
         let mut stages = Pipeline::new(source, framer, parse, means);
         stages.source().output_only = course.watch.counts_output_only();
         let writer = Writer {
@@ -520,23 +520,6 @@ impl Writer<'_> {
 
 /// The data of a `result` line.
 pub(super) fn result_data(text: &str, error: Option<AgentError>) -> Value {
-    let error = error.map(|error| Reason::from(fault_of(error)).to_string());
+    let error = error.map(|error| Reason::from(error).to_string());
     json!({"text": text, "error": error})
-}
-
-/// An agent's error, as the states know it.
-pub(super) fn fault_of(error: AgentError) -> AgentFault {
-    match error {
-        AgentError::ConnectionRefused => AgentFault::ConnectionRefused,
-        AgentError::AuthFailed => AgentFault::AuthFailed,
-        AgentError::ApiError => AgentFault::ApiError,
-        AgentError::ToolError => AgentFault::ToolError,
-    }
-}
-
-fn to_agents(record: &Record) -> stream::Record {
-    match record {
-        Record::Json(text) => stream::Record::Json(text.clone()),
-        Record::Line(text) => stream::Record::Line(text.clone()),
-    }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::attempt::{Attempt, AttemptError, Ended, Outcome, fault_of, result_data};
+use super::attempt::{Attempt, AttemptError, Ended, Outcome, result_data};
 use super::context::AgentSession;
 use super::controls::{Control, Controller, Controls};
 use super::equipment::Equipment;
@@ -33,14 +33,11 @@ use crate::agent::executor::{
 use crate::agent::verdict::{self, Judged, Verdict};
 use crate::process::files;
 use crate::process::signals::Exit;
-use crate::process::survivors::Marks;
 use crate::process::tree::{self, Identity};
 use crate::progress::tracker;
 use crate::task::registry::TaskHandle;
 use crate::task::request::{Request, Stderr, Stdin};
 
-/// The variable that tells an agent which run it belongs to, and us which processes do.
-const RUN_VARIABLE: &str = "ONESHOT_ID";
 /// Of the task, for those who judge.
 const WHAT_CHARS: usize = 500;
 /// The history of an agent counts from so many runs on.
@@ -75,18 +72,6 @@ impl From<Invalid> for EngineError {
     fn from(invalid: Invalid) -> Self {
         EngineError::Apply(invalid.into())
     }
-}
-
-/// Ends what is left of a run's agents, whose runner is gone: the one that was noted, if
-/// its pid and start time agree, and all that belong to the run.
-pub fn end_survivors(run: &OpenRun) -> usize {
-    let executing = run.file().history.iter().rev();
-    let mut executing = executing.filter(|entry| entry.state.is_executing());
-    let marks = Marks {
-        leader: executing.next().and_then(|entry| entry.process()),
-        variable: (RUN_VARIABLE, run.id()),
-    };
-    marks.end().len()
 }
 
 /// A run under way.
@@ -410,12 +395,12 @@ impl<'a> Engine<'a> {
             Outcome::Cancelled => Event::Cancel,
             Outcome::Faulted(fault) => event_of_fault(fault),
             Outcome::Exited(Exit::Code(0)) => match error {
-                Some(error) => Event::AgentError(fault_of(error)),
+                Some(error) => Event::AgentError(error),
                 None => return self.take_result(role, iteration, text, said.end().is_some()),
             },
             Outcome::Exited(exit) => {
                 match error.or_else(|| classify_failure(said.stderr(), text)) {
-                    Some(error) => Event::AgentError(fault_of(error)),
+                    Some(error) => Event::AgentError(error),
                     None => Event::Crash(crash_of(exit)),
                 }
             }

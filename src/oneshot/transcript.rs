@@ -4,8 +4,8 @@
 
 use std::collections::VecDeque;
 
-use super::source::Record;
 use crate::agent::activity::{Activity, AgentError};
+use crate::agent::stream::Record;
 
 /// Of an agent whose final text is all of its stdout, so many of the newest bytes.
 const MAX_STDOUT: usize = 4 << 20;
