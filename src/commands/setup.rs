@@ -179,8 +179,8 @@ pub fn judge(
     }
 }
 
-fn program(name: &str, _config: &Config) -> Result<ExecutorProgram, String> {
-    let executors = Executors::new(&[]).map_err(|error| error.to_string())?;
+fn program(name: &str, config: &Config) -> Result<ExecutorProgram, String> {
+    let executors = executors(config).map_err(|error| error.to_string())?;
     ExecutorProgram::new(Arc::new(executors), name, None).map_err(|error| error.to_string())
 }
 
@@ -204,8 +204,8 @@ pub fn supervisor_of_agents(config: &Config, tracking: tracker::Settings) -> Arc
 ///
 /// # Errors
 /// When the built-in list is faulty.
-pub fn executors(_config: &Config) -> Result<Executors, ListError> {
-    Executors::new(&[])
+pub fn executors(config: &Config) -> Result<Executors, ListError> {
+    Executors::new(&config.executors)
 }
 
 /// Makes this process the one that orphaned descendants come to.
