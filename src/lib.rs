@@ -41,8 +41,8 @@
 //! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
-//! | L4 | [`agent`] | what agent programs keep of their own, to read |
-//! | L5 | [`oneshot`] | the files of agent runs |
+//! | L4 | [`agent`] | what agent programs keep of their own, to read; a model's endpoint |
+//! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
 //! | L7 | [`commands`] | the terminal of a person |
 //! | L8 | [`app`] | puts all of it together |
@@ -92,6 +92,7 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
+//! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
@@ -116,6 +117,8 @@
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands or options matter to templates: one line in the
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
+//! - **An agent program**: an entry in `data/executors.yaml`, with fixtures of what it
+//!   keeps; only what no entry can say gets code in [`agent::executor`].
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;
@@ -291,11 +294,17 @@ pub mod record {
     pub mod recorder;
 }
 
-/// L4: agent programs: how they are started, what they say, what they leave behind, and
-/// what their verdicts mean.
+/// L4: agent programs: how they are started, what they say, what they leave behind, what
+/// their verdicts mean, and who judges whether they get on.
 pub mod agent {
     pub mod activity;
+    pub mod checks;
+    pub mod endpoint;
     pub mod executor;
+    mod failure;
+    pub mod interrupt;
+    mod json;
+    pub mod judge;
     mod storage;
     pub mod stream;
     pub mod verdict;
@@ -303,20 +312,31 @@ pub mod agent {
 
 /// L5: agent runs: their states, their files, and what goes on in them.
 pub mod oneshot {
+    pub mod agent_task;
+    pub mod attempt;
     pub mod context;
+    pub mod controls;
+    pub mod engine;
+    pub mod equipment;
     pub mod event;
+    pub mod face;
     pub mod lock;
     pub mod log;
     pub mod log_line;
     pub mod log_reader;
     pub mod pipeline;
+    pub mod policy;
+    pub mod prompts;
+    pub mod pulse;
     pub mod reason;
     pub mod redaction;
     pub mod run;
+    pub mod salvage;
     pub mod sessions;
     pub mod source;
     pub mod stage;
     pub mod state;
+    pub mod transcript;
 }
 
 /// L6: the tools of the MCP server.
@@ -351,6 +371,7 @@ pub mod mcp {
 
 /// L7: what the command line can do.
 pub mod commands {
+    pub mod agent_openai;
     pub mod alan;
     pub mod completions;
     pub mod config;

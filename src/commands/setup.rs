@@ -11,12 +11,18 @@ use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::output;
+use crate::agent::endpoint::{self, Endpoint};
+use crate::agent::executor::{Executors, ListError};
+use crate::agent::judge::command::{CommandJudge, ExecutorProgram};
+use crate::agent::judge::openai::OpenaiJudge;
+use crate::agent::judge::{Heuristic, Judge, Unusable};
 use crate::alan::options::OptionsPolicy;
 use crate::alan::schema::Derivation;
 use crate::alan::store;
 use crate::base::clock::SystemClock;
 use crate::config::{
-    Config, LogLevel, RunFlags, RunSettings, ShellMode as ConfiguredMode, SpoolMode, Warning,
+    Config, JudgeChoice, LogLevel, RunFlags, RunSettings, ShellMode as ConfiguredMode, SpoolMode,
+    Warning,
 };
 use crate::neverhang::Rules;
 use crate::process::{files, orphans};
@@ -132,10 +138,74 @@ pub fn database(config: &Config) -> PathBuf {
     config.alan_db.clone().or_else(in_state).unwrap_or_default()
 }
 
+/// The model's endpoint, as configured.
+pub fn endpoint(config: &Config) -> endpoint::Settings {
+    let key = std::env::var(&config.openai_api_key_env).ok();
+    endpoint::Settings {
+        base_url: config.openai_base_url.clone(),
+        model: config.openai_model.clone(),
+        key,
+        key_variable: config.openai_api_key_env.clone(),
+    }
+}
+
+/// Who judges runs. What cannot be asked as it is configured is a judge that says so, in
+/// whose place the heuristic judges.
+pub fn judge(
+    choice: &JudgeChoice,
+    config: &Config,
+    supervisor: &Arc<Supervisor>,
+) -> Arc<dyn Judge> {
+    let unusable = |name: &str, cause: String| {
+        tracing::warn!("the judge {name} cannot be asked: {cause}");
+        Arc::new(Unusable {
+            name: name.to_owned(),
+            cause,
+        })
+    };
+    match choice {
+        JudgeChoice::Heuristic => Arc::new(Heuristic),
+        JudgeChoice::Openai => match Endpoint::new(endpoint(config)) {
+            Ok(endpoint) => {
+                let redactor = Arc::clone(&supervisor.settings().redactor);
+                Arc::new(OpenaiJudge::new(endpoint, redactor))
+            }
+            Err(error) => unusable("openai", error.to_string()),
+        },
+        JudgeChoice::Command(name) => match program(name, config) {
+            Ok(program) => Arc::new(CommandJudge::new(Box::new(program), Arc::clone(supervisor))),
+            Err(cause) => unusable(&format!("command:{name}"), cause),
+        },
+    }
+}
+
+fn program(name: &str, config: &Config) -> Result<ExecutorProgram, String> {
+    let executors = executors(config).map_err(|error| error.to_string())?;
+    ExecutorProgram::new(Arc::new(executors), name, None).map_err(|error| error.to_string())
+}
+
 /// A supervisor for this process, as configured.
 pub fn supervisor(config: &Config) -> Arc<Supervisor> {
     survive_file_size_limit();
     Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
+}
+
+/// A supervisor for the agents of a run, whose processes are looked at so often.
+pub fn supervisor_of_agents(config: &Config, tracking: tracker::Settings) -> Arc<Supervisor> {
+    survive_file_size_limit();
+    let settings = Settings {
+        tracking,
+        ..settings(config)
+    };
+    Arc::new(Supervisor::new(settings, Arc::new(SystemClock)))
+}
+
+/// The agent programs that runs can use.
+///
+/// # Errors
+/// When the built-in list is faulty.
+pub fn executors(config: &Config) -> Result<Executors, ListError> {
+    Executors::new(&config.executors)
 }
 
 /// Makes this process the one that orphaned descendants come to.

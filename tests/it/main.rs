@@ -5,6 +5,8 @@
 //! under test is the one that Cargo built, or the one that `ZSH_TOOL_BIN` names (the
 //! static build is tested so).
 
+mod agent_openai;
+mod agents;
 mod alan_faults;
 mod arguments;
 mod calls_under_way;
@@ -16,6 +18,7 @@ mod era;
 mod evidence;
 mod exec;
 mod exit_codes;
+mod judge;
 mod keys;
 mod kill;
 mod leftovers;
@@ -54,6 +57,7 @@ mod programs {
 /// What the tests are written with; no test of its own.
 mod support {
     pub mod client;
+    pub mod endpoint;
     pub mod env;
     pub mod inbox;
     pub mod processes;
