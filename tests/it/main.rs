@@ -28,6 +28,9 @@ mod line_view;
 mod listen_window;
 mod manopt;
 mod memory;
+mod oneshot_interrupts;
+mod oneshot_runs;
+mod oneshot_watch;
 mod output;
 mod progress;
 mod protocol;
@@ -60,6 +63,7 @@ mod support {
     pub mod endpoint;
     pub mod env;
     pub mod inbox;
+    pub mod oneshot;
     pub mod processes;
     pub mod program;
     pub mod result;
