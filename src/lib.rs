@@ -113,6 +113,8 @@
 //!   condition in one of its two submodules.
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in
 //!   [`alan::schema`]; steps that have been released never change.
+//! - **A judge**: a type that is a [`agent::judge::Judge`], a variant of
+//!   [`config::JudgeChoice`], and its line in [`commands::setup::judge`].
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands or options matter to templates: one line in the
