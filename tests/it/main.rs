@@ -36,6 +36,8 @@ mod progress;
 mod protocol;
 mod readme;
 mod remembered;
+mod run_commands;
+mod run_files;
 mod screen;
 mod secrets;
 mod shutdown;
@@ -65,6 +67,7 @@ mod support {
     pub mod processes;
     pub mod program;
     pub mod result;
+    pub mod runs;
     pub mod schema;
     pub mod terminal;
     pub mod unprivileged;
