@@ -44,6 +44,7 @@
 //! | L4 | [`agent`] | what agent programs keep of their own, to read; a model's endpoint |
 //! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
+//! | L6 | [`monitor`] | sockets; words for browsers and programs |
 //! | L7 | [`commands`] | the terminal of a person |
 //! | L8 | [`app`] | puts all of it together |
 //!
@@ -92,11 +93,15 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
+//! | `check-wait` | one for each check of a run's agent | a status check |
+//! | `answers` | 1, once a person was asked about a stuck agent | `read(2)` of stdin |
 //! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
+//! | `monitor` | 1, if HTTP is served | `poll(2)` of its listener and of streams' sockets |
+//! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
-//! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
+//! The reader, `hangup`, `signals` and `answers` may be blocked for as long as the client lives, and
 //! end with the process, and so do look-ups ([`record::manopt`]), whose processes the
 //! server's end takes along; all others are joined or counted at the end. The thread that
 //! starts a child is the one that waits for it. Nobody polls in a sleep
@@ -121,6 +126,8 @@
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
 //! - **An agent program**: an entry in `data/executors.yaml`, with fixtures of what it
 //!   keeps; only what no entry can say gets code in [`agent::executor`].
+//! - **A path of the monitor**: an arm in its routes; what a page may ask without the token
+//!   is decided in [`monitor::connection`] alone.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;
@@ -247,6 +254,7 @@ pub mod alan {
 
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
+    pub mod attendance;
     pub mod budget;
     pub mod collector;
     pub mod deadline;
@@ -371,6 +379,18 @@ pub mod mcp {
     pub mod view;
 }
 
+/// L6: the monitor's HTTP server.
+pub mod monitor {
+    pub mod access;
+    pub mod connection;
+    pub mod dashboard;
+    pub mod http;
+    pub mod request;
+    pub mod response;
+    pub mod stream;
+    pub mod wire;
+}
+
 /// L7: what the command line can do.
 pub mod commands {
     pub mod agent_openai;
@@ -381,6 +401,7 @@ pub mod commands {
     pub mod exec;
     pub mod log;
     pub mod manopt;
+    pub mod monitor;
     pub mod oneshot;
     pub mod output;
     pub mod serve;
