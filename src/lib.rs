@@ -339,6 +339,7 @@ pub mod oneshot {
     pub mod prompts;
     pub mod pulse;
     pub mod reason;
+    pub mod recall;
     pub mod redaction;
     pub mod run;
     pub mod salvage;
@@ -347,6 +348,7 @@ pub mod oneshot {
     pub mod stage;
     pub mod state;
     pub mod transcript;
+    mod writer;
 }
 
 /// L6: the tools of the MCP server.

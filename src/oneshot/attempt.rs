@@ -13,16 +13,15 @@ use super::agent_task::{AgentEnd, AgentSource, last_life};
 use super::controls::{Control, Controller, Controls};
 use super::equipment::Equipment;
 use super::face::{Face, News};
-use super::log::{Heartbeat, Kind, LogError, NewLine, Origin, RunLog};
+use super::log::{Heartbeat, Kind, LogError, Origin, RunLog};
 use super::pipeline::{Means, Pipeline, Published, Said};
 use super::policy::{Demand, Fault, Rules, Watch};
 use super::pulse::Pulse;
-use super::reason::Reason;
-use super::redaction::Redacted;
 use super::source::Stream;
 use super::stage::Role;
 use super::transcript::Transcript;
-use crate::agent::activity::{Activity, AgentError};
+use super::writer::{Writer, result_data};
+use crate::agent::activity::Activity;
 use crate::agent::checks::{CHECK_TIME, CheckState};
 use crate::agent::executor::Executor;
 use crate::agent::judge::{Evidence, Finding, Judgement, heuristic};
@@ -167,7 +166,7 @@ impl Attempt<'_> {
         let writer = Writer {
             redactor: self.redactor,
             origin,
-            clock: equipment,
+            clock: equipment.clock.as_ref(),
         };
         let outcome = loop {
             if let Some(outcome) = self.hear(&mut course, stages.log(), &writer)? {
@@ -493,33 +492,4 @@ impl Course<'_> {
         let soonest = soonest.into_iter().flatten().min();
         soonest.unwrap_or_else(|| Instant::now() + IDLE)
     }
-}
-
-/// Writes lines of an attempt that are not its agent's own.
-struct Writer<'a> {
-    redactor: &'a Redactor,
-    origin: Origin,
-    clock: &'a Equipment,
-}
-
-impl Writer<'_> {
-    fn now(&self) -> f64 {
-        self.clock.clock.now().unix_seconds()
-    }
-
-    fn note(&self, log: &mut RunLog, kind: Kind, data: Value) -> Result<(), LogError> {
-        log.append(NewLine {
-            ts: self.now(),
-            kind,
-            origin: self.origin.clone(),
-            data: Redacted::new(data, self.redactor),
-        })?;
-        Ok(())
-    }
-}
-
-/// The data of a `result` line.
-pub(super) fn result_data(text: &str, error: Option<AgentError>) -> Value {
-    let error = error.map(|error| Reason::from(error).to_string());
-    json!({"text": text, "error": error})
 }
