@@ -20,6 +20,14 @@
 //!       → record::recorder → alan::{estimate, insight, kill} → mcp::render
 //! ```
 //!
+//! An agent run comes in by the command line, and uses the same supervision:
+//!
+//! ```text
+//! commands::oneshot → oneshot::engine → oneshot::equipment → task::supervisor → process
+//! task::worker → task::follower → oneshot::agent_task → oneshot::pipeline (→ the log)
+//!       → oneshot::attempt (pulse, policy) → oneshot::engine → oneshot::state → files
+//! ```
+//!
 //! There is no other way. Two eras of MCP come in by it side by side: clients that shake
 //! hands once ([`protocol::era`]), and clients whose every request speaks for itself
 //! ([`protocol::stateless`]); what they differ in ends in [`mcp::server`]. Above the

@@ -13,7 +13,7 @@ use super::agent_task::{AgentEnd, AgentSource, last_life};
 use super::controls::{Control, Controller, Controls};
 use super::equipment::Equipment;
 use super::face::{Face, News};
-use super::log::{Heartbeat, Kind, LogError, Origin, RunLog};
+use super::log::{Kind, LogError, Origin, RunLog};
 use super::pipeline::{Means, Pipeline, Published, Said};
 use super::policy::{Demand, Fault, Rules, Watch};
 use super::pulse::Pulse;
@@ -36,6 +36,8 @@ use crate::text::redact::Redactor;
 
 /// An agent that cannot be ended is left behind after so long: the kernel holds it.
 const END_PATIENCE: Duration = Duration::from_secs(2);
+/// Of what an agent has said when the run is paused, so much time is given to taking it in.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 /// When nothing is due, one waits so long at a time.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -215,6 +217,16 @@ impl Attempt<'_> {
                 Said::Unwritable(error) => return Err(error.into()),
             }
         };
+        if matches!(outcome, Outcome::Interrupted(_) | Outcome::Cancelled) {
+            // What it has said by now may be its result: it is not to be lost with it.
+            self.controls.bell.heard();
+            let last = Instant::now() + LAST_WORDS;
+            while Instant::now() < last
+                && let Said::Record(published) = stages.next(Instant::now())
+            {
+                self.take(&published, &mut course, stages.log(), &writer)?;
+            }
+        }
         if course.asked {
             course.face.tell(&News::AskNoMore);
         }
@@ -334,7 +346,7 @@ impl Attempt<'_> {
         let (totals, blocked) = seen.unwrap_or_default();
         course.pulse.look(totals, blocked, now);
         let status = course.pulse.status(now);
-        let heartbeat = self.heartbeat(status, course, now, writer);
+        let heartbeat = course.pulse.heartbeat(self.role, now, writer.now());
         let data = serde_json::to_value(heartbeat).unwrap_or_default();
         writer.note(log, Kind::Heartbeat, data)?;
         course.face.tell(&News::Status(&status.to_string()));
@@ -344,30 +356,6 @@ impl Attempt<'_> {
             self.meet(demand, course, log, writer)?;
         }
         Ok(())
-    }
-
-    fn heartbeat(
-        &self,
-        status: Status,
-        course: &Course<'_>,
-        now: Instant,
-        writer: &Writer<'_>,
-    ) -> Heartbeat {
-        let tracker = course.pulse.tracker();
-        let change = tracker.last_change();
-        let ago = change.map(|change| now.saturating_duration_since(change.at).as_secs_f64());
-        Heartbeat {
-            status: status.to_string(),
-            heartbeats: tracker.heartbeat_count(),
-            state_changes: tracker.change_count(),
-            last_change: change.map(|change| change.kind.name().to_owned()),
-            last_change_ts: ago.map(|ago| writer.now() - ago),
-            phase: self.role.name().to_owned(),
-            iteration: self.iteration,
-            evidence: course.pulse.evidence(),
-            alive: tracker.alive(now),
-            stuck: tracker.stuck(now),
-        }
     }
 
     fn meet(
