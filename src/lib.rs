@@ -20,6 +20,14 @@
 //!       → record::recorder → alan::{estimate, insight, kill} → mcp::render
 //! ```
 //!
+//! An agent run comes in by the command line, and uses the same supervision:
+//!
+//! ```text
+//! commands::oneshot → oneshot::engine → oneshot::equipment → task::supervisor → process
+//! task::worker → task::follower → oneshot::agent_task → oneshot::pipeline (→ the log)
+//!       → oneshot::attempt (pulse, policy) → oneshot::engine → oneshot::state → files
+//! ```
+//!
 //! There is no other way. Two eras of MCP come in by it side by side: clients that shake
 //! hands once ([`protocol::era`]), and clients whose every request speaks for itself
 //! ([`protocol::stateless`]); what they differ in ends in [`mcp::server`]. Above the
@@ -44,6 +52,7 @@
 //! | L4 | [`agent`] | what agent programs keep of their own, to read; a model's endpoint |
 //! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
+//! | L6 | [`monitor`] | sockets; words for browsers and programs |
 //! | L7 | [`commands`] | the terminal of a person |
 //! | L8 | [`app`] | puts all of it together |
 //!
@@ -92,11 +101,15 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
+//! | `check-wait` | one for each check of a run's agent | a status check |
+//! | `answers` | 1, once a person was asked about a stuck agent | `read(2)` of stdin |
 //! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
+//! | `monitor` | 1, if HTTP is served | `poll(2)` of its listener and of streams' sockets |
+//! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
-//! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
+//! The reader, `hangup`, `signals` and `answers` may be blocked for as long as the client lives, and
 //! end with the process, and so do look-ups ([`record::manopt`]), whose processes the
 //! server's end takes along; all others are joined or counted at the end. The thread that
 //! starts a child is the one that waits for it. Nobody polls in a sleep
@@ -113,12 +126,16 @@
 //!   condition in one of its two submodules.
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in
 //!   [`alan::schema`]; steps that have been released never change.
+//! - **A judge**: a type that is a [`agent::judge::Judge`], a variant of
+//!   [`config::JudgeChoice`], and its line in [`commands::setup::judge`].
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands or options matter to templates: one line in the
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
 //! - **An agent program**: an entry in `data/executors.yaml`, with fixtures of what it
 //!   keeps; only what no entry can say gets code in [`agent::executor`].
+//! - **A path of the monitor**: an arm in its routes; what a page may ask without the token
+//!   is decided in [`monitor::connection`] alone.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;
@@ -245,6 +262,7 @@ pub mod alan {
 
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
+    pub mod attendance;
     pub mod budget;
     pub mod collector;
     pub mod deadline;
@@ -329,6 +347,7 @@ pub mod oneshot {
     pub mod prompts;
     pub mod pulse;
     pub mod reason;
+    pub mod recall;
     pub mod redaction;
     pub mod run;
     pub mod salvage;
@@ -337,6 +356,7 @@ pub mod oneshot {
     pub mod stage;
     pub mod state;
     pub mod transcript;
+    mod writer;
 }
 
 /// L6: the tools of the MCP server.
@@ -369,6 +389,18 @@ pub mod mcp {
     pub mod view;
 }
 
+/// L6: the monitor's HTTP server.
+pub mod monitor {
+    pub mod access;
+    pub mod connection;
+    pub mod dashboard;
+    pub mod http;
+    pub mod request;
+    pub mod response;
+    pub mod stream;
+    pub mod wire;
+}
+
 /// L7: what the command line can do.
 pub mod commands {
     pub mod agent_openai;
@@ -379,6 +411,7 @@ pub mod commands {
     pub mod exec;
     pub mod log;
     pub mod manopt;
+    pub mod monitor;
     pub mod oneshot;
     pub mod output;
     pub mod serve;

@@ -81,6 +81,9 @@ const PURE: &[&str] = &[
     "agent/judge/reply.rs",
     "agent/endpoint/failure.rs",
     "agent/endpoint/wire.rs",
+    "monitor/access.rs",
+    "monitor/request.rs",
+    "monitor/response.rs",
 ];
 
 /// What of the standard library a pure file does without.

@@ -8,8 +8,9 @@
 //! the endpoint are redacted, and nothing here can be printed that holds it. A proxy of
 //! the environment is used as by other programs, but not for this machine itself.
 //!
-//! Limits: `chat/completions` only; no tools, no images, no conversation. Redirects are
-//! not followed, since they would carry the prompt to somewhere else. While a connection
+//! Limits: `chat/completions` only; no tools, no images, no conversation. Certificates
+//! are trusted that Mozilla's roots have signed, not those of the system's own. Redirects
+//! are not followed, since they would carry the prompt to somewhere else. While a connection
 //! is waited for, only the time limits end that, and not the [`Interrupt`].
 
 mod failure;
@@ -231,7 +232,10 @@ impl Endpoint {
             if count as u64 == MAX_STREAM_LINE && !line.ends_with(b"\n") {
                 return Err(self.bad_answer("a line of it is longer than 1 MiB"));
             }
-            let event = wire::event(&line).map_err(|cause| self.bad_answer(&cause))?;
+            let event = wire::event(&line).map_err(|cause| match line.ends_with(b"\n") {
+                true => self.bad_answer(&cause),
+                false => self.broken("it ended within a line"),
+            })?;
             let wire::Event::Pieces { pieces, ends } = event else {
                 return Ok(());
             };
@@ -346,6 +350,8 @@ impl Endpoint {
             | io::ErrorKind::NetworkDown
             | io::ErrorKind::AddrNotAvailable => self.unreachable(&error.to_string()),
             io::ErrorKind::TimedOut => self.timed_out(whole),
+            // A certificate that is not trusted, or no TLS at all.
+            io::ErrorKind::InvalidData => self.bad_answer(&error.to_string()),
             _ => self.broken(&error.to_string()),
         }
     }

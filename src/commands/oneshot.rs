@@ -1,8 +1,10 @@
 //! `zsh-tool oneshot`: agent runs.
 
+mod end;
 mod flags;
 mod follow;
 mod list;
+mod planning;
 mod run;
 mod screen;
 mod show;

@@ -17,8 +17,9 @@ use super::view::View;
 use crate::config::Surroundings;
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Signal;
+use crate::task::attendance::Attendance;
 use crate::task::input::{LONGEST_LINE, Sending};
-use crate::task::live::{Attendance, Input, LiveTask};
+use crate::task::live::{Input, LiveTask};
 use crate::task::reading;
 use crate::task::registry::{MAX_ORDERS, TaskHandle};
 use crate::task::request::InputError;
@@ -202,6 +203,7 @@ impl Tools {
             &self.recorder,
             &self.config,
             &self.warnings,
+            self.monitor.as_ref(),
         );
         let mut outcome = Outcome::text(overview.text);
         outcome.structured = Some(overview.structured);

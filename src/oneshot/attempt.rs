@@ -13,16 +13,15 @@ use super::agent_task::{AgentEnd, AgentSource, last_life};
 use super::controls::{Control, Controller, Controls};
 use super::equipment::Equipment;
 use super::face::{Face, News};
-use super::log::{Heartbeat, Kind, LogError, NewLine, Origin, RunLog};
+use super::log::{Kind, LogError, Origin, RunLog};
 use super::pipeline::{Means, Pipeline, Published, Said};
 use super::policy::{Demand, Fault, Rules, Watch};
 use super::pulse::Pulse;
-use super::reason::Reason;
-use super::redaction::Redacted;
 use super::source::Stream;
 use super::stage::Role;
 use super::transcript::Transcript;
-use crate::agent::activity::{Activity, AgentError};
+use super::writer::{Writer, result_data};
+use crate::agent::activity::Activity;
 use crate::agent::checks::{CHECK_TIME, CheckState};
 use crate::agent::executor::Executor;
 use crate::agent::judge::{Evidence, Finding, Judgement, heuristic};
@@ -37,6 +36,8 @@ use crate::text::redact::Redactor;
 
 /// An agent that cannot be ended is left behind after so long: the kernel holds it.
 const END_PATIENCE: Duration = Duration::from_secs(2);
+/// Of what an agent has said when the run is paused, so much time is given to taking it in.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 /// When nothing is due, one waits so long at a time.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -167,7 +168,7 @@ impl Attempt<'_> {
         let writer = Writer {
             redactor: self.redactor,
             origin,
-            clock: equipment,
+            clock: equipment.clock.as_ref(),
         };
         let outcome = loop {
             if let Some(outcome) = self.hear(&mut course, stages.log(), &writer)? {
@@ -216,6 +217,16 @@ impl Attempt<'_> {
                 Said::Unwritable(error) => return Err(error.into()),
             }
         };
+        if matches!(outcome, Outcome::Interrupted(_) | Outcome::Cancelled) {
+            // What it has said by now may be its result: it is not to be lost with it.
+            self.controls.bell.heard();
+            let last = Instant::now() + LAST_WORDS;
+            while Instant::now() < last
+                && let Said::Record(published) = stages.next(Instant::now())
+            {
+                self.take(&published, &mut course, stages.log(), &writer)?;
+            }
+        }
         if course.asked {
             course.face.tell(&News::AskNoMore);
         }
@@ -335,7 +346,7 @@ impl Attempt<'_> {
         let (totals, blocked) = seen.unwrap_or_default();
         course.pulse.look(totals, blocked, now);
         let status = course.pulse.status(now);
-        let heartbeat = self.heartbeat(status, course, now, writer);
+        let heartbeat = course.pulse.heartbeat(self.role, now, writer.now());
         let data = serde_json::to_value(heartbeat).unwrap_or_default();
         writer.note(log, Kind::Heartbeat, data)?;
         course.face.tell(&News::Status(&status.to_string()));
@@ -345,30 +356,6 @@ impl Attempt<'_> {
             self.meet(demand, course, log, writer)?;
         }
         Ok(())
-    }
-
-    fn heartbeat(
-        &self,
-        status: Status,
-        course: &Course<'_>,
-        now: Instant,
-        writer: &Writer<'_>,
-    ) -> Heartbeat {
-        let tracker = course.pulse.tracker();
-        let change = tracker.last_change();
-        let ago = change.map(|change| now.saturating_duration_since(change.at).as_secs_f64());
-        Heartbeat {
-            status: status.to_string(),
-            heartbeats: tracker.heartbeat_count(),
-            state_changes: tracker.change_count(),
-            last_change: change.map(|change| change.kind.name().to_owned()),
-            last_change_ts: ago.map(|ago| writer.now() - ago),
-            phase: self.role.name().to_owned(),
-            iteration: self.iteration,
-            evidence: course.pulse.evidence(),
-            alive: tracker.alive(now),
-            stuck: tracker.stuck(now),
-        }
     }
 
     fn meet(
@@ -493,33 +480,4 @@ impl Course<'_> {
         let soonest = soonest.into_iter().flatten().min();
         soonest.unwrap_or_else(|| Instant::now() + IDLE)
     }
-}
-
-/// Writes lines of an attempt that are not its agent's own.
-struct Writer<'a> {
-    redactor: &'a Redactor,
-    origin: Origin,
-    clock: &'a Equipment,
-}
-
-impl Writer<'_> {
-    fn now(&self) -> f64 {
-        self.clock.clock.now().unix_seconds()
-    }
-
-    fn note(&self, log: &mut RunLog, kind: Kind, data: Value) -> Result<(), LogError> {
-        log.append(NewLine {
-            ts: self.now(),
-            kind,
-            origin: self.origin.clone(),
-            data: Redacted::new(data, self.redactor),
-        })?;
-        Ok(())
-    }
-}
-
-/// The data of a `result` line.
-pub(super) fn result_data(text: &str, error: Option<AgentError>) -> Value {
-    let error = error.map(|error| Reason::from(error).to_string());
-    json!({"text": text, "error": error})
 }

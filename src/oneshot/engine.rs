@@ -4,39 +4,36 @@
 //! Limits: parses nothing of what agents say and decides nothing about states; the
 //! executors and the verdict do the first, the state machine the second.
 
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::attempt::{Attempt, AttemptError, Ended, Outcome, result_data};
+use super::attempt::{Attempt, AttemptError, Ended, Outcome};
 use super::context::AgentSession;
 use super::controls::{Control, Controller, Controls};
-use super::equipment::Equipment;
+use super::equipment::{Equipment, agents_role};
 use super::event::{Action, Event, StuckPolicy};
 use super::face::{Face, News};
 use super::log::{Kind, LogError, Origin};
-use super::log_reader;
 use super::policy::{Fault, Rules};
 use super::prompts::{self, Before, ToAudit};
 use super::pulse::Pulse;
 use super::reason::Crash;
+use super::recall;
 use super::run::{ApplyError, OpenRun};
 use super::salvage::{Surroundings, salvage};
-use super::stage::{Active, Audit, Role, Stage, State};
+use super::stage::{Active, Audit, Role, Stage};
 use super::state::Invalid;
+use super::writer::result_data;
 use crate::agent::executor::{
-    self, Executor, Ids, Launch, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, UnknownExecutor,
-    classify_failure,
+    Executor, Ids, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, UnknownExecutor, classify_failure,
 };
 use crate::agent::verdict::{self, Judged, Verdict};
-use crate::process::files;
 use crate::process::signals::Exit;
 use crate::process::tree::{self, Identity};
 use crate::progress::tracker;
 use crate::task::registry::TaskHandle;
-use crate::task::request::{Request, Stderr, Stdin};
 
 /// Of the task, for those who judge.
 const WHAT_CHARS: usize = 500;
@@ -137,7 +134,7 @@ impl<'a> Engine<'a> {
     pub fn result(&self) -> Option<String> {
         match &self.result {
             Some((_, text)) => Some(text.clone()),
-            None => self.logged_result(self.last_iteration()).ok(),
+            None => recall::result(&self.run, self.last_iteration()).ok(),
         }
     }
 
@@ -243,7 +240,8 @@ impl<'a> Engine<'a> {
             prompt: &prompt,
         });
         self.note_start(role, iteration, executor.name(), session, &prompt)?;
-        let task = match self.start(executor, role, launch) {
+        let directory = self.run.file().directory.as_path();
+        let task = match equipment.start_agent(executor, role, directory, launch) {
             Ok(task) => task,
             Err(why) => {
                 self.face.tell(&News::Note(&why));
@@ -296,53 +294,6 @@ impl<'a> Engine<'a> {
         self.run
             .note(Kind::Prompt, origin, json!({"text": prompt}), now)?;
         Ok(())
-    }
-
-    /// Starts an agent, or says why it cannot be.
-    fn start(
-        &self,
-        executor: &Executor,
-        role: Role,
-        launch: Launch,
-    ) -> Result<Arc<TaskHandle>, String> {
-        let equipment = self.equipment;
-        let variable = |(name, _): &&(OsString, OsString)| name == "PATH";
-        let path = equipment.environment.iter().find(variable);
-        let path = path.map(|(_, value)| value.as_os_str()).unwrap_or_default();
-        let program = launch.argv.first().map_or("", String::as_str);
-        let found = match program.contains('/') {
-            true => files::find_program(
-                &self.run.file().directory.join(program).to_string_lossy(),
-                path,
-            ),
-            false => files::find_program(program, path),
-        };
-        if found.is_none() {
-            return Err(format!(
-                "{program} is not there: {}",
-                executor.install_hint()
-            ));
-        }
-        let recorder = &equipment.recorder;
-        let account = recorder.begin_agent(executor.name(), role.name());
-        let request = Request {
-            command: command_text(&launch.argv),
-            description: Some(format!("agent {} ({})", executor.name(), role.name())),
-            directory: Some(self.run.file().directory.clone()),
-            environment: launch.environment,
-            stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),
-            stderr: Stderr::Apart,
-            terminal: None,
-            emulated: false,
-            timeout: None,
-            timeout_most: None,
-        };
-        let started = equipment
-            .supervisor
-            .start(request, Some(account.on_end()))
-            .map_err(|error| format!("cannot start {program}: {error}"))?;
-        recorder.follow(&started.live, &account);
-        Ok(started)
     }
 
     fn follow(
@@ -463,7 +414,7 @@ impl<'a> Engine<'a> {
     // Prompts.
 
     fn worker_prompt(&self) -> Result<String, EngineError> {
-        let cut_off = self.cut_off()?;
+        let cut_off = recall::cut_off(&self.run).map_err(EngineError::OwnLog)?;
         Ok(prompts::worker(
             &self.task,
             &Before {
@@ -471,21 +422,6 @@ impl<'a> Engine<'a> {
                 cut_off: cut_off.as_deref(),
             },
         ))
-    }
-
-    /// What the last worker did, if it was cut off.
-    fn cut_off(&self) -> Result<Option<String>, EngineError> {
-        let mut before = self.run.file().history.iter().rev().skip(1);
-        let pauses = |state| matches!(state, State::Interrupted | State::ReiterationPending);
-        let before = before.find(|entry| !pauses(entry.state));
-        if before.is_none_or(|entry| entry.state != State::RecoveryPending) {
-            return Ok(None);
-        }
-        let found = log_reader::newest(self.run.directory(), Kind::Recovered, u64::MAX)
-            .map_err(EngineError::OwnLog)?;
-        let what = found.as_ref().and_then(|line| line.data.get("what"));
-        let what = what.and_then(|what| what.as_str()).unwrap_or_default();
-        Ok(Some(what.to_owned()))
     }
 
     fn auditor_prompt(
@@ -496,7 +432,7 @@ impl<'a> Engine<'a> {
     ) -> Result<String, EngineError> {
         let result = match &self.result {
             Some((of, text)) if *of == iteration => text.clone(),
-            _ => self.logged_result(iteration)?,
+            _ => recall::result(&self.run, iteration).map_err(EngineError::OwnLog)?,
         };
         let by_argument = executor.prompt_by() == PromptBy::Argument;
         Ok(prompts::auditor(&ToAudit {
@@ -506,22 +442,6 @@ impl<'a> Engine<'a> {
             reminded: audit == Audit::Reminded,
             most: by_argument.then_some(MAX_ARGUMENT_PROMPT),
         }))
-    }
-
-    fn logged_result(&self, iteration: u32) -> Result<String, EngineError> {
-        let is_result = |line: &super::log::Line| {
-            matches!(line.kind, Kind::Result | Kind::Recovered)
-                && line.origin.role == Some(Role::Worker)
-                && line.origin.iteration == Some(iteration)
-                && line.data.get("text").is_some()
-        };
-        let found = log_reader::newest_that(self.run.directory(), u64::MAX, is_result, None)
-            .map_err(EngineError::OwnLog)?;
-        let text = found.as_ref().and_then(|line| line.data.get("text"));
-        Ok(text
-            .and_then(|text| text.as_str())
-            .unwrap_or_default()
-            .to_owned())
     }
 
     // Recovery.
@@ -560,13 +480,6 @@ impl<'a> Engine<'a> {
     }
 }
 
-fn agents_role(role: Role) -> executor::Role {
-    match role {
-        Role::Worker => executor::Role::Worker,
-        Role::Auditor => executor::Role::Auditor,
-    }
-}
-
 fn event_of_fault(fault: Fault) -> Event {
     match fault {
         Fault::Inactivity => Event::Inactivity,
@@ -582,14 +495,4 @@ fn crash_of(exit: Exit) -> Crash {
         Exit::Code(code) => Crash::ExitCode(code),
         Exit::Signal(number) => Crash::Signal(number),
     }
-}
-
-/// The agent in the shell's place: its wait status is the task's.
-fn command_text(argv: &[String]) -> String {
-    let words = argv.iter().map(|word| {
-        let word = word.replace('\0', "");
-        format!("'{}'", word.replace('\'', r"'\''"))
-    });
-    let words: Vec<String> = words.collect();
-    format!("exec {}", words.join(" "))
 }

@@ -8,6 +8,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::log::Heartbeat;
+use super::stage::Role;
 use crate::agent::activity::Activity;
 use crate::progress::tracker::{BlockedOn, ChangeKind, Settings, Status, Totals, Tracker};
 
@@ -56,7 +58,6 @@ impl Pulse {
         self.last_word = now;
         self.tracker.heartbeat(now, Some(u64::from(iteration)));
         let novel = format!("{role} of iteration {iteration}");
-        // The tracker reads numbers as one: a phase is new in any case.
         self.tracker.change(now, ChangeKind::StateChange, &novel);
         self.open(now);
     }
@@ -107,6 +108,24 @@ impl Pulse {
     /// How it is.
     pub fn status(&self, now: Instant) -> Status {
         self.tracker.status(now)
+    }
+
+    /// All of it, for the log. `unix` is the same moment in Unix seconds.
+    pub fn heartbeat(&self, role: Role, now: Instant, unix: f64) -> Heartbeat {
+        let change = self.tracker.last_change();
+        let ago = change.map(|change| now.saturating_duration_since(change.at).as_secs_f64());
+        Heartbeat {
+            status: self.status(now).to_string(),
+            heartbeats: self.tracker.heartbeat_count(),
+            state_changes: self.tracker.change_count(),
+            last_change: change.map(|change| change.kind.name().to_owned()),
+            last_change_ts: ago.map(|ago| unix - ago),
+            phase: role.name().to_owned(),
+            iteration: self.iteration,
+            evidence: self.evidence(),
+            alive: self.tracker.alive(now),
+            stuck: self.tracker.stuck(now),
+        }
     }
 
     /// What was seen, the strongest first.

@@ -18,6 +18,8 @@ mod era;
 mod evidence;
 mod exec;
 mod exit_codes;
+mod http;
+mod http_times;
 mod judge;
 mod keys;
 mod kill;
@@ -62,6 +64,7 @@ mod support {
     pub mod client;
     pub mod endpoint;
     pub mod env;
+    pub mod http;
     pub mod inbox;
     pub mod oneshot;
     pub mod processes;

@@ -80,7 +80,7 @@ fn ends_the_letter(rest: &str, opened: &str) -> bool {
     let after = characters.next();
     let is_glued = after.is_some_and(char::is_alphanumeric);
     match next {
-        ')' | ']' | '}' | ',' | ';' | '!' | '–' | '—' | '”' | '’' | '»' => true,
+        ')' | ']' | '}' | ',' | ';' | '!' | '…' | '–' | '—' | '”' | '’' | '»' => true,
         // `C:\Users`, `C:/Users`.
         ':' => !matches!(after, Some('\\' | '/')),
         // `a.out`, `D-Bus`, `d'accord`.
@@ -169,7 +169,7 @@ fn reason(rest: &str) -> &str {
     let is_separator = |c: char| {
         c.is_whitespace()
             || matches!(c, ')' | ']' | '}' | ':' | '.' | ',' | ';' | '=' | '!')
-            || matches!(c, '-' | '–' | '—' | '>' | '*' | '_' | '`' | '~')
+            || matches!(c, '…' | '-' | '–' | '—' | '>' | '*' | '_' | '`' | '~')
             || matches!(c, '"' | '\'' | '”' | '’' | '»')
     };
     rest.trim_start_matches(is_separator).trim_end()
@@ -220,6 +220,7 @@ mod tests {
             ("C, it waits for a lock", Blocked),
             ("D; exit code 1", Failed),
             ("D!", Failed),
+            ("B… it repeats", Loop),
             ("B) A loop of the same calls", Loop),
             ("C: a lock is held", Blocked),
             ("B -> loop", Loop),

@@ -1,45 +1,37 @@
 //! `zsh-tool oneshot PROMPT`: runs agents until the work is done, and takes runs up again.
 //!
-//! Exit codes: those of the run's stage ([`Stage::exit_code`]); 2 for what is asked
+//! Exit codes: those of the run's stage (`oneshot::stage`); 2 for what is asked
 //! wrongly, an unknown run among it; 1 when a run cannot go on.
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use serde_json::{Value, json};
 
+use super::end::{End, resume_command};
+use super::planning::{looks, options, overlay, plan};
 use super::screen::Screen;
 use super::{EXIT_USAGE, flags, signals};
 use crate::agent::checks::Checks;
 use crate::agent::executor::Executors;
 use crate::base::clock::{Clock, SystemClock};
 use crate::cli::OneshotRunArguments;
+use crate::commands::monitor::{self, Monitor, MonitorError};
 use crate::commands::{output, setup};
-use crate::config::{Config, JudgeChoice, RunSettings, StuckChoice};
-use crate::oneshot::context::{NewRun, RunOptions};
+use crate::config::{Config, JudgeChoice, RunSettings};
+use crate::oneshot::context::NewRun;
 use crate::oneshot::controls::controls;
 use crate::oneshot::engine::{Connections, Engine, Plan};
 use crate::oneshot::equipment::Equipment;
 use crate::oneshot::event::Event;
-use crate::oneshot::policy::{Measure, OnStuck, Rules};
 use crate::oneshot::run::OpenRun;
 use crate::oneshot::sessions::{self, FindError};
-use crate::oneshot::stage::Stage;
 use crate::process::descriptors;
-use crate::progress::tracker;
-
-/// The switch of old: `0` asks for plain time limits.
-const STATUS_SWITCH: &str = "AUTONOMOUS_STATUS_BASED_TIMEOUT";
-/// Evidence is looked at at least so often, so that silence is measured well enough.
-const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// And so often at most: each look costs a scan of the machine.
-const SHORTEST_LOOK: Duration = Duration::from_millis(100);
-/// So many looks are taken within the silence that ends an agent.
-const LOOKS_IN_SILENCE: u32 = 4;
+use crate::record::recorder::Recorder;
+use crate::task::supervisor::Supervisor;
 
 /// Runs the command.
 pub(super) fn run(arguments: &OneshotRunArguments) -> ExitCode {
@@ -227,93 +219,6 @@ fn take(
     }
 }
 
-fn options(settings: &RunSettings) -> RunOptions {
-    RunOptions {
-        inactivity: settings.inactivity.as_secs_f64(),
-        max_runtime: settings.max_runtime().map(|time| time.as_secs_f64()),
-        on_stuck: Some(settings.on_stuck.name().to_owned()),
-        judge: settings.judge.clone(),
-        heartbeat: settings.heartbeat.map(|time| time.as_secs_f64()),
-        stuck_threshold: settings.stuck_threshold.map(|count| count as u64),
-    }
-}
-
-/// What a resume asks for over what the run was begun with.
-fn overlay(arguments: &OneshotRunArguments, mut options: RunOptions) -> RunOptions {
-    let flags = flags::of(arguments);
-    if let Some(inactivity) = flags.inactivity {
-        options.inactivity = inactivity.as_secs_f64();
-    }
-    if let Some(runtime) = flags.max_runtime {
-        options.max_runtime = (!runtime.is_zero()).then_some(runtime.as_secs_f64());
-    }
-    if let Some(on_stuck) = flags.on_stuck {
-        options.on_stuck = Some(on_stuck.name().to_owned());
-    }
-    if let Some(judge) = flags.judge {
-        options.judge = judge;
-    }
-    if let Some(heartbeat) = flags.heartbeat {
-        options.heartbeat = heartbeat.map(|time| time.as_secs_f64());
-    }
-    if let Some(threshold) = flags.stuck_threshold {
-        options.stuck_threshold = threshold.map(|count| count as u64);
-    }
-    options
-}
-
-fn plan(options: &RunOptions, config: &Config, settings: &RunSettings) -> Plan {
-    let time = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
-    let inactivity = time(options.inactivity).filter(|time| !time.is_zero());
-    let runtime = options.max_runtime.and_then(time);
-    let threshold = options
-        .stuck_threshold
-        .unwrap_or(config.stuck_threshold as u64);
-    let on_stuck = options.on_stuck.as_deref();
-    let on_stuck = on_stuck.and_then(StuckChoice::from_name);
-    let by_time = std::env::var_os(STATUS_SWITCH).is_some_and(|switch| switch == "0");
-    Plan {
-        rules: Rules {
-            inactivity: inactivity.unwrap_or(settings.inactivity),
-            runtime_ends: runtime.and_then(|time| Instant::now().checked_add(time)),
-            on_stuck: on_stuck_of(on_stuck.unwrap_or(StuckChoice::Auto)),
-            measure: match by_time {
-                true => Measure::Time,
-                false => Measure::Status,
-            },
-            judge_again_after: threshold,
-        },
-        tracking: tracker::Settings {
-            heartbeat_interval: options
-                .heartbeat
-                .and_then(time)
-                .unwrap_or(config.heartbeat_interval),
-            stuck_threshold: threshold,
-        },
-    }
-}
-
-/// Where nobody can be asked, one waits.
-fn on_stuck_of(choice: StuckChoice) -> OnStuck {
-    let somebody = io::stdin().is_terminal() && io::stderr().is_terminal();
-    match choice {
-        StuckChoice::Auto | StuckChoice::Ask if somebody => OnStuck::Ask,
-        StuckChoice::Auto | StuckChoice::Ask | StuckChoice::Wait => OnStuck::Wait,
-        StuckChoice::Recover => OnStuck::Recover,
-        StuckChoice::Fail => OnStuck::Fail,
-    }
-}
-
-/// How often an agent's processes are looked at.
-fn looks(plan: &Plan) -> tracker::Settings {
-    let often = plan.rules.inactivity / LOOKS_IN_SILENCE;
-    let interval = often.min(LONGEST_LOOK).max(SHORTEST_LOOK);
-    tracker::Settings {
-        heartbeat_interval: interval.min(plan.tracking.heartbeat_interval),
-        ..plan.tracking
-    }
-}
-
 fn conclude(
     arguments: &OneshotRunArguments,
     config: &Config,
@@ -335,6 +240,21 @@ fn conclude(
         return ExitCode::FAILURE;
     }
     setup::start_housekeeping(&supervisor, woken);
+    let monitor = match arguments.http.or(config.http) {
+        Some(address) => match start_monitor(address, config, &supervisor, &recorder) {
+            Ok(monitor) => Some(monitor),
+            Err(error) => {
+                output::complain(error);
+                // Where only the settings ask for it, another server may have that port.
+                if arguments.http.is_some() {
+                    output::say(resume_command(run.id()));
+                    return ExitCode::FAILURE;
+                }
+                None
+            }
+        },
+        None => None,
+    };
     let equipment = Equipment {
         supervisor: Arc::clone(&supervisor),
         recorder: Arc::clone(&recorder),
@@ -359,6 +279,7 @@ fn conclude(
     );
     screen.close();
     supervisor.shut_down();
+    drop(monitor);
     checks.close();
     recorder.close();
     supervisor.remove_directory();
@@ -372,15 +293,20 @@ fn conclude(
     }
 }
 
-/// What came of a run.
-struct End {
-    id: String,
-    stage: Stage,
-    iteration: u32,
-    maximum: u32,
-    directory: PathBuf,
-    result: Option<String>,
-    feedback: Option<String>,
+/// Serves the dashboard while the run goes on.
+fn start_monitor(
+    address: SocketAddr,
+    config: &Config,
+    supervisor: &Arc<Supervisor>,
+    recorder: &Arc<Recorder>,
+) -> Result<Monitor, MonitorError> {
+    let redactor = &supervisor.settings().redactor;
+    let routes = monitor::routes(config, Some(Arc::clone(supervisor)), recorder, redactor);
+    let directory = supervisor.directory().ok();
+    let directory = directory.map(|directory| directory.path());
+    let monitor = monitor::start(address, routes, directory)?;
+    output::say(format_args!("zsh-tool: dashboard at {}", monitor.link()));
+    Ok(monitor)
 }
 
 struct Failure {
@@ -413,74 +339,4 @@ fn drive<'a>(
         result: engine.result(),
         feedback: engine.run().file().feedback.clone(),
     })
-}
-
-impl End {
-    /// Says how it ended: the worker's result on stdout, the rest on stderr.
-    fn tell(self, as_json: bool) -> ExitCode {
-        let code = self.stage.exit_code().unwrap_or(1);
-        let printed = match (as_json, &self.stage, &self.result) {
-            (true, ..) => output::print(&format!("{}\n", self.json(code))),
-            (false, Stage::Completed, Some(result)) if !result.is_empty() => {
-                output::print(&format!("{}\n", result.trim_end_matches('\n')))
-            }
-            _ => Ok(()),
-        };
-        match &self.stage {
-            Stage::Completed if as_json => {}
-            Stage::Interrupted { .. } => {
-                output::say(format_args!(
-                    "zsh-tool: the run {} is paused; it goes on with",
-                    self.id
-                ));
-                output::say(resume_command(&self.id));
-            }
-            stage => output::say(self.summary(stage)),
-        }
-        output::conclude(printed, code)
-    }
-
-    fn summary(&self, stage: &Stage) -> String {
-        let state = stage.state();
-        let iterations = format!("iteration {} of {}", self.iteration, self.maximum);
-        match stage.reason() {
-            Some(reason) => format!(
-                "zsh-tool: {state} ({reason}), {iterations}, run {}",
-                self.id
-            ),
-            None => format!("zsh-tool: {state}, {iterations}, run {}", self.id),
-        }
-    }
-
-    fn json(&self, code: u8) -> Value {
-        let is_paused = matches!(self.stage, Stage::Interrupted { .. });
-        json!({
-            "oneshot_id": self.id,
-            "state": self.stage.state().name(),
-            "reason": self.stage.reason().map(|reason| reason.to_string()),
-            "iteration_count": self.iteration,
-            "max_iterations": self.maximum,
-            "exit_code": code,
-            "result": self.result,
-            "feedback": self.feedback,
-            "directory": self.directory.to_string_lossy(),
-            "resume": is_paused.then(|| resume_command(&self.id)),
-        })
-    }
-}
-
-/// The command that takes a run up again, for pasting into a shell.
-fn resume_command(id: &str) -> String {
-    let program = std::env::args()
-        .next()
-        .unwrap_or_else(|| "zsh-tool".to_owned());
-    let is_link = Path::new(&program)
-        .file_name()
-        .is_some_and(|name| name == "oneshot");
-    let quoted =
-        shlex::try_quote(&program).map_or_else(|_| program.clone(), |word| word.into_owned());
-    match is_link {
-        true => format!("{quoted} --resume {id}"),
-        false => format!("{quoted} oneshot --resume {id}"),
-    }
 }
