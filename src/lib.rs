@@ -20,6 +20,14 @@
 //!       → record::recorder → alan::{estimate, insight, kill} → mcp::render
 //! ```
 //!
+//! An agent run comes in by the command line, and uses the same supervision:
+//!
+//! ```text
+//! commands::oneshot → oneshot::engine → oneshot::equipment → task::supervisor → process
+//! task::worker → task::follower → oneshot::agent_task → oneshot::pipeline (→ the log)
+//!       → oneshot::attempt (pulse, policy) → oneshot::engine → oneshot::state → files
+//! ```
+//!
 //! There is no other way. Two eras of MCP come in by it side by side: clients that shake
 //! hands once ([`protocol::era`]), and clients whose every request speaks for itself
 //! ([`protocol::stateless`]); what they differ in ends in [`mcp::server`]. Above the
@@ -42,6 +50,7 @@
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
 //! | L4 | [`agent`] | what agent programs keep of their own, to read; a model's endpoint |
+//! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
 //! | L6 | [`monitor`] | sockets; words for browsers and programs |
 //! | L7 | [`commands`] | the terminal of a person |
@@ -92,13 +101,15 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
+//! | `check-wait` | one for each check of a run's agent | a status check |
+//! | `answers` | 1, once a person was asked about a stuck agent | `read(2)` of stdin |
 //! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //! | `monitor` | 1, if HTTP is served | `poll(2)` of its listener and of streams' sockets |
 //! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
-//! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
+//! The reader, `hangup`, `signals` and `answers` may be blocked for as long as the client lives, and
 //! end with the process, and so do look-ups ([`record::manopt`]), whose processes the
 //! server's end takes along; all others are joined or counted at the end. The thread that
 //! starts a child is the one that waits for it. Nobody polls in a sleep
@@ -219,6 +230,7 @@ pub mod process {
     pub mod signals;
     pub mod snapshots;
     pub mod spawn;
+    pub mod survivors;
     pub mod tree;
     pub mod usage;
     pub mod wait;
@@ -263,12 +275,15 @@ pub mod task {
     pub mod deadline;
     pub mod ending;
     pub mod environment;
+    pub mod errors;
+    pub mod follower;
     pub mod housekeeping;
     pub mod input;
     pub mod journal;
     pub mod kill_run;
     pub mod leftovers;
     pub mod live;
+    pub mod looks;
     pub mod lookup;
     pub mod masking;
     pub mod order;
@@ -284,6 +299,7 @@ pub mod task {
     pub mod spool;
     pub mod state;
     pub mod supervisor;
+    pub mod tail;
     pub mod terminal;
     pub mod tracking;
     pub mod typing;
@@ -317,6 +333,37 @@ pub mod agent {
     mod storage;
     pub mod stream;
     pub mod verdict;
+}
+
+/// L5: agent runs: their states, their files, and what goes on in them.
+pub mod oneshot {
+    pub mod agent_task;
+    pub mod attempt;
+    pub mod context;
+    pub mod controls;
+    pub mod engine;
+    pub mod equipment;
+    pub mod event;
+    pub mod face;
+    pub mod lock;
+    pub mod log;
+    pub mod log_line;
+    pub mod log_reader;
+    pub mod pipeline;
+    pub mod policy;
+    pub mod prompts;
+    pub mod pulse;
+    pub mod reason;
+    pub mod recall;
+    pub mod redaction;
+    pub mod run;
+    pub mod salvage;
+    pub mod sessions;
+    pub mod source;
+    pub mod stage;
+    pub mod state;
+    pub mod transcript;
+    mod writer;
 }
 
 /// L6: the tools of the MCP server.
@@ -378,6 +425,7 @@ pub mod commands {
     pub mod man;
     pub mod manopt;
     pub mod monitor;
+    pub mod oneshot;
     pub mod output;
     pub mod serve;
     pub mod setup;

@@ -12,7 +12,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::output;
 use crate::agent::endpoint::{self, Endpoint};
-use crate::agent::executor::Executors;
+use crate::agent::executor::{Executors, ListError};
 use crate::agent::judge::command::{CommandJudge, ExecutorProgram};
 use crate::agent::judge::openai::OpenaiJudge;
 use crate::agent::judge::{Heuristic, Judge, Unusable};
@@ -21,7 +21,8 @@ use crate::alan::schema::Derivation;
 use crate::alan::store;
 use crate::base::clock::SystemClock;
 use crate::config::{
-    Config, JudgeChoice, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning,
+    Config, JudgeChoice, LogLevel, RunFlags, RunSettings, ShellMode as ConfiguredMode, SpoolMode,
+    Warning,
 };
 use crate::neverhang::Rules;
 use crate::process::{files, orphans};
@@ -36,6 +37,12 @@ use crate::text::redact::{Redactor, is_secret_name};
 /// The settings of this process's environment, and what is wrong with them.
 pub fn load_config() -> (Config, Vec<Warning>) {
     Config::load(&|name| std::env::var_os(name))
+}
+
+/// The settings of a run in this directory, and what is wrong with them.
+pub fn load_run_settings(config: &Config, flags: &RunFlags) -> (RunSettings, Vec<Warning>) {
+    let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    RunSettings::load(config, &|name| std::env::var_os(name), &directory, flags)
 }
 
 /// Starts the log: to stderr, or to the configured file.
@@ -173,7 +180,7 @@ pub fn judge(
 }
 
 fn program(name: &str, config: &Config) -> Result<ExecutorProgram, String> {
-    let executors = Executors::new(&config.executors).map_err(|error| error.to_string())?;
+    let executors = executors(config).map_err(|error| error.to_string())?;
     ExecutorProgram::new(Arc::new(executors), name, None).map_err(|error| error.to_string())
 }
 
@@ -181,6 +188,24 @@ fn program(name: &str, config: &Config) -> Result<ExecutorProgram, String> {
 pub fn supervisor(config: &Config) -> Arc<Supervisor> {
     survive_file_size_limit();
     Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
+}
+
+/// A supervisor for the agents of a run, whose processes are looked at so often.
+pub fn supervisor_of_agents(config: &Config, tracking: tracker::Settings) -> Arc<Supervisor> {
+    survive_file_size_limit();
+    let settings = Settings {
+        tracking,
+        ..settings(config)
+    };
+    Arc::new(Supervisor::new(settings, Arc::new(SystemClock)))
+}
+
+/// The agent programs that runs can use.
+///
+/// # Errors
+/// When the built-in list is faulty.
+pub fn executors(config: &Config) -> Result<Executors, ListError> {
+    Executors::new(&config.executors)
 }
 
 /// Makes this process the one that orphaned descendants come to.

@@ -105,6 +105,13 @@ impl Tracking {
         self.next = None;
     }
 
+    /// Looks now and not when it would be time.
+    pub fn hasten(&mut self, now: Instant) {
+        if self.next.is_some() {
+            self.next = Some(now);
+        }
+    }
+
     /// When to look next.
     pub fn next(&self) -> Option<Instant> {
         self.next
@@ -126,7 +133,8 @@ impl Tracking {
         let snapshot = self.snapshots.recent(SNAPSHOT_AGE);
         let members = family.nearest(&snapshot);
         let before = self.totals;
-        self.count(&members, spool);
+        let errors = task.state().errors.total();
+        self.count(&members, spool.end().offset.saturating_add(errors));
         let peer = self.peer_awaited(&before, &members);
         let news = self.news(task, &members, spool);
         self.next = Some(self.time_after_pause(now));
@@ -146,7 +154,8 @@ impl Tracking {
         }
     }
 
-    fn count(&mut self, members: &[ProcessInfo], spool: &SpoolWriter) {
+    /// Counts what the members have done, and these bytes of output in all.
+    fn count(&mut self, members: &[ProcessInfo], output: u64) {
         let newest = usage::newest_pid();
         let begun = match (self.newest_pid, newest) {
             (Some(before), Some(newest)) if newest >= before => newest - before,
@@ -156,7 +165,6 @@ impl Tracking {
         };
         self.newest_pid = newest;
         let tally = self.ledger.take(usage::members(members), begun);
-        let output = spool.end().offset;
         // What came here as output was written by somebody, and is told as output.
         let written_here = output.saturating_sub(self.totals.output);
         let moved = tally.io.saturating_sub(self.counted);

@@ -17,7 +17,7 @@ use zsh_tool::config::UserExecutor;
 use zsh_tool::progress::tracker::{ChangeKind, Settings as Tracking, Status};
 use zsh_tool::task::live::{Cancel, Look};
 use zsh_tool::task::registry::TaskHandle;
-use zsh_tool::task::request::{Request, Stdin};
+use zsh_tool::task::request::{Request, Stderr, Stdin};
 use zsh_tool::task::shell::ShellMode;
 use zsh_tool::task::state::KillOrder;
 use zsh_tool::task::supervisor::{Settings, Supervisor};
@@ -444,6 +444,7 @@ fn three_checks_at_once_do_not_slow_a_task_down() {
         description: None,
         directory: None,
         environment: Vec::new(),
+        stderr: Stderr::Merged,
         stdin: Stdin::Null,
         terminal: None,
         emulated: false,

@@ -188,6 +188,7 @@ impl CommandJudge {
 
     fn request(&self, launch: Launch) -> Request {
         Request {
+            stderr: crate::task::request::Stderr::Merged,
             command: command_text(&launch.argv),
             description: Some("status check".to_owned()),
             directory: None,

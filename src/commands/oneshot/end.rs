@@ -1,0 +1,97 @@
+//! What came of a run, for people and for programs.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::commands::output;
+use crate::oneshot::stage::Stage;
+
+/// What came of a run.
+pub(super) struct End {
+    /// The run's id.
+    pub(super) id: String,
+    /// Where it has come to rest.
+    pub(super) stage: Stage,
+    /// Its last iteration.
+    pub(super) iteration: u32,
+    /// How many there might have been.
+    pub(super) maximum: u32,
+    /// Where its files are.
+    pub(super) directory: PathBuf,
+    /// What the last worker said in the end.
+    pub(super) result: Option<String>,
+    /// What the last auditor said.
+    pub(super) feedback: Option<String>,
+}
+
+impl End {
+    /// Says how it ended: the worker's result on stdout, the rest on stderr.
+    pub(super) fn tell(self, as_json: bool) -> ExitCode {
+        let code = self.stage.exit_code().unwrap_or(1);
+        let printed = match (as_json, &self.stage, &self.result) {
+            (true, ..) => output::print(&format!("{}\n", self.json(code))),
+            (false, Stage::Completed, Some(result)) if !result.is_empty() => {
+                output::print(&format!("{}\n", result.trim_end_matches('\n')))
+            }
+            _ => Ok(()),
+        };
+        match &self.stage {
+            Stage::Completed if as_json => {}
+            Stage::Interrupted { .. } => {
+                output::say(format_args!(
+                    "zsh-tool: the run {} is paused; it goes on with",
+                    self.id
+                ));
+                output::say(resume_command(&self.id));
+            }
+            stage => output::say(self.summary(stage)),
+        }
+        output::conclude(printed, code)
+    }
+
+    fn summary(&self, stage: &Stage) -> String {
+        let state = stage.state();
+        let iterations = format!("iteration {} of {}", self.iteration, self.maximum);
+        match stage.reason() {
+            Some(reason) => format!(
+                "zsh-tool: {state} ({reason}), {iterations}, run {}",
+                self.id
+            ),
+            None => format!("zsh-tool: {state}, {iterations}, run {}", self.id),
+        }
+    }
+
+    fn json(&self, code: u8) -> Value {
+        let is_paused = matches!(self.stage, Stage::Interrupted { .. });
+        json!({
+            "oneshot_id": self.id,
+            "state": self.stage.state().name(),
+            "reason": self.stage.reason().map(|reason| reason.to_string()),
+            "iteration_count": self.iteration,
+            "max_iterations": self.maximum,
+            "exit_code": code,
+            "result": self.result,
+            "feedback": self.feedback,
+            "directory": self.directory.to_string_lossy(),
+            "resume": is_paused.then(|| resume_command(&self.id)),
+        })
+    }
+}
+
+/// The command that takes a run up again, for pasting into a shell.
+pub(super) fn resume_command(id: &str) -> String {
+    let program = std::env::args()
+        .next()
+        .unwrap_or_else(|| "zsh-tool".to_owned());
+    let is_link = Path::new(&program)
+        .file_name()
+        .is_some_and(|name| name == "oneshot");
+    let quoted =
+        shlex::try_quote(&program).map_or_else(|_| program.clone(), |word| word.into_owned());
+    match is_link {
+        true => format!("{quoted} --resume {id}"),
+        false => format!("{quoted} oneshot --resume {id}"),
+    }
+}
