@@ -177,6 +177,7 @@ pub mod progress {
     pub mod findings;
     pub mod ledger;
     pub mod novelty;
+    pub mod outlook;
     mod ring;
     pub mod tracker;
     pub mod waiting;
