@@ -244,6 +244,7 @@ pub mod task {
     pub mod collector;
     pub mod deadline;
     pub mod ending;
+    pub mod entry;
     pub mod environment;
     pub mod housekeeping;
     pub mod input;

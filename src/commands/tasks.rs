@@ -27,7 +27,7 @@ pub fn run(arguments: &TasksArguments) -> ExitCode {
     };
     let tasks: Vec<Listed> = journal::read_all(&state)
         .into_iter()
-        .filter(|(_, entry)| arguments.all || !is_over(entry))
+        .filter(|(_, entry)| arguments.all || !entry.is_over())
         .filter(|(server, _)| journal::server_lives(server))
         .map(|(server, entry)| Listed::new(&server, entry))
         .collect();
@@ -46,11 +46,6 @@ pub fn run(arguments: &TasksArguments) -> ExitCode {
         });
     }
     output::conclude(output::print(&text), 0)
-}
-
-/// Whether the task has ended, and all that it left.
-pub(super) fn is_over(entry: &Entry) -> bool {
-    entry.outcome.is_some() && entry.leftovers.is_empty()
 }
 
 /// Tasks as aligned lines: id, status, age, server, command.

@@ -203,13 +203,17 @@ impl State {
         if self.ended.is_some() {
             return Some(Status::Ended);
         }
-        let held_up = match (&self.waiting, self.stands_still()) {
+        let progress = self.progress.as_ref()?;
+        Some(progress.tracker.status_when(now, self.held_up()))
+    }
+
+    /// What holds it up, as far as looks at its processes have told.
+    pub fn held_up(&self) -> Option<BlockedOn> {
+        match (&self.waiting, self.stands_still()) {
             (Some(_), _) => Some(BlockedOn::Input),
             (None, true) => Some(BlockedOn::Stop),
             (None, false) => None,
-        };
-        let progress = self.progress.as_ref()?;
-        Some(progress.tracker.status_when(now, held_up))
+        }
     }
 
     /// What was seen of the task's processes counts no longer.
@@ -385,8 +389,8 @@ impl LiveTask {
     }
 
     /// Reports what was found. While input is on its way to the task, who waited before
-    /// counts no longer.
-    pub fn report_found(&self, found: Found) {
+    /// counts no longer. The answer is whether it is something else than before.
+    pub fn report_found(&self, found: Found) -> bool {
         let changed = {
             let mut state = self.monitor.lock();
             let waiting = found.waiting.filter(|_| state.queued_input == 0);
@@ -402,9 +406,11 @@ impl LiveTask {
         if changed {
             self.monitor.notify_all();
         }
+        changed
     }
 
-    fn wake_watchers(&self) {
+    /// Wakes all who wait for something of it.
+    pub(super) fn wake_watchers(&self) {
         // Under the lock: a watcher that has looked and does not wait yet would miss it.
         drop(self.monitor.lock());
         self.monitor.notify_all();

@@ -118,7 +118,9 @@ impl Tracking {
         let (output, end) = (spool.reader(), spool.end());
         let lines = reading::newest_lines(&output, before.output, end, LINES_PER_LOOK, columns);
         self.next = Some(self.time_after_pause(now));
-        Some(self.judge(task, peer, &lines))
+        let gets_on = self.judge(task, peer, &lines);
+        task.wake_watchers();
+        Some(gets_on)
     }
 
     fn count(&mut self, members: &[ProcessInfo], spool: &SpoolWriter) {

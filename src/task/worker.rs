@@ -185,9 +185,7 @@ impl Work {
         }
         self.look_at_processes();
         self.step(Event::Time);
-        if self.journal.due().is_some_and(|due| Instant::now() >= due) {
-            self.journal.write(&self.task);
-        }
+        self.journal.keep_up(&self.task, &self.output.spool);
     }
 
     fn wait(&self) -> Ready {
@@ -280,11 +278,13 @@ impl Work {
         if self.sampling.is_due(Instant::now()) {
             let (family, spool) = (&mut self.family, &self.output.spool);
             let found = self.sampling.look(&self.task, &self.spawned, family, spool);
-            self.task.report_found(found);
+            let changed = self.task.report_found(found);
+            self.journal.note_findings(changed, Instant::now());
         }
         let (family, spool) = (&mut self.family, &self.output.spool);
         if let Some(gets_on) = self.tracking.look(&self.task, family, spool) {
             self.step(Event::Looked { gets_on });
+            self.journal.note_look(Instant::now());
         }
     }
 
