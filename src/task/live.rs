@@ -290,6 +290,7 @@ impl Cancel {
             call.0 = Stage::Cancelled;
             call.1.take()
         };
+        self.call.notify_all();
         if let Some(task) = waiting_on.as_ref().and_then(Weak::upgrade) {
             task.wake_watchers();
         }
@@ -298,6 +299,18 @@ impl Cancel {
     /// Whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.call.lock().0 == Stage::Cancelled
+    }
+
+    /// Waits for nothing but the cancellation; false: it did not come before the deadline.
+    pub fn wait_until(&self, deadline: Instant) -> bool {
+        let mut call = self.call.lock();
+        while call.0 != Stage::Cancelled {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            call = self.call.wait(call, Some(deadline));
+        }
+        true
     }
 
     /// Begins the answer: from now on the call cannot be cancelled. False: it was.
