@@ -137,6 +137,7 @@ pub mod text {
     pub mod lines;
     pub mod mask;
     pub mod progress_lines;
+    pub mod quantity;
     pub mod quoting;
     pub mod redact;
     pub mod replies;
@@ -273,6 +274,7 @@ pub mod task {
     pub mod typing;
     pub mod watch;
     pub mod wiring;
+    pub mod words;
     pub mod worker;
 }
 

@@ -44,6 +44,7 @@ const PURE: &[&str] = &[
     "progress/",
     "neverhang.rs",
     "task/state.rs",
+    "task/words.rs",
     "protocol/message.rs",
     "protocol/era.rs",
     "protocol/stateless.rs",

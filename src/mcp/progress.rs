@@ -6,11 +6,11 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::conditions::{proof, summary, wanted_word};
-use super::insight::size;
 use crate::progress::condition::Condition;
-use crate::progress::tracker::{BYTES_THAT_COUNT, BlockedOn, Deeds, Status};
+use crate::progress::tracker::{BlockedOn, Deeds, Status};
 use crate::progress::waiting::Waiting;
 use crate::task::live::{Input, State};
+use crate::task::words;
 
 /// How it is with a task's progress at one moment.
 #[derive(Debug, Clone)]
@@ -39,30 +39,10 @@ impl Standing {
         })
     }
 
-    /// `["io +5.5 MB", "cpu 0%"]`
     fn evidence(&self) -> Vec<String> {
-        let deeds = &self.deeds;
-        let mut evidence = Vec::new();
-        if let (Status::Blocked(BlockedOn::Network), Some((pid, name))) = (self.status, &self.peer)
-        {
-            evidence.push(format!("waits for its peer: {pid} {name}"));
-        }
-        let io = (deeds.io > 0).then(|| format!("io +{}", size(deeds.io)));
-        let (much, little) = match deeds.io >= BYTES_THAT_COUNT {
-            true => (io, None),
-            false => (None, io),
-        };
-        evidence.extend(much);
-        if deeds.output > 0 {
-            evidence.push(format!("output +{}", size(deeds.output)));
-        }
-        if deeds.born > 0 || deeds.ended > 0 {
-            let (born, ended) = (deeds.born, deeds.ended);
-            evidence.push(format!("processes +{born} -{ended}"));
-        }
-        evidence.extend(little);
-        evidence.push(format!("cpu {:.0}%", 100.0 * deeds.cpu_share));
-        evidence
+        let awaited = self.status == Status::Blocked(BlockedOn::Network);
+        let peer = self.peer.as_ref().filter(|_| awaited);
+        words::deeds(&self.deeds, peer.map(|(pid, name)| (*pid, name.as_str())))
     }
 }
 

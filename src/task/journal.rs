@@ -126,32 +126,38 @@ pub fn remove_dead_servers(state: &Path) {
     }
 }
 
-/// The tasks of all servers that live, newest first, each with its server's directory.
+/// Where the directories of all servers are.
+pub fn servers_folder(state: &Path) -> PathBuf {
+    state.join(SERVERS)
+}
+
+/// The directories of all servers, also of those that are gone.
+pub fn servers(state: &Path) -> Vec<PathBuf> {
+    let servers = std::fs::read_dir(state.join(SERVERS));
+    let servers = servers.into_iter().flatten().flatten();
+    servers.map(|server| server.path()).collect()
+}
+
+/// The tasks of all servers, also of those that are gone, newest first, each with its
+/// server's directory.
 pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
     let mut found = Vec::new();
-    let servers = std::fs::read_dir(state.join(SERVERS))
-        .into_iter()
-        .flatten()
-        .flatten();
-    for server in servers {
-        let files = std::fs::read_dir(server.path())
-            .into_iter()
-            .flatten()
-            .flatten();
-        for file in files {
-            let path = file.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "json")
-                && let Ok(text) = std::fs::read(&path)
-                && let Ok(entry) = serde_json::from_slice::<Entry>(&text)
-            {
-                found.push((server.path(), entry));
-            }
-        }
+    for server in servers(state) {
+        found.extend(read_server(&server).into_iter().map(|entry| (server.clone(), entry)));
     }
     found.sort_by(|(_, a), (_, b)| b.started.total_cmp(&a.started));
     found
+}
+
+/// The tasks of the server of this directory, in no order.
+pub fn read_server(server: &Path) -> Vec<Entry> {
+    let files = std::fs::read_dir(server).into_iter().flatten().flatten();
+    let is_entry = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    files
+        .map(|file| file.path())
+        .filter(is_entry)
+        .filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok())
+        .collect()
 }
 
 /// One task of a server's directory; `None` when it is gone.
