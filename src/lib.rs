@@ -242,6 +242,7 @@ pub mod alan {
 
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
+    pub mod attendance;
     pub mod budget;
     pub mod collector;
     pub mod deadline;
