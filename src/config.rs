@@ -11,6 +11,7 @@
 
 mod choices;
 mod dirs;
+mod endpoint;
 mod file;
 mod layers;
 mod resolve;
@@ -21,11 +22,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use choices::JudgeWord;
 use dirs::{state_dir, variable};
+use endpoint::{BaseUrl, ModelName, VariableName};
 use layers::Given;
 use value::{Count, File, Flag, Kind, Names, Program, Size, Time};
 
-pub use choices::{ColorChoice, InsightChoice, LogLevel, ShellMode, SpoolMode, TaskChoice};
+pub use choices::{
+    ColorChoice, InsightChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode, TaskChoice,
+};
 pub use dirs::{Env, StateDirError};
 pub use layers::{Source, Warning};
 pub use resolve::{Cause, ResolveError, Surroundings};
@@ -63,17 +68,29 @@ const DAEMONS: [&str; 11] = [
     "KotlinCompileDaemon",
 ];
 
+/// The key of a field: its own name, or the one that it is given.
+macro_rules! key_of {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $key:literal) => {
+        $key
+    };
+}
+
 /// Declares every setting once: its documentation, key, type, default, what it takes and
-/// the environment's name for it.
+/// the environment's name for it. A key of a mapping inside the file has a name of its own,
+/// with a dot.
 macro_rules! settings {
     ($(
         $(#[$doc:meta])*
-        $key:ident: $type:ty = $default:expr, $kind:expr $(, env $env:literal)?;
+        $field:ident $(as $key:literal)?:
+            $type:ty = $default:expr, $kind:expr $(, env $env:literal)?;
     )*) => {
-        /// The settings in use. Each field is the key of the file.
+        /// The settings in use. Each field is the key of the file, or says which it is.
         #[derive(Debug, Clone, PartialEq)]
         pub struct Config {
-            $( $(#[$doc])* pub $key: $type, )*
+            $( $(#[$doc])* pub $field: $type, )*
             /// The directory that all servers of this user share, or why there is none.
             pub state_dir: Result<PathBuf, StateDirError>,
             /// What `zsh_send` may type by name.
@@ -82,16 +99,17 @@ macro_rules! settings {
         }
 
         /// Every key that the file may hold.
-        pub const KEYS: &[&str] = &[$( stringify!($key), )* secrets::KEY];
+        pub const KEYS: &[&str] =
+            &[$( key_of!($field $($key)?), )* secrets::KEY];
 
         impl Config {
             fn resolve(given: &mut Given<'_>) -> Config {
                 let mut sources = BTreeMap::new();
                 $(
                     let env_name = [$( $env )?].first().copied();
-                    let ($key, source) =
-                        given.resolve(stringify!($key), env_name, &$kind, $default);
-                    sources.insert(stringify!($key), source);
+                    let key = key_of!($field $($key)?);
+                    let ($field, source) = given.resolve(key, env_name, &$kind, $default);
+                    sources.insert(key, source);
                 )*
                 let (state_dir, decided_by) = state_dir(given.env);
                 if let Some(name) = decided_by {
@@ -99,13 +117,13 @@ macro_rules! settings {
                 }
                 let (secrets, source) = Secrets::read(given);
                 sources.insert(secrets::KEY, source);
-                Config { $( $key, )* state_dir, secrets, sources }
+                Config { $( $field, )* state_dir, secrets, sources }
             }
 
             /// Every setting with its value and source, for people to read.
             pub fn rows(&self) -> Vec<Row> {
                 let mut rows = vec![$(
-                    self.row(stringify!($key), $kind.show(&self.$key)),
+                    self.row(key_of!($field $($key)?), $kind.show(&self.$field)),
                 )*];
                 rows.push(self.row(STATE_DIR_KEY, match &self.state_dir {
                     Ok(path) => path.display().to_string(),
@@ -212,6 +230,26 @@ settings! {
     /// Signs of life in a row without anything new after which a task is called stuck.
     /// Default 5, from 1 to 1000.
     stuck_threshold: usize = 5, Count(1..=1_000);
+
+    /// Who judges whether an agent run gets on: `heuristic`, which asks nobody; `openai`,
+    /// the endpoint of `openai.base_url`; `command:NAME`, the executor of that name.
+    /// Default heuristic.
+    judge: JudgeChoice = JudgeChoice::Heuristic, JudgeWord;
+
+    /// Whether runs may be judged while they go on. Default true.
+    enable_concurrent_checks: bool = true, Flag;
+
+    /// The OpenAI-compatible endpoint, up to and with its version, as in
+    /// `http://127.0.0.1:11434/v1`. Default none: nothing is sent anywhere.
+    openai_base_url as "openai.base_url": Option<String> = None, BaseUrl;
+
+    /// The model that is asked there. Default none.
+    openai_model as "openai.model": Option<String> = None, ModelName;
+
+    /// The variable of the environment that holds the endpoint's key; where it is not set
+    /// no key is sent. Default `OPENAI_API_KEY`.
+    openai_api_key_env as "openai.api_key_env": String = "OPENAI_API_KEY".to_owned(),
+        VariableName;
 
     /// Whether options of a program that fails again and again are looked up in its manual
     /// page. Default true.

@@ -1,6 +1,8 @@
 //! The settings that are one of a few words, and the words.
 
-use super::value::Choice;
+use std::path::Path;
+
+use super::value::{Choice, Kind, Raw, expected};
 
 /// How the shell reads its startup files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +86,65 @@ impl TaskChoice {
         ("always", Self::Always),
         ("off", Self::Off),
     ]);
+}
+
+/// Who judges whether an agent run gets on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JudgeChoice {
+    /// Nobody is asked: the tracker's status decides.
+    Heuristic,
+    /// The OpenAI-compatible endpoint.
+    Openai,
+    /// The executor of this name.
+    Command(String),
+}
+
+/// `heuristic`, `openai` or `command:NAME`.
+pub(crate) struct JudgeWord;
+
+impl JudgeWord {
+    const COMMAND: &'static str = "command:";
+}
+
+impl Kind for JudgeWord {
+    type Value = JudgeChoice;
+
+    fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<JudgeChoice, String> {
+        let Raw::Text(text) = raw else {
+            return expected("heuristic, openai or command:NAME", raw);
+        };
+        let text = text.trim();
+        if let Some(name) = text.strip_prefix(JudgeWord::COMMAND) {
+            let name = name.trim();
+            return match name.is_empty() {
+                true => expected("the name of an executor after command:", raw),
+                false => Ok(JudgeChoice::Command(name.to_owned())),
+            };
+        }
+        match text.to_ascii_lowercase().as_str() {
+            "heuristic" => Ok(JudgeChoice::Heuristic),
+            "openai" => Ok(JudgeChoice::Openai),
+            _ => expected("heuristic, openai or command:NAME", raw),
+        }
+    }
+
+    fn show(&self, value: &JudgeChoice) -> String {
+        match value {
+            JudgeChoice::Heuristic => "heuristic".to_owned(),
+            JudgeChoice::Openai => "openai".to_owned(),
+            JudgeChoice::Command(name) => format!("{}{name}", JudgeWord::COMMAND),
+        }
+    }
+}
+
+impl JudgeChoice {
+    /// The choice of a word, as an argument of the command line gives it.
+    ///
+    /// # Errors
+    /// What is expected, when it is none.
+    pub fn of_word(word: &str) -> Result<JudgeChoice, String> {
+        JudgeWord.read(&Raw::Text(word.to_owned()), None)
+    }
 }
 
 /// What the server's log holds.

@@ -104,7 +104,8 @@ impl<'a> Given<'a> {
     }
 
     fn take_entries(&mut self, entries: Vec<file::Entry>) {
-        for entry in entries {
+        let entries = entries.into_iter().flat_map(|entry| self.flattened(entry));
+        for entry in entries.collect::<Vec<_>>() {
             let line = Some(entry.line);
             if !self.known.contains(&entry.key.as_str()) {
                 let text = unknown_key(&entry.key, self.known);
@@ -116,6 +117,24 @@ impl<'a> Given<'a> {
                 let text = format!("given twice; line {before} is ignored");
                 self.warn_of_file(line, Some(entry.key), text);
             }
+        }
+    }
+
+    /// `openai: {model: x}` is `openai.model: x`, where there are such keys.
+    fn flattened(&self, entry: file::Entry) -> Vec<file::Entry> {
+        let prefix = format!("{}.", entry.key);
+        let is_group = self.known.iter().any(|key| key.starts_with(&prefix));
+        match entry.value {
+            Raw::Map(fields) if is_group => fields
+                .into_iter()
+                .map(|field| file::Entry {
+                    key: format!("{prefix}{}", field.key),
+                    line: field.line,
+                    value: field.value,
+                })
+                .collect(),
+            Raw::Null if is_group => Vec::new(),
+            _ => vec![entry],
         }
     }
 

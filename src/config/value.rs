@@ -194,7 +194,8 @@ pub(crate) trait Kind {
     fn show(&self, value: &Self::Value) -> String;
 }
 
-fn expected<T>(what: impl Display, raw: &Raw) -> Result<T, String> {
+/// The fault of a value that is something else.
+pub(crate) fn expected<T>(what: impl Display, raw: &Raw) -> Result<T, String> {
     Err(format!("expected {what}, found {}", raw.describe()))
 }
 

@@ -1,0 +1,324 @@
+//! What a model's reply says: a letter at its beginning, and a reason.
+//!
+//! Models wrap the letter up (`**B**`, `(C)`, `> d.`), and they write prose instead. Prose
+//! that happens to begin with a letter must not be taken for an answer: `A build is
+//! running`, `D-Bus is down`, `C:\Users`, `B or C`. Whoever acts, acts on a letter, so
+//! that all doubt is [`Finding::Unknown`].
+//!
+//! Limits: English; the letter is not searched for further on (`Answer: B`).
+
+use super::evidence::{Finding, Judgement};
+
+/// Of the reason, in characters.
+const MAX_REASON: usize = 400;
+
+/// What may stand around the letter: emphasis, quotes, brackets, headings, list marks.
+const MARKUP: &[char] = &[
+    '*', '_', '`', '#', '>', '~', '-', '•', '"', '\'', '“', '”', '‘', '’', '«', '»', '(', '[', '{',
+];
+
+/// Words that no article stands in front of, so that an `A` before them is an answer. The
+/// option's own text begins with the first.
+const AFTER_NO_ARTICLE: &[&str] = &[
+    "making", "the", "this", "that", "these", "it", "its", "it's", "there", "because", "since",
+    "as",
+];
+
+/// Words that join a letter with another one: the answer is neither.
+const JOINING: &[&str] = &["or", "and", "nor", "vs", "versus"];
+
+/// Words that take back the letter before them (`B is not …`).
+const DENYING: &[&str] = &["not", "wrong", "incorrect", "false", "unlikely", "neither"];
+
+/// Reads a reply. Never fails: what is no answer is unknown, with the reply's beginning as
+/// the reason.
+pub fn parse(reply: &str) -> Judgement {
+    let reply = without_thoughts(reply).trim();
+    match answer(reply) {
+        Some((finding, rest)) => Judgement {
+            finding,
+            reason: shortened(reason(rest)),
+        },
+        None => Judgement {
+            finding: Finding::Unknown,
+            reason: shortened(reply),
+        },
+    }
+}
+
+/// The reply after the thoughts that some models put in front of it.
+fn without_thoughts(reply: &str) -> &str {
+    match reply.trim_start().strip_prefix("<think>") {
+        Some(thoughts) => thoughts
+            .split_once("</think>")
+            .map_or(reply, |(_, after)| after),
+        None => reply,
+    }
+}
+
+/// The letter's finding and what follows the letter.
+fn answer(reply: &str) -> Option<(Finding, &str)> {
+    let start = reply.trim_start_matches(|c: char| MARKUP.contains(&c) || c.is_whitespace());
+    let opened = reply.get(..reply.len() - start.len()).unwrap_or_default();
+    let mut characters = start.chars();
+    let letter = characters.next()?;
+    let finding = Finding::of_letter(letter)?;
+    let rest = characters.as_str();
+    (ends_the_letter(rest, opened) && !is_one_of_several(rest) && !is_prose(letter, rest))
+        .then_some((finding, rest))
+}
+
+/// Whether the letter stands for itself, and is not the beginning of a word or a name.
+fn ends_the_letter(rest: &str, opened: &str) -> bool {
+    let mut characters = rest.chars();
+    let Some(next) = characters.next() else {
+        return true;
+    };
+    let after = characters.next();
+    let is_glued = after.is_some_and(char::is_alphanumeric);
+    match next {
+        ')' | ']' | '}' | ',' | ';' | '!' | '–' | '—' | '”' | '’' | '»' => true,
+        // `C:\Users`, `C:/Users`.
+        ':' => !matches!(after, Some('\\' | '/')),
+        // `a.out`, `D-Bus`, `d'accord`.
+        '.' | '-' | '\'' | '"' => !is_glued,
+        // `A_VARIABLE`; but the end of what was opened in front of the letter.
+        '*' | '_' | '`' | '~' => opened.contains(next) || !is_glued,
+        _ => next.is_whitespace(),
+    }
+}
+
+/// Whether another letter is offered beside it: `A/B/C/D`, `B or C`, `A, B`.
+fn is_one_of_several(rest: &str) -> bool {
+    let line = rest.lines().next().unwrap_or_default();
+    let after_marks = line.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let mut words = words(after_marks);
+    let first = words.next().unwrap_or_default();
+    let second = words.next();
+    if is_joining(first) {
+        return second.is_some_and(is_letter);
+    }
+    // `B: a loop`, `B) A build repeats`: the article.
+    let is_article = first.eq_ignore_ascii_case("a")
+        && is_followed_by_word(after_marks)
+        && !second.is_some_and(is_joining);
+    is_letter(first) && !is_article
+}
+
+fn is_joining(word: &str) -> bool {
+    JOINING.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+/// Whether the letter is a word of a sentence.
+fn is_prose(letter: char, rest: &str) -> bool {
+    let is_blank = |c: char| c.is_whitespace() && c != '\n';
+    let after = rest.trim_start_matches(is_blank);
+    let begins_a_word = after.len() < rest.len() && after.starts_with(char::is_alphanumeric);
+    // `A & B`, `C + 1`, `C # comment`, `A / B`: neither a word nor what ends a letter.
+    let begins_strangely = after.len() < rest.len()
+        && after.starts_with(['&', '+', '#', '/', '\\', '%', '<', '?', '^', '@', '$']);
+    if begins_strangely {
+        return true;
+    }
+    if !begins_a_word {
+        return false;
+    }
+    let mut words = words(after);
+    let first = words.next().unwrap_or_default().to_lowercase();
+    let second = words.next().unwrap_or_default().to_lowercase();
+    let is_article =
+        letter.eq_ignore_ascii_case(&'a') && !AFTER_NO_ARTICLE.contains(&first.as_str());
+    is_article || is_denied(&first, &second)
+}
+
+/// `B is not …`, `B isn't …`.
+fn is_denied(first: &str, second: &str) -> bool {
+    let is_verb = ["is", "was", "seems", "can", "could", "would", "does"].contains(&first);
+    first.ends_with("n't")
+        || first.ends_with("n’t")
+        || first == "cannot"
+        || (is_verb && DENYING.contains(&second))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '\'' || c == '’';
+    text.split(move |c: char| !is_part(c))
+        .filter(|word| !word.is_empty())
+}
+
+fn is_letter(word: &str) -> bool {
+    let mut characters = word.chars();
+    let letter = characters.next().and_then(Finding::of_letter);
+    letter.is_some() && characters.next().is_none()
+}
+
+fn is_followed_by_word(text: &str) -> bool {
+    let mut characters = text.chars().skip(1);
+    characters.next() == Some(' ') && characters.next().is_some_and(char::is_alphanumeric)
+}
+
+/// What follows the letter, without what separates it.
+fn reason(rest: &str) -> &str {
+    let is_separator = |c: char| {
+        c.is_whitespace()
+            || matches!(c, ')' | ']' | '}' | ':' | '.' | ',' | ';' | '=' | '!')
+            || matches!(c, '-' | '–' | '—' | '>' | '*' | '_' | '`' | '~')
+            || matches!(c, '"' | '\'' | '”' | '’' | '»')
+    };
+    rest.trim_start_matches(is_separator).trim_end()
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_REASON) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Finding::{Blocked, Failed, Loop, Progress, Unknown};
+    use proptest::prelude::*;
+
+    #[test]
+    fn replies_read_as_a_person_would_read_them() {
+        for (reply, wanted) in [
+            // The letter, plain or wrapped up.
+            ("A", Progress),
+            ("b", Loop),
+            ("  C  \n", Blocked),
+            ("D.", Failed),
+            ("A: output grows steadily", Progress),
+            ("A - slow but working", Progress),
+            ("A. It writes files.", Progress),
+            ("B) repeats `ls`", Loop),
+            ("b) repeats", Loop),
+            ("(C)", Blocked),
+            ("(c) waits for the network", Blocked),
+            ("[D] error", Failed),
+            ("**B**", Loop),
+            ("**B** - the same three calls", Loop),
+            ("**B) Stuck in a loop**", Loop),
+            ("__d__: crashed", Failed),
+            ("**B**the same call", Loop),
+            ("`B`", Loop),
+            ("\"C\"", Blocked),
+            ("“C” waits", Blocked),
+            ("# B", Loop),
+            ("> - D: out of memory", Failed),
+            ("- A: fine", Progress),
+            ("B\nThe agent repeats itself.", Loop),
+            ("B—it repeats", Loop),
+            ("C, it waits for a lock", Blocked),
+            ("D; exit code 1", Failed),
+            ("D!", Failed),
+            ("B) A loop of the same calls", Loop),
+            ("C: a lock is held", Blocked),
+            ("B -> loop", Loop),
+            ("B = loop", Loop),
+            ("B (loop)", Loop),
+            ("A:slow", Progress),
+            // A letter and a word: an answer unless it is the article.
+            ("B stuck in a loop", Loop),
+            ("b the agent repeats the same action", Loop),
+            ("C blocked waiting for the network", Blocked),
+            ("C not responding, waits for a lock", Blocked),
+            ("D failed with exit code 1", Failed),
+            ("B a build is started again and again", Loop),
+            ("A making progress (slow but working)", Progress),
+            ("A Making progress", Progress),
+            ("A the agent writes new files", Progress),
+            ("A because output grows", Progress),
+            ("A build is running", Unknown),
+            ("a build is running", Unknown),
+            ("A progress bar is shown", Unknown),
+            ("A loop was detected", Unknown),
+            ("A slow but steady build", Unknown),
+            ("**A** build is running", Unknown),
+            // Words, names and paths.
+            ("Certainly", Unknown),
+            ("Certainly! B", Unknown),
+            ("Answer: B", Unknown),
+            ("Blocked", Unknown),
+            ("Done", Unknown),
+            ("An agent at work", Unknown),
+            ("a.out crashed", Unknown),
+            ("D-Bus is down", Unknown),
+            ("d'accord", Unknown),
+            ("C++ is compiled", Unknown),
+            ("C# build", Unknown),
+            ("C & D", Unknown),
+            ("C:\\Users is missing", Unknown),
+            ("c:/users is missing", Unknown),
+            ("A_VARIABLE is unset", Unknown),
+            ("B2 is the bucket", Unknown),
+            ("Écran", Unknown),
+            ("Á", Unknown),
+            ("А", Unknown), // Cyrillic.
+            // More than one, or taken back.
+            ("A/B/C/D", Unknown),
+            ("A / B", Unknown),
+            ("A|B", Unknown),
+            ("A, B and C are possible", Unknown),
+            ("B or C", Unknown),
+            ("B and D", Unknown),
+            ("B, A or C", Unknown),
+            ("A–D", Unknown),
+            ("B? hard to say", Unknown),
+            ("B is not the case", Unknown),
+            ("B isn't it", Unknown),
+            ("B is my answer", Loop),
+            // Nothing, or something else.
+            ("", Unknown),
+            ("   \n", Unknown),
+            ("***", Unknown),
+            ("E", Unknown),
+            ("1) progress", Unknown),
+            ("{\"status\": \"B\"}", Unknown),
+            ("I think it is B", Unknown),
+            ("<think>Could be A.\nOr B.</think>\n\n**B** - loops", Loop),
+            ("<think>B", Unknown),
+        ] {
+            assert_eq!(parse(reply).finding, wanted, "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn the_reason_is_what_follows_the_letter() {
+        for (reply, reason) in [
+            ("B) repeats `ls`", "repeats `ls`"),
+            ("**B** - the same (again)", "the same (again)"),
+            ("B\nThe agent repeats itself.", "The agent repeats itself."),
+            ("C (network)", "(network)"),
+            ("A", ""),
+            ("Certainly", "Certainly"),
+        ] {
+            assert_eq!(parse(reply).reason, reason, "{reply:?}");
+        }
+        let long = format!("B {}", "é".repeat(5_000));
+        assert_eq!(parse(&long).reason.chars().count(), MAX_REASON + 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_reply_panics(reply in any::<String>()) {
+            parse(&reply);
+        }
+
+        #[test]
+        fn no_reply_made_of_what_matters_panics(
+            reply in "[A-Da-d*_`'\"()\\[\\]:.,;/ \n<>é—-]{0,12}"
+        ) {
+            parse(&reply);
+        }
+
+        #[test]
+        fn a_reply_that_begins_with_a_longer_word_is_no_answer(
+            word in "[A-Za-z]{2,10}", rest in "[ :,.].{0,20}"
+        ) {
+            let reply = format!("{word}{rest}");
+            prop_assert_eq!(parse(&reply).finding, Unknown);
+        }
+    }
+}
