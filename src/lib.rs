@@ -244,6 +244,7 @@ pub mod alan {
 pub mod task {
     pub mod attendance;
     pub mod budget;
+    pub mod cancel;
     pub mod collector;
     pub mod deadline;
     pub mod ending;
@@ -322,8 +323,14 @@ pub mod mcp {
 
 /// L6: the monitor's HTTP server.
 pub mod monitor {
+    pub mod changes;
+    pub mod events;
+    pub mod history;
+    pub mod output;
+    pub mod readable;
     pub mod request;
     pub mod response;
+    pub mod sessions;
 }
 
 /// L7: what the command line can do.

@@ -7,8 +7,8 @@ use crate::process::probe::Shortcoming;
 use crate::progress::condition::{Condition, Evidence, StopSignal};
 use crate::progress::waiting::{Proof, Waiting, Wanted};
 use crate::task::live::Input;
-pub use crate::task::words::{proof, summary, wanted_word};
 use crate::task::words::{Kind, kinds, name, signal_name};
+pub use crate::task::words::{proof, summary, wanted_word};
 use crate::text::lines;
 
 /// How much of a prompt is repeated.

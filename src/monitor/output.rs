@@ -189,12 +189,11 @@ impl Stretch {
     /// `None`: it was dropped since it was seen.
     fn read(&self, from: u64, to: u64) -> io::Result<Option<Vec<u8>>> {
         let length = usize::try_from(to - from).unwrap_or(usize::MAX);
-        let read = files::open_private(&self.path)
-            .and_then(|file: File| {
-                let mut bytes = vec![0; length];
-                file.read_exact_at(&mut bytes, from - self.start)?;
-                Ok(bytes)
-            });
+        let read = files::open_private(&self.path).and_then(|file: File| {
+            let mut bytes = vec![0; length];
+            file.read_exact_at(&mut bytes, from - self.start)?;
+            Ok(bytes)
+        });
         match read {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -127,9 +127,13 @@ mod tests {
 
     #[test]
     fn escape_sequences_and_control_characters_go_and_lines_are_drawn() {
-        let bytes = b"\x1b[31mred\x1b[0m\tx\r\n 10%\r 50%\r100%\nbell\x07\x08!\n\x1b]0;title\x07end";
+        let bytes =
+            b"\x1b[31mred\x1b[0m\tx\r\n 10%\r 50%\r100%\nbell\x07\x08!\n\x1b]0;title\x07end";
         assert_eq!(all(bytes), "red\tx\n100%\nbel!\nend");
-        assert_eq!(all("caf\u{e9} \u{20ac}\n".as_bytes()), "caf\u{e9} \u{20ac}\n");
+        assert_eq!(
+            all("caf\u{e9} \u{20ac}\n".as_bytes()),
+            "caf\u{e9} \u{20ac}\n"
+        );
         assert_eq!(all(b"\xff\xfe\n"), "\u{fffd}\u{fffd}\n");
     }
 
@@ -152,7 +156,10 @@ mod tests {
 
     #[test]
     fn what_rewrites_a_line_of_an_earlier_piece_gets_one_of_its_own() {
-        assert_eq!(in_pieces(&[b" 10%", b"\r 50%", b"\r100%\n"]), " 10%\n 50%\n100%\n");
+        assert_eq!(
+            in_pieces(&[b" 10%", b"\r 50%", b"\r100%\n"]),
+            " 10%\n 50%\n100%\n"
+        );
     }
 
     #[test]

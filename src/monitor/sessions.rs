@@ -311,7 +311,10 @@ impl Sessions {
             state: state_word(entry),
             status: entry.status(now).map(|status| status.to_string()),
             evidence: evidence(entry, now),
-            degraded: entry.progress.as_ref().is_some_and(|progress| progress.degraded),
+            degraded: entry
+                .progress
+                .as_ref()
+                .is_some_and(|progress| progress.degraded),
             waiting_for: waiting.map(|waiting| words::wanted_word(waiting.wanted)),
             prompt: prompt.filter(|prompt| !prompt.is_empty()),
             started_at: entry.started,
@@ -365,7 +368,10 @@ impl Sessions {
     }
 
     fn is_own(&self, directory: &Path) -> bool {
-        self.server.own && directory.file_name().is_some_and(|name| name == self.server.instance.as_str())
+        self.server.own
+            && directory
+                .file_name()
+                .is_some_and(|name| name == self.server.instance.as_str())
     }
 
     /// How long such a command takes, looked up once for each task.
@@ -375,7 +381,9 @@ impl Sessions {
         }
         let known = self.recorder.known(&entry.command);
         let estimate = self.recorder.store().estimate(&known.pattern);
-        self.estimates.lock().insert(entry.id.clone(), estimate.clone());
+        self.estimates
+            .lock()
+            .insert(entry.id.clone(), estimate.clone());
         estimate
     }
 
@@ -457,7 +465,11 @@ pub fn evidence(entry: &Entry, now: f64) -> Vec<String> {
     if entry.outcome.is_some() {
         return Vec::new();
     }
-    let input = if entry.pty { Input::Terminal } else { Input::Pipe };
+    let input = if entry.pty {
+        Input::Terminal
+    } else {
+        Input::Pipe
+    };
     let waiting = entry.waiting.as_ref();
     let mut evidence: Vec<String> = waiting
         .map(|waiting| words::proof(waiting, input))

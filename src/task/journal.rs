@@ -143,7 +143,11 @@ pub fn servers(state: &Path) -> Vec<PathBuf> {
 pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
     let mut found = Vec::new();
     for server in servers(state) {
-        found.extend(read_server(&server).into_iter().map(|entry| (server.clone(), entry)));
+        found.extend(
+            read_server(&server)
+                .into_iter()
+                .map(|entry| (server.clone(), entry)),
+        );
     }
     found.sort_by(|(_, a), (_, b)| b.started.total_cmp(&a.started));
     found
@@ -152,7 +156,10 @@ pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
 /// The tasks of the server of this directory, in no order.
 pub fn read_server(server: &Path) -> Vec<Entry> {
     let files = std::fs::read_dir(server).into_iter().flatten().flatten();
-    let is_entry = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    let is_entry = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|extension| extension == "json")
+    };
     files
         .map(|file| file.path())
         .filter(is_entry)

@@ -5,9 +5,11 @@
 //! orders. Nothing is read from disk and nothing is matched while the lock is held.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use super::cancel::Cancel;
+use super::cancel::Watched;
 use super::state::Outcome;
 use super::terminal::Terminal;
 use crate::base::clock::Now;
@@ -16,7 +18,7 @@ use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
 use crate::progress::condition::{Condition, Evidence};
 use crate::progress::findings::Findings;
-use crate::progress::tracker::{BlockedOn, Status};
+use crate::progress::tracker::{BlockedOn, Deeds, Status, Tracker};
 use crate::progress::waiting::Waiting;
 use crate::text::lines::{Place, Position};
 
@@ -160,6 +162,20 @@ struct Cursor {
     line_start: Position,
 }
 
+/// See [`State::mark`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mark {
+    /// Bytes of output.
+    pub output: u64,
+    ended: bool,
+    closed: bool,
+    leftovers: usize,
+    waits: bool,
+    conditions: usize,
+    /// Between the last two looks.
+    deeds: Option<Deeds>,
+}
+
 /// Output that no result has shown before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delta {
@@ -216,6 +232,21 @@ impl State {
         }
     }
 
+    /// What differs between two moments between which something came about that is worth
+    /// telling.
+    pub fn mark(&self) -> Mark {
+        let tracker = self.progress.as_ref().map(|progress| &progress.tracker);
+        Mark {
+            output: self.output_end.offset,
+            ended: self.ended.is_some(),
+            closed: self.closed,
+            leftovers: self.leftovers.len(),
+            waits: self.waiting.is_some(),
+            conditions: self.conditions.len(),
+            deeds: tracker.and_then(Tracker::deeds).copied(),
+        }
+    }
+
     /// What was seen of the task's processes counts no longer.
     pub fn forget_found(&mut self) {
         self.waiting = None;
@@ -261,72 +292,6 @@ impl State {
     }
 }
 
-/// How far a call is, as far as cancelling it goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
-    /// It can be cancelled.
-    #[default]
-    Open,
-    /// It was: there is no answer.
-    Cancelled,
-    /// Its answer has begun and will be sent: what it takes is not lost.
-    Answering,
-}
-
-/// A call that may be cancelled until its answer begins, and whom to wake then.
-#[derive(Debug, Default)]
-pub struct Cancel {
-    call: Monitor<(Stage, Option<Weak<LiveTask>>)>,
-}
-
-impl Cancel {
-    /// Cancels the call, unless its answer has begun: its waiting ends.
-    pub fn cancel(&self) {
-        let waiting_on = {
-            let mut call = self.call.lock();
-            if call.0 != Stage::Open {
-                return;
-            }
-            call.0 = Stage::Cancelled;
-            call.1.take()
-        };
-        self.call.notify_all();
-        if let Some(task) = waiting_on.as_ref().and_then(Weak::upgrade) {
-            task.wake_watchers();
-        }
-    }
-
-    /// Whether it was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.call.lock().0 == Stage::Cancelled
-    }
-
-    /// Waits for nothing but the cancellation; false: it did not come before the deadline.
-    pub fn wait_until(&self, deadline: Instant) -> bool {
-        let mut call = self.call.lock();
-        while call.0 != Stage::Cancelled {
-            if Instant::now() >= deadline {
-                return false;
-            }
-            call = self.call.wait(call, Some(deadline));
-        }
-        true
-    }
-
-    /// Begins the answer: from now on the call cannot be cancelled. False: it was.
-    pub fn begin_answer(&self) -> bool {
-        let mut call = self.call.lock();
-        if call.0 == Stage::Open {
-            call.0 = Stage::Answering;
-        }
-        call.0 == Stage::Answering
-    }
-
-    fn watch(&self, task: &Arc<LiveTask>) {
-        self.call.lock().1 = Some(Arc::downgrade(task));
-    }
-}
-
 /// A task, shared between its worker and those who watch it.
 #[derive(Debug)]
 pub struct LiveTask {
@@ -334,6 +299,14 @@ pub struct LiveTask {
     pub facts: Facts,
     monitor: Monitor<State>,
     terminal: Option<Terminal>,
+}
+
+impl Watched for LiveTask {
+    fn wake_watchers(&self) {
+        // Under the lock: a watcher that has looked and does not wait yet would miss it.
+        drop(self.monitor.lock());
+        self.monitor.notify_all();
+    }
 }
 
 impl LiveTask {
@@ -393,13 +366,6 @@ impl LiveTask {
         changed
     }
 
-    /// Wakes all who wait for something of it.
-    pub(super) fn wake_watchers(&self) {
-        // Under the lock: a watcher that has looked and does not wait yet would miss it.
-        drop(self.monitor.lock());
-        self.monitor.notify_all();
-    }
-
     /// Waits until `look` gives an answer, the call is cancelled or the limit is
     /// reached; `None` in the latter two cases.
     pub fn wait_for<R>(
@@ -409,7 +375,8 @@ impl LiveTask {
         mut look: impl FnMut(&State) -> Look<R>,
         now: impl Fn() -> Instant,
     ) -> Option<R> {
-        cancel.watch(self);
+        let watched: Arc<dyn Watched> = Arc::clone(self) as Arc<dyn Watched>;
+        cancel.watch(&watched);
         let mut state = self.monitor.lock();
         loop {
             let again = match look(&state) {
@@ -475,23 +442,4 @@ pub enum Look<R> {
     Found(R),
     /// Not yet: look again at the next change, or at this time.
     WaitUntil(Option<Instant>),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_is_cancelled_until_its_answer_begins() {
-        let cancel = Cancel::default();
-        assert!(cancel.begin_answer());
-        cancel.cancel();
-        assert!(!cancel.is_cancelled(), "the answer is sent");
-        assert!(cancel.begin_answer());
-
-        let cancel = Cancel::default();
-        cancel.cancel();
-        assert!(cancel.is_cancelled());
-        assert!(!cancel.begin_answer(), "nothing is taken for nobody");
-    }
 }

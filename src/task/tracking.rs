@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::cancel::Watched;
 use super::live::LiveTask;
 use super::reading;
 use super::spool::SpoolWriter;
