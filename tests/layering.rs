@@ -62,6 +62,7 @@ const PURE: &[&str] = &[
     "alan/run.rs",
     "oneshot/state.rs",
     "agent/verdict.rs",
+    "monitor/access.rs",
     "monitor/readable.rs",
     "monitor/request.rs",
     "monitor/response.rs",
