@@ -32,6 +32,7 @@ pub fn run() -> ExitCode {
         Command::Alan(command) => commands::alan::run(&command),
         Command::Manopt(arguments) => commands::manopt::run(&arguments),
         Command::Doctor => commands::doctor::run(),
+        Command::AgentOpenai(arguments) => commands::agent_openai::run(&arguments),
         Command::Completions { shell } => commands::completions::run(shell),
     }
 }

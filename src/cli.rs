@@ -37,6 +37,9 @@ pub enum Command {
     Doctor,
     /// Print the settings in use and where each comes from.
     Config,
+    /// Ask the configured OpenAI-compatible endpoint what stands on stdin; NDJSON comes out.
+    #[command(hide = true)]
+    AgentOpenai(AgentOpenaiArguments),
     /// Print a completion script for a shell.
     Completions {
         /// Which shell.
@@ -83,6 +86,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let expected = || "expected a number of seconds from 0 on, such as 90 or 0.5".to_owned();
     let seconds: f64 = text.parse().map_err(|_| expected())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| expected())
+}
+
+/// Arguments of `agent-openai`.
+#[derive(Debug, Args)]
+pub struct AgentOpenaiArguments {
+    /// The model, instead of the configured one.
+    #[arg(long)]
+    pub model: Option<String>,
+    /// The endpoint, instead of the configured one.
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
 }
 
 /// Arguments of `tasks`.

@@ -13,6 +13,7 @@ mod address;
 mod choices;
 mod dirs;
 mod endpoint;
+mod executors;
 mod file;
 mod layers;
 mod resolve;
@@ -35,6 +36,7 @@ pub use choices::{
     ColorChoice, InsightChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode, TaskChoice,
 };
 pub use dirs::{Env, StateDirError};
+pub use executors::{PromptBy, UserExecutor};
 pub use layers::{Source, Warning};
 pub use resolve::{Cause, ResolveError, Surroundings};
 pub use secrets::{SecretSource, Secrets};

@@ -41,6 +41,7 @@
 //! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
+//! | L4 | [`agent`] | what agent programs keep of their own, to read; a model's endpoint |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
 //! | L6 | [`monitor`] | sockets; words for browsers and programs |
 //! | L7 | [`commands`] | the terminal of a person |
@@ -91,6 +92,7 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
+//! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //! | `monitor` | 1, if HTTP is served | `poll(2)` of its listener and of streams' sockets |
 //! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
@@ -295,6 +297,20 @@ pub mod record {
     pub mod recorder;
 }
 
+/// L4: agent programs: how they are started, what they say, what they leave behind, what
+/// their verdicts mean, and who judges whether they get on.
+pub mod agent {
+    pub mod activity;
+    pub mod checks;
+    pub mod endpoint;
+    pub mod executor;
+    pub mod interrupt;
+    pub mod judge;
+    mod storage;
+    pub mod stream;
+    pub mod verdict;
+}
+
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
@@ -345,6 +361,7 @@ pub mod monitor {
 
 /// L7: what the command line can do.
 pub mod commands {
+    pub mod agent_openai;
     pub mod alan;
     pub mod completions;
     pub mod config;

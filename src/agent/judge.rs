@@ -66,6 +66,26 @@ impl Judge for Heuristic {
     }
 }
 
+/// A judge that was configured and cannot be asked, with the reason; so that the
+/// judgements that come in its place tell of it.
+#[derive(Debug, Clone)]
+pub struct Unusable {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with its configuration.
+    pub cause: String,
+}
+
+impl Judge for Unusable {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn judge(&self, _: &Evidence) -> Result<Judgement, JudgeError> {
+        Err(JudgeError::Unreachable(self.cause.clone()))
+    }
+}
+
 /// The judgement of this judge, and where it has none the heuristic's, which says so.
 ///
 /// # Errors

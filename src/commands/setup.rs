@@ -11,11 +11,16 @@ use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::output;
+use crate::agent::endpoint::{self, Endpoint};
+use crate::agent::executor::Executors;
+use crate::agent::judge::command::{CommandJudge, ExecutorProgram};
+use crate::agent::judge::openai::OpenaiJudge;
+use crate::agent::judge::{Heuristic, Judge, Unusable};
 use crate::alan::options::OptionsPolicy;
 use crate::alan::schema::Derivation;
 use crate::alan::store;
 use crate::base::clock::SystemClock;
-use crate::config::{Config, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning};
+use crate::config::{Config, JudgeChoice, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning};
 use crate::neverhang::Rules;
 use crate::process::{files, orphans};
 use crate::progress::tracker;
@@ -122,6 +127,55 @@ pub fn database(config: &Config) -> PathBuf {
         Some(state.join("alan.db"))
     };
     config.alan_db.clone().or_else(in_state).unwrap_or_default()
+}
+
+/// The model's endpoint, as configured.
+pub fn endpoint(config: &Config) -> endpoint::Settings {
+    let key = std::env::var(&config.openai_api_key_env).ok();
+    endpoint::Settings {
+        base_url: config.openai_base_url.clone(),
+        model: config.openai_model.clone(),
+        key,
+        key_variable: config.openai_api_key_env.clone(),
+    }
+}
+
+/// Who judges runs. What cannot be asked as it is configured is a judge that says so, in
+/// whose place the heuristic judges.
+pub fn judge(
+    choice: &JudgeChoice,
+    config: &Config,
+    supervisor: &Arc<Supervisor>,
+) -> Arc<dyn Judge> {
+    let unusable = |name: &str, cause: String| {
+        tracing::warn!("the judge {name} cannot be asked: {cause}");
+        Arc::new(Unusable {
+            name: name.to_owned(),
+            cause,
+        })
+    };
+    match choice {
+        JudgeChoice::Heuristic => Arc::new(Heuristic),
+        JudgeChoice::Openai => match Endpoint::new(endpoint(config)) {
+            Ok(endpoint) => {
+                let redactor = Arc::clone(&supervisor.settings().redactor);
+                Arc::new(OpenaiJudge::new(endpoint, redactor))
+            }
+            Err(error) => unusable("openai", error.to_string()),
+        },
+        JudgeChoice::Command(name) => match program(name, config) {
+            Ok(program) => Arc::new(CommandJudge::new(
+                Box::new(program),
+                Arc::clone(supervisor),
+            )),
+            Err(cause) => unusable(&format!("command:{name}"), cause),
+        },
+    }
+}
+
+fn program(name: &str, _config: &Config) -> Result<ExecutorProgram, String> {
+    let executors = Executors::new(&[]).map_err(|error| error.to_string())?;
+    ExecutorProgram::new(Arc::new(executors), name, None).map_err(|error| error.to_string())
 }
 
 /// A supervisor for this process, as configured.

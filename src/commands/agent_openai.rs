@@ -1,0 +1,128 @@
+//! `zsh-tool agent-openai`: a model behind an OpenAI-compatible endpoint as an agent
+//! program, to be supervised like any other. The prompt stands on stdin; what the model
+//! says comes out on stdout as it comes, one JSON object a line:
+//!
+//! ```text
+//! {"type":"text","text":"…"}
+//! {"type":"reasoning","text":"…"}
+//! {"type":"result","text":"all of the text","error":null,"message":null}
+//! ```
+//!
+//! The last line is always a `result`; its `error` is one of `connection_refused`,
+//! `auth_failed`, `api_error`, and `message` says more. Exit codes: 0; 1 with an error;
+//! 2 when the endpoint is not configured.
+//!
+//! Limits: it has no tools, and so only says what to do. It has no limit of time: whoever
+//! supervises it sees whether it gets on.
+
+use std::io::Read;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::output::{Output, OutputError, complain};
+use super::setup;
+use crate::agent::activity::AgentError;
+use crate::agent::endpoint::{BrokenOff, Endpoint, EndpointError, Piece};
+use crate::agent::interrupt::Interrupt;
+use crate::cli::AgentOpenaiArguments;
+
+/// The longest prompt.
+const MAX_PROMPT: u64 = 16 << 20;
+/// As for other faults of the command line.
+const EXIT_USAGE: u8 = 2;
+
+/// Runs the command.
+pub fn run(arguments: &AgentOpenaiArguments) -> ExitCode {
+    let (config, warnings) = setup::load_config();
+    for warning in &warnings {
+        complain(warning);
+    }
+    let mut settings = setup::endpoint(&config);
+    settings.model = arguments.model.clone().or(settings.model);
+    settings.base_url = arguments.base_url.clone().or(settings.base_url);
+    let endpoint = match Endpoint::new(settings) {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            complain(error);
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    let prompt = match read_prompt() {
+        Ok(prompt) => prompt,
+        Err(cause) => {
+            complain(cause);
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    let told = Output::stdout()
+        .map_err(OutputError::from)
+        .and_then(|output| ask(&endpoint, &prompt, output));
+    match told {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => ExitCode::from(error.report()),
+    }
+}
+
+fn read_prompt() -> Result<String, String> {
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .lock()
+        .take(MAX_PROMPT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("cannot read the prompt from stdin: {error}"))?;
+    if bytes.len() as u64 > MAX_PROMPT {
+        return Err("the prompt on stdin is longer than 16 MiB".to_owned());
+    }
+    let prompt = String::from_utf8_lossy(&bytes).into_owned();
+    match prompt.trim().is_empty() {
+        true => Err("the prompt is empty: write it to stdin".to_owned()),
+        false => Ok(prompt),
+    }
+}
+
+/// Asks, tells, and concludes; the exit code.
+fn ask(endpoint: &Endpoint, prompt: &str, mut output: Output) -> Result<u8, OutputError> {
+    let mut told = Ok(());
+    let answer = endpoint.stream(prompt, &Interrupt::default(), &mut |piece| {
+        told = tell(
+            &mut output,
+            match piece {
+                Piece::Text(text) => json!({"type": "text", "text": text}),
+                Piece::Thought(text) => json!({"type": "reasoning", "text": text}),
+            },
+        );
+        told.is_ok()
+    });
+    told?;
+    let (text, error) = match answer {
+        Ok(text) => (text, None),
+        Err(BrokenOff { text, error }) => (text, Some(error)),
+    };
+    let result = json!({
+        "type": "result",
+        "text": text,
+        "error": error.as_ref().map(word),
+        "message": error.as_ref().map(EndpointError::to_string),
+    });
+    tell(&mut output, result)?;
+    Ok(match error {
+        None => 0,
+        Some(error) => {
+            complain(error);
+            1
+        }
+    })
+}
+
+fn tell(output: &mut Output, line: Value) -> Result<(), OutputError> {
+    output.write(format!("{line}\n").as_bytes())
+}
+
+fn word(error: &EndpointError) -> &'static str {
+    match error.class() {
+        AgentError::ConnectionRefused => "connection_refused",
+        AgentError::AuthFailed => "auth_failed",
+        AgentError::ApiError | AgentError::ToolError => "api_error",
+    }
+}
