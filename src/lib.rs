@@ -42,6 +42,7 @@
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
 //! | L4 | [`agent`] | what agent programs keep of their own, to read; a model's endpoint |
+//! | L5 | [`oneshot`] | the files of agent runs |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
 //! | L6 | [`monitor`] | sockets; words for browsers and programs |
 //! | L7 | [`commands`] | the terminal of a person |
@@ -210,6 +211,7 @@ pub mod process {
     pub mod signals;
     pub mod snapshots;
     pub mod spawn;
+    pub mod survivors;
     pub mod tree;
     pub mod usage;
     pub mod wait;
@@ -256,12 +258,15 @@ pub mod task {
     pub mod ending;
     pub mod entry;
     pub mod environment;
+    pub mod errors;
+    pub mod follower;
     pub mod housekeeping;
     pub mod input;
     pub mod journal;
     pub mod kill_run;
     pub mod leftovers;
     pub mod live;
+    pub mod looks;
     pub mod lookup;
     pub mod masking;
     pub mod order;
@@ -277,6 +282,7 @@ pub mod task {
     pub mod spool;
     pub mod state;
     pub mod supervisor;
+    pub mod tail;
     pub mod terminal;
     pub mod tracking;
     pub mod typing;
@@ -309,6 +315,22 @@ pub mod agent {
     mod storage;
     pub mod stream;
     pub mod verdict;
+}
+
+/// L5: agent runs: their states, their files, and what goes on in them.
+pub mod oneshot {
+    pub mod context;
+    pub mod event;
+    pub mod lock;
+    pub mod log;
+    pub mod log_reader;
+    pub mod pipeline;
+    pub mod reason;
+    pub mod redaction;
+    pub mod run;
+    pub mod source;
+    pub mod stage;
+    pub mod state;
 }
 
 /// L6: the tools of the MCP server.

@@ -229,12 +229,8 @@ impl Endpoint {
         bounds: &Bounds,
         interrupt: &Interrupt,
     ) -> Result<String, EndpointError> {
-        let body = wire::bounded_request(
-            &self.model,
-            prompt,
-            bounds.max_tokens,
-            bounds.temperature,
-        );
+        let body =
+            wire::bounded_request(&self.model, prompt, bounds.max_tokens, bounds.temperature);
         let deadline = Instant::now() + bounds.time;
         let mut pauses = PAUSES.iter();
         loop {

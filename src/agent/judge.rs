@@ -133,9 +133,9 @@ mod tests {
         let judgement = decide(&failing, &evidence(Status::Stuck)).unwrap();
         assert_eq!(judgement.finding, Finding::Loop);
         assert!(
-            judgement.reason.ends_with(
-                "(by the heuristic: the judge openai gave no answer within 120 s)"
-            ),
+            judgement
+                .reason
+                .ends_with("(by the heuristic: the judge openai gave no answer within 120 s)"),
             "{}",
             judgement.reason
         );

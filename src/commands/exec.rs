@@ -36,7 +36,7 @@ use crate::process::spawn::SpawnError;
 use crate::record::recorder::Recorder;
 use crate::task::live::{Cancel, Leftover, Look};
 use crate::task::registry::TaskHandle;
-use crate::task::request::{Request, StartError, Stdin};
+use crate::task::request::{Request, StartError, Stderr, Stdin};
 use crate::task::state::{KILL_GRACE, KillOrder, Outcome};
 use crate::task::supervisor::Supervisor;
 
@@ -183,6 +183,7 @@ fn request(arguments: &ExecArguments, source: Source, is_raw: bool) -> Request {
             Source::Stream => Stdin::Open,
             Source::Terminal | Source::Nothing => Stdin::Null,
         },
+        stderr: Stderr::Merged,
         terminal,
         emulated: !is_raw,
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),

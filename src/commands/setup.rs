@@ -20,7 +20,9 @@ use crate::alan::options::OptionsPolicy;
 use crate::alan::schema::Derivation;
 use crate::alan::store;
 use crate::base::clock::SystemClock;
-use crate::config::{Config, JudgeChoice, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning};
+use crate::config::{
+    Config, JudgeChoice, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning,
+};
 use crate::neverhang::Rules;
 use crate::process::{files, orphans};
 use crate::progress::tracker;
@@ -164,10 +166,7 @@ pub fn judge(
             Err(error) => unusable("openai", error.to_string()),
         },
         JudgeChoice::Command(name) => match program(name, config) {
-            Ok(program) => Arc::new(CommandJudge::new(
-                Box::new(program),
-                Arc::clone(supervisor),
-            )),
+            Ok(program) => Arc::new(CommandJudge::new(Box::new(program), Arc::clone(supervisor))),
             Err(cause) => unusable(&format!("command:{name}"), cause),
         },
     }

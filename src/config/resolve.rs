@@ -17,7 +17,7 @@ use super::dirs::Env;
 use super::secrets::{SecretSource, Secrets};
 use crate::process::capture::{self, CaptureError, Limits, Survivors};
 use crate::process::files;
-use crate::process::spawn::{Launch, Wiring};
+use crate::process::spawn::{Errors, Launch, Wiring};
 use crate::text::mask::{MAX_SECRET_BYTES, Secret, Unusable};
 
 /// How long a program may take to print a secret; somebody may have to unlock a key.
@@ -164,7 +164,7 @@ fn of_command(words: &[String], around: &Surroundings) -> Result<Zeroizing<Vec<u
         args: words.iter().skip(1).map(Into::into).collect(),
         environment: around.environment.to_vec(),
         directory: PathBuf::from("/"),
-        wiring: Wiring::StdoutAlone,
+        wiring: Wiring::Pipe(Errors::Nowhere),
         sideband: false,
     };
     capture::output_of(launch, &limits).map_err(Cause::Program)

@@ -17,7 +17,7 @@ use crate::process::pty::TerminalSize;
 use crate::task::attendance::Attendance;
 use crate::task::deadline::{self, Kind, TimeoutBounds};
 use crate::task::reading;
-use crate::task::request::{Request, Stdin};
+use crate::task::request::{Request, Stderr, Stdin};
 use crate::task::state::KillOrder;
 use crate::task::watch::Goal;
 
@@ -169,6 +169,7 @@ impl Tools {
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
             stdin,
+            stderr: Stderr::Merged,
             terminal,
             emulated: true,
             timeout: timeout.limit,

@@ -249,7 +249,7 @@ mod tests {
 
     use std::path::PathBuf;
 
-    use crate::process::spawn::Wiring;
+    use crate::process::spawn::{Errors, Wiring};
 
     fn output(script: &str, time: Duration, survivors: Survivors) -> Result<String, CaptureError> {
         let launch = Launch {
@@ -257,7 +257,7 @@ mod tests {
             args: ["-c", script].map(Into::into).to_vec(),
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             directory: PathBuf::from("/"),
-            wiring: Wiring::StdoutAlone,
+            wiring: Wiring::Pipe(Errors::Nowhere),
             sideband: false,
         };
         let limits = Limits {

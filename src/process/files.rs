@@ -153,6 +153,43 @@ pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
+/// Replaces a file's content so that a reader sees the old text or the new, and so that the
+/// new one outlives the machine from the moment at which this returns: the temporary file
+/// is synced before the rename, the directory after it.
+///
+/// # Errors
+/// As the calls it is made of; the temporary file is removed then.
+pub fn replace_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("new");
+    match std::fs::remove_file(&temporary) {
+        // Somebody was killed between the two steps.
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let mut file = create_private(&temporary)?;
+    let replaced = io::Write::write_all(&mut file, content)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&temporary, path))
+        .and_then(|()| path.parent().map_or(Ok(()), sync_directory));
+    if replaced.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    replaced
+}
+
+/// Makes what was created or renamed in a directory outlive the machine.
+///
+/// # Errors
+/// As `fsync(2)`.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
+        .open(path)?
+        .sync_all()
+}
+
 /// A file that is removed, if it is still there, when this is dropped.
 #[derive(Debug)]
 pub struct Temporary(pub PathBuf);

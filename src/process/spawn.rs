@@ -1,7 +1,7 @@
 //! Starting a shell: its session, its descriptors, its signals, nothing else of ours.
 //!
 //! In pipe mode the child gets a session without a controlling terminal, `/dev/null` or
-//! a pipe as stdin, and one pipe for stdout and stderr. In PTY mode `pty-process` gives
+//! a pipe as stdin, and one pipe for stdout and stderr, or one for each. In PTY mode `pty-process` gives
 //! it a terminal. In both, descriptor 9 is the side-band and all else is closed on exec.
 
 use std::ffi::{OsStr, OsString};
@@ -25,13 +25,22 @@ const OUTPUT_PIPE_BYTES: usize = 256 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wiring {
     /// stdin from `/dev/null`.
-    Pipe,
-    /// The same, with stdout alone on our pipe and stderr to `/dev/null`.
-    StdoutAlone,
+    Pipe(Errors),
     /// stdin from a pipe that we write to.
-    PipeWithInput,
+    PipeWithInput(Errors),
     /// A terminal of its own.
     Terminal(TerminalSize),
+}
+
+/// Where stderr goes, without a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errors {
+    /// On the pipe of stdout, in the order in which both are written.
+    WithOutput,
+    /// On a pipe of its own.
+    Apart,
+    /// To `/dev/null`.
+    Nowhere,
 }
 
 /// A program to start.
@@ -58,8 +67,10 @@ pub struct Spawned {
     pub child: Child,
     /// The child as others see it.
     pub id: Identity,
-    /// Its stdout and stderr, or its terminal.
+    /// Its stdout, with stderr unless that is elsewhere, or its terminal.
     pub output: OwnedFd,
+    /// Its stderr, where it has a pipe of its own.
+    pub errors: Option<OwnedFd>,
     /// Its stdin, if we hold the other end; a terminal is written to through `output`.
     pub input: Option<OwnedFd>,
     /// Where its prologue reports.
@@ -126,19 +137,20 @@ impl Launch {
         } else {
             (None, None)
         };
-        let (pid, output, input) = match self.wiring {
-            Wiring::Pipe | Wiring::StdoutAlone | Wiring::PipeWithInput => {
-                self.start_on_pipes(theirs.as_ref())?
-            }
-            Wiring::Terminal(size) => {
-                let (pid, master) = self.start_on_terminal(theirs.as_ref(), size)?;
-                (pid, master, None)
-            }
+        let Started {
+            pid,
+            output,
+            errors,
+            input,
+        } = match self.wiring {
+            Wiring::Pipe(errors) => self.start_on_pipes(theirs.as_ref(), errors, false)?,
+            Wiring::PipeWithInput(errors) => self.start_on_pipes(theirs.as_ref(), errors, true)?,
+            Wiring::Terminal(size) => self.start_on_terminal(theirs.as_ref(), size)?,
         };
         drop(theirs);
         descriptors::set_nonblocking(&output)?;
-        if let Some(input) = &input {
-            descriptors::set_nonblocking(input)?;
+        for fd in errors.iter().chain(&input) {
+            descriptors::set_nonblocking(fd)?;
         }
         let child = Child::adopt(pid)?;
         // The child cannot be gone from /proc: it is ours and not yet reaped.
@@ -147,6 +159,7 @@ impl Launch {
             child,
             id: Identity { pid, started },
             output,
+            errors,
             input,
             sideband: ours,
         })
@@ -157,18 +170,30 @@ impl Launch {
         self.program.file_name().unwrap_or(self.program.as_os_str())
     }
 
-    fn start_on_pipes(&self, sideband: Option<&OwnedFd>) -> io::Result<Started> {
+    fn start_on_pipes(
+        &self,
+        sideband: Option<&OwnedFd>,
+        errors: Errors,
+        with_input: bool,
+    ) -> io::Result<Started> {
         let (output, child_output) = descriptors::pipe()?;
         descriptors::widen_pipe(&output, OUTPUT_PIPE_BYTES);
-        let (child_input, input) = if self.wiring == Wiring::PipeWithInput {
+        let apart = match errors {
+            Errors::Apart => Some(descriptors::pipe()?),
+            Errors::WithOutput | Errors::Nowhere => None,
+        };
+        let (child_input, input) = if with_input {
             let (read, write) = descriptors::pipe()?;
             (read, Some(write))
         } else {
             (descriptors::open_null()?, None)
         };
-        let child_errors = match self.wiring {
-            Wiring::StdoutAlone => child_input.as_fd(),
-            _ => child_output.as_fd(),
+        let nowhere = (errors == Errors::Nowhere).then(descriptors::open_null);
+        let nowhere = nowhere.transpose()?;
+        let child_errors = match (&apart, &nowhere) {
+            (Some((_, theirs)), _) => theirs.as_fd(),
+            (None, Some(nowhere)) => nowhere.as_fd(),
+            (None, None) => child_output.as_fd(),
         };
         let mut descriptors = vec![
             (child_input.as_fd(), 0),
@@ -184,14 +209,19 @@ impl Launch {
             directory: &self.directory,
             descriptors: &descriptors,
         })?;
-        Ok((pid, output, input))
+        Ok(Started {
+            pid,
+            output,
+            errors: apart.map(|(ours, _)| ours),
+            input,
+        })
     }
 
     fn start_on_terminal(
         &self,
         sideband: Option<&OwnedFd>,
         size: TerminalSize,
-    ) -> io::Result<(i32, OwnedFd)> {
+    ) -> io::Result<Started> {
         let mut command = Command::new(&self.program);
         command
             .arg0(self.name())
@@ -201,12 +231,22 @@ impl Launch {
             .current_dir(&self.directory);
         let sideband = sideband.map(AsRawFd::as_raw_fd);
         let (process, master) = pty::spawn(command, size, move || prepare_child(sideband))?;
-        let pid = i32::try_from(process.id()).map_err(io::Error::other)?;
-        Ok((pid, master))
+        Ok(Started {
+            pid: i32::try_from(process.id()).map_err(io::Error::other)?,
+            output: master,
+            errors: None,
+            input: None,
+        })
     }
 }
 
-type Started = (i32, OwnedFd, Option<OwnedFd>);
+/// A program just started and our ends of its pipes.
+struct Started {
+    pid: i32,
+    output: OwnedFd,
+    errors: Option<OwnedFd>,
+    input: Option<OwnedFd>,
+}
 
 /// Gives a new process the actions and the mask that programs expect to begin with:
 /// whatever the client or the guard ignores or blocks would be inherited, and a blocked

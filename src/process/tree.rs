@@ -194,6 +194,11 @@ impl Snapshot {
         self.processes.get(&pid)
     }
 
+    /// All of them, in no order.
+    pub fn processes(&self) -> impl Iterator<Item = &ProcessInfo> {
+        self.processes.values()
+    }
+
     /// The living processes of a process group.
     pub fn group(&self, group: i32) -> impl Iterator<Item = &ProcessInfo> {
         self.processes

@@ -379,6 +379,11 @@ impl Tracker {
         self.last_look.map(|_| &self.deeds)
     }
 
+    /// What its processes had done in all at the last look.
+    pub fn totals(&self) -> Totals {
+        self.last
+    }
+
     /// What holds it up, as of the last look.
     pub fn blocked(&self) -> Option<BlockedOn> {
         self.blocked

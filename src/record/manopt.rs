@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::capture::{self, Captured, Limits, RunError, Survivors};
 use crate::process::signals::Exit;
-use crate::process::spawn::{Launch, SpawnError, Wiring};
+use crate::process::spawn::{Errors, Launch, SpawnError, Wiring};
 use crate::shell::manpage;
 use crate::task::environment;
 
@@ -201,7 +201,7 @@ fn show(
         args: ["-c", SCRIPT, "sh", page].map(OsString::from).to_vec(),
         environment: surroundings(environment),
         directory: PathBuf::from("/"),
-        wiring: Wiring::StdoutAlone,
+        wiring: Wiring::Pipe(Errors::Nowhere),
         sideband: false,
     };
     let limits = Limits {

@@ -36,6 +36,19 @@ impl Known {
         Known { pattern, redacted }
     }
 
+    /// What is known by a name alone: nothing of what was run is remembered.
+    pub fn named(name: &str) -> Known {
+        Known {
+            pattern: Pattern {
+                hash: normalise::hash(name),
+                template: name.to_owned(),
+                preview: name.to_owned(),
+                ..Pattern::default()
+            },
+            redacted: String::new(),
+        }
+    }
+
     /// The same with the segments that these statuses belong to.
     pub fn with_segments(&self, pipestatus: &[i32]) -> Pattern {
         let segments = if pipestatus.len() < 2 {

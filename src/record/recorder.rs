@@ -114,6 +114,15 @@ impl Recorder {
         Ok(Arc::new(Account::new(common, known, pitfalls, lease)))
     }
 
+    /// Begins the account of an agent that is about to run in a role. It is known as
+    /// `agent:EXECUTOR:ROLE` and by nothing of its prompt; no circuit refuses it, since
+    /// no deadline ends it.
+    pub fn begin_agent(&self, executor: &str, role: &str) -> Arc<Account> {
+        let known = Known::named(&format!("agent:{executor}:{role}"));
+        let common = Arc::clone(&self.common);
+        Arc::new(Account::new(common, known, Vec::new(), None))
+    }
+
     /// Keeps the account of a task, as long as the task is known.
     pub fn follow(&self, task: &Arc<LiveTask>, account: &Arc<Account>) {
         let entry = (Arc::downgrade(task), Arc::clone(account));

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 pub use super::cancel::Cancel;
 use super::cancel::Watched;
 use super::state::Outcome;
+use super::tail::Tail;
 use super::terminal::Terminal;
 use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
@@ -110,6 +111,10 @@ pub struct State {
     pub columns: Option<u16>,
     /// When output last came.
     pub last_output: Option<Instant>,
+    /// Its stderr, where that is kept apart.
+    pub errors: Tail,
+    /// How often it was looked at whether it gets on.
+    pub looks: u64,
     /// Processes that outlive the shell.
     pub leftovers: Vec<Leftover>,
     /// The worker is done: no output and no change will come.

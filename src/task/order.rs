@@ -23,6 +23,8 @@ pub enum Order {
     Secret(SecretOrder),
     /// A new window size.
     Resize(TerminalSize),
+    /// Look now whether the task gets on.
+    Look,
     /// The server ends.
     Shutdown,
 }

@@ -21,6 +21,16 @@ pub enum Stdin {
     Open,
 }
 
+/// Where a command's stderr goes, in pipe mode; a terminal takes both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stderr {
+    /// Into its output, in the order in which both are written.
+    #[default]
+    Merged,
+    /// Its newest bytes are kept apart from its output, in memory.
+    Apart,
+}
+
 /// A command to run.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -34,6 +44,8 @@ pub struct Request {
     pub environment: Vec<(String, String)>,
     /// Its input, in pipe mode.
     pub stdin: Stdin,
+    /// Its stderr, in pipe mode.
+    pub stderr: Stderr,
     /// Its terminal, in PTY mode.
     pub terminal: Option<TerminalSize>,
     /// Whether that terminal is emulated. Where it is passed through to a person's own

@@ -136,6 +136,15 @@ pub struct Deadline {
 }
 
 impl Deadline {
+    /// After these times from the start.
+    pub fn new(start: Instant, first: Option<Duration>, latest: Option<Duration>) -> Deadline {
+        let after = |time: Duration| start.checked_add(time);
+        Deadline {
+            first: first.and_then(after),
+            latest: latest.and_then(after),
+        }
+    }
+
     /// The deadline that moves while the task gets on, if it does.
     pub fn moving(&self) -> Option<Instant> {
         self.latest.and(self.first)

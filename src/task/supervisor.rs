@@ -19,7 +19,7 @@ use super::live::{Cancel, Facts, Input, LiveTask, Look, State};
 use super::order::Order;
 use super::preludes::Preludes;
 use super::registry::{MAX_ORDERS, Refused, Registry, TaskHandle};
-use super::request::{Request, StartError, Stdin};
+use super::request::{Request, StartError, Stderr, Stdin};
 use super::shell::{self, Invocation, NoShell, Shell, ShellMode};
 use super::spool::SpoolWriter;
 use super::worker::Worker;
@@ -28,7 +28,7 @@ use crate::process::descriptors::Waker;
 use crate::process::files::{self, Temporary};
 use crate::process::orphans;
 use crate::process::snapshots::Snapshots;
-use crate::process::spawn::{Launch, Wiring};
+use crate::process::spawn::{Errors, Launch, Wiring};
 use crate::progress::tracker;
 use crate::text::redact::Redactor;
 
@@ -230,6 +230,10 @@ impl Supervisor {
         );
         let (arguments, script) = self.arguments(id, shell, &request.command)?;
         let emulated = request.terminal.filter(|_| request.emulated);
+        let errors = match request.stderr {
+            Stderr::Merged => Errors::WithOutput,
+            Stderr::Apart => Errors::Apart,
+        };
         let (wiring, input, first_input) = match (request.terminal, request.stdin) {
             (Some(size), Stdin::Text(text)) => (
                 Wiring::Terminal(size),
@@ -240,16 +244,16 @@ impl Supervisor {
                 }),
             ),
             (Some(size), _) => (Wiring::Terminal(size), Input::Terminal, None),
-            (None, Stdin::Null) => (Wiring::Pipe, Input::None, None),
+            (None, Stdin::Null) => (Wiring::Pipe(errors), Input::None, None),
             (None, Stdin::Text(text)) => (
-                Wiring::PipeWithInput,
+                Wiring::PipeWithInput(errors),
                 Input::None,
                 Some(Sending {
                     bytes: text.into_bytes(),
                     end: true,
                 }),
             ),
-            (None, Stdin::Open) => (Wiring::PipeWithInput, Input::Pipe, None),
+            (None, Stdin::Open) => (Wiring::PipeWithInput(errors), Input::Pipe, None),
         };
         let columns = request.terminal.map(|size| size.cols);
         let launch = Launch {

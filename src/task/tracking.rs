@@ -50,6 +50,8 @@ pub(super) struct Tracking {
     newest_pid: Option<u64>,
     /// What the ledger told at the last look.
     counted: u64,
+    /// Up to where the output was looked at.
+    looked_up_to: u64,
     totals: Totals,
 }
 
@@ -71,6 +73,7 @@ impl Tracking {
             balance: Balance::default(),
             newest_pid: None,
             counted: 0,
+            looked_up_to: 0,
             totals: Totals::default(),
         };
         tracking.next = Some(tracking.time_after_pause(now));
@@ -90,6 +93,13 @@ impl Tracking {
     /// The task has ended: nobody looks any more.
     pub fn stop(&mut self) {
         self.next = None;
+    }
+
+    /// Looks now and not when it would be time.
+    pub fn hasten(&mut self, now: Instant) {
+        if self.next.is_some() {
+            self.next = Some(now);
+        }
     }
 
     /// When to look next.
@@ -113,18 +123,21 @@ impl Tracking {
         let snapshot = self.snapshots.recent(SNAPSHOT_AGE);
         let members = family.nearest(&snapshot);
         let before = self.totals;
-        self.count(&members, spool);
+        let errors = task.state().errors.total();
+        self.count(&members, spool.end().offset.saturating_add(errors));
         let peer = self.peer_awaited(&before, &members);
         let columns = task.state().columns;
         let (output, end) = (spool.reader(), spool.end());
-        let lines = reading::newest_lines(&output, before.output, end, LINES_PER_LOOK, columns);
+        let from = std::mem::replace(&mut self.looked_up_to, end.offset);
+        let lines = reading::newest_lines(&output, from, end, LINES_PER_LOOK, columns);
         self.next = Some(self.time_after_pause(now));
         let gets_on = self.judge(task, peer, &lines);
         task.wake_watchers();
         Some(gets_on)
     }
 
-    fn count(&mut self, members: &[ProcessInfo], spool: &SpoolWriter) {
+    /// Counts what the members have done, and these bytes of output in all.
+    fn count(&mut self, members: &[ProcessInfo], output: u64) {
         let newest = usage::newest_pid();
         let begun = match (self.newest_pid, newest) {
             (Some(before), Some(newest)) if newest >= before => newest - before,
@@ -134,7 +147,6 @@ impl Tracking {
         };
         self.newest_pid = newest;
         let tally = self.ledger.take(usage::members(members), begun);
-        let output = spool.end().offset;
         // What came here as output was written by somebody, and is told as output.
         let written_here = output.saturating_sub(self.totals.output);
         let moved = tally.io.saturating_sub(self.counted);
@@ -170,23 +182,25 @@ impl Tracking {
     fn judge(&self, task: &LiveTask, peer: Option<(i32, String)>, lines: &[String]) -> bool {
         let now = Instant::now();
         let blocked = peer.is_some().then_some(BlockedOn::Network);
-        let mut state = task.state();
-        let usual = state.usual;
-        let progress = state.progress.get_or_insert_with(|| Findings {
-            tracker: Tracker::new(self.settings, task.facts.started.mono),
-            peer: None,
-            degraded: false,
-        });
-        if let Some(usual) = usual {
-            progress.tracker.expect(usual);
-        }
-        progress.tracker.look(now, self.totals, blocked);
-        for line in lines {
-            progress.tracker.change(now, ChangeKind::Output, line);
-        }
-        progress.peer = peer;
-        progress.degraded = self.ledger.hides();
-        let status = state.status(now);
-        matches!(status, Some(Status::Progressing | Status::Slow))
+        task.report(|state| {
+            let usual = state.usual;
+            let progress = state.progress.get_or_insert_with(|| Findings {
+                tracker: Tracker::new(self.settings, task.facts.started.mono),
+                peer: None,
+                degraded: false,
+            });
+            if let Some(usual) = usual {
+                progress.tracker.expect(usual);
+            }
+            progress.tracker.look(now, self.totals, blocked);
+            for line in lines {
+                progress.tracker.change(now, ChangeKind::Output, line);
+            }
+            progress.peer = peer;
+            progress.degraded = self.ledger.hides();
+            state.looks += 1;
+            let status = state.status(now);
+            matches!(status, Some(Status::Progressing | Status::Slow))
+        })
     }
 }

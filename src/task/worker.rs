@@ -13,17 +13,17 @@ use crossbeam_channel::Receiver;
 
 use super::collector::{Collector, OnPressure};
 use super::ending::{Ending, OnEnd};
+use super::errors::ErrorPipe;
 use super::input::{InputQueue, Sending};
 use super::journal::Journal;
 use super::kill_run::Kills;
 use super::leftovers::{self, Leftovers};
-use super::live::{End, LiveTask, State};
+use super::live::{End, LiveTask};
+use super::looks::Looks;
 use super::order::Order;
-use super::sampling::Sampling;
 use super::shell;
 use super::spool::SpoolWriter;
 use super::state::{Deadline, Effect, Event, Machine, Outcome};
-use super::tracking::Tracking;
 use super::wiring::{
     close_input, feed_input, input_descriptor, input_source, output_name, read_report,
 };
@@ -87,8 +87,9 @@ struct Work {
     input: InputQueue,
     kills: Kills,
     leftovers: Leftovers,
-    sampling: Sampling,
-    tracking: Tracking,
+    looks: Looks,
+    /// Its stderr, where that is kept apart.
+    errors: ErrorPipe,
     /// The state says that no output and no change will come.
     closed: bool,
     shutting_down: bool,
@@ -99,6 +100,7 @@ struct Work {
 struct Ready {
     orders: bool,
     output: bool,
+    errors: bool,
     input: bool,
     input_broken: bool,
     exit: bool,
@@ -108,11 +110,8 @@ struct Ready {
 impl Worker {
     /// Works until the task and its leftovers are gone.
     pub fn run(self) {
-        let after = |time: Duration| self.task.facts.started.mono.checked_add(time);
-        let deadline = Deadline {
-            first: self.task.facts.timeout.and_then(after),
-            latest: self.task.facts.timeout_most.and_then(after),
-        };
+        let facts = &self.task.facts;
+        let deadline = Deadline::new(facts.started.mono, facts.timeout, facts.timeout_most);
         let mut input = InputQueue::default();
         input.push(self.first_input.unwrap_or_default());
         let family = Family::new(Signs {
@@ -122,14 +121,13 @@ impl Worker {
             daemons: self.daemons,
         });
         let source = input_source(&self.task, &self.spawned);
-        let now = Instant::now();
-        let snapshots = Arc::clone(&self.snapshots);
-        let tracking = Tracking::new(self.tracking, snapshots, deadline.moving(), now);
-        let sampling = Sampling::new(source, self.snapshots, now);
+        let looks = Looks::new(self.tracking, self.snapshots, source, deadline.moving());
+        let mut spawned = self.spawned;
         let mut work = Work {
             output: Collector::new(Arc::clone(&self.task), self.spool, self.on_pressure),
             task: self.task,
-            spawned: self.spawned,
+            errors: ErrorPipe::new(spawned.errors.take()),
+            spawned,
             orders: self.orders,
             journal: self.journal,
             machine: Machine::new(deadline),
@@ -138,8 +136,7 @@ impl Worker {
             input,
             kills: Kills::default(),
             leftovers: Leftovers::default(),
-            sampling,
-            tracking,
+            looks,
             closed: false,
             shutting_down: false,
         };
@@ -175,6 +172,9 @@ impl Work {
         if ready.output {
             self.read_output(READS_PER_TURN);
         }
+        if ready.errors {
+            self.read_errors();
+        }
         if ready.exit {
             self.see_exit();
         }
@@ -195,6 +195,8 @@ impl Work {
         let lags = self.output.is_behind() || self.output.leaves_a_reader_behind();
         let reads = self.machine.output_open() && !self.closed && !lags;
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
+        let errors = self.errors.descriptor();
+        let errors = errors.map(|errors| poller.watch(errors, Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
         let input = match (
@@ -219,6 +221,7 @@ impl Work {
         Ready {
             orders: poller.ready(orders),
             output: poller.ready(output),
+            errors: poller.ready(errors),
             input: poller.ready(input),
             input_broken: poller.ready(input_broken),
             exit: poller.ready(exit),
@@ -236,8 +239,7 @@ impl Work {
             self.kills.next_sweep(),
             self.leftovers.next_scan(),
             self.journal.due(),
-            self.sampling.next(),
-            self.tracking.next(),
+            self.looks.next(),
             self.output.due(),
         ]
         .into_iter()
@@ -273,25 +275,13 @@ impl Work {
         }
     }
 
-    /// Looks what the task waits for or is in, and whether it gets on, when that is due.
+    /// Looks at the processes, when that is due.
     fn look_at_processes(&mut self) {
-        if self.sampling.is_due(Instant::now()) {
-            let (family, spool) = (&mut self.family, &self.output.spool);
-            let found = self.sampling.look(&self.task, &self.spawned, family, spool);
-            let changed = self.task.report_found(found);
-            self.journal.note_findings(changed, Instant::now());
-        }
         let (family, spool) = (&mut self.family, &self.output.spool);
-        if let Some(gets_on) = self.tracking.look(&self.task, family, spool) {
+        let (task, shell, journal) = (&self.task, &self.spawned, &mut self.journal);
+        if let Some(gets_on) = self.looks.take(task, shell, family, spool, journal) {
             self.step(Event::Looked { gets_on });
-            self.journal.note_look(Instant::now());
         }
-    }
-
-    /// A signal changes what processes do: what was seen before counts no longer.
-    fn begin_looks_anew(&mut self) {
-        self.task.report(State::forget_found);
-        self.sampling.restart(Instant::now());
     }
 
     // Orders.
@@ -303,22 +293,23 @@ impl Work {
                 Order::Kill { order, receipt } => {
                     self.kills.expect(receipt);
                     self.step(Event::Kill(order));
-                    self.begin_looks_anew();
+                    self.looks.begin_anew(&self.task);
                 }
                 Order::Input(sending) => self.input.push(sending),
                 Order::Secret(order) => {
                     self.feed_input();
                     let (input, masking) = (&mut self.input, &mut self.output.masking);
                     order.carry_out(&self.task, &self.spawned.output, input, masking);
-                    self.sampling.restart(Instant::now());
+                    self.looks.restart();
                 }
                 Order::Resize(size) => {
                     self.output.resize_screen(size);
                     if pty::resize(&self.spawned.output, size).is_ok() {
                         self.task.report(|state| state.columns = Some(size.cols));
                     }
-                    self.begin_looks_anew();
+                    self.looks.begin_anew(&self.task);
                 }
+                Order::Look => self.looks.hasten(),
                 Order::Shutdown => {
                     self.shutting_down = true;
                     self.step(Event::Shutdown);
@@ -327,7 +318,7 @@ impl Work {
         }
         if self.input.wants_to_write() {
             self.feed_input();
-            self.sampling.restart(Instant::now());
+            self.looks.restart();
         }
     }
 
@@ -364,6 +355,12 @@ impl Work {
         (0..PIPE_READS).any(|_| !self.machine.output_open() || self.read_output(1));
     }
 
+    fn read_errors(&mut self) {
+        if self.errors.read(&self.task) {
+            self.looks.restart();
+        }
+    }
+
     fn take_output(&mut self, chunk: &[u8]) {
         self.output.take(chunk, Instant::now());
         self.look_after_output();
@@ -386,7 +383,7 @@ impl Work {
             self.input.push_reply(replies.into_bytes());
             self.feed_input();
         }
-        self.sampling.restart(Instant::now());
+        self.looks.restart();
     }
 
     fn see_exit(&mut self) {
@@ -396,8 +393,8 @@ impl Work {
         // What the shell wrote before its end stands in the pipe: it is read before the
         // drain's clock may end the task.
         self.read_pipe();
-        self.sampling.stop();
-        self.tracking.stop();
+        self.read_errors();
+        self.looks.stop();
         self.step(Event::Exited(exit));
     }
 
@@ -437,7 +434,7 @@ impl Work {
 
     fn finish(&mut self, exit: Exit, exited: Instant, outcome: Outcome, looked: bool) {
         let report = read_report(self.spawned.sideband.take());
-        if !looked && leftovers::may_be(self.machine.output_open()) {
+        if !looked && leftovers::may_be(self.machine.output_open() || self.errors.is_open()) {
             self.scan_leftovers();
         }
         let end = End {
@@ -479,6 +476,7 @@ impl Work {
     /// Reads what stands in the pipe when nobody is known to write to it any more.
     fn read_rest(&mut self) {
         self.read_pipe();
+        self.read_errors();
         self.finish_output();
     }
 

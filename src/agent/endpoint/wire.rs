@@ -206,7 +206,10 @@ mod tests {
     #[test]
     fn an_answer_is_the_first_choices_text() {
         for (text, wanted) in [
-            (r#"{"choices":[{"message":{"content":"B loop"}}]}"#, "B loop"),
+            (
+                r#"{"choices":[{"message":{"content":"B loop"}}]}"#,
+                "B loop",
+            ),
             (
                 r#"{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"A"},
                    "finish_reason":"stop"},{"message":{"content":"other"}}],"usage":{}}"#,
@@ -237,10 +240,7 @@ mod tests {
     #[test]
     fn a_stream_brings_text_thoughts_and_an_end() {
         let delta = |inner: &str| format!("data: {{\"choices\":[{{\"delta\":{inner}}}]}}\r\n");
-        assert_eq!(
-            pieces(&delta(r#"{"role":"assistant","content":""}"#)),
-            []
-        );
+        assert_eq!(pieces(&delta(r#"{"role":"assistant","content":""}"#)), []);
         assert_eq!(
             pieces(&delta(r#"{"content":" two words"}"#)),
             [Piece::Text(" two words".to_owned())]
@@ -249,7 +249,13 @@ mod tests {
             pieces(&delta(r#"{"reasoning_content":"hm","content":null}"#)),
             [Piece::Thought("hm".to_owned())]
         );
-        for nothing in ["\n", ": keep-alive\n", "event: x\n", "data:\n", "data: {}\n"] {
+        for nothing in [
+            "\n",
+            ": keep-alive\n",
+            "event: x\n",
+            "data:\n",
+            "data: {}\n",
+        ] {
             assert_eq!(pieces(nothing), [], "{nothing:?}");
         }
         let last = br#"data: {"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
@@ -269,7 +275,10 @@ mod tests {
     #[test]
     fn an_errors_message_is_found_in_every_usual_shape() {
         for (body, wanted) in [
-            (r#"{"error":{"message":"no such model","code":1}}"#, "no such model"),
+            (
+                r#"{"error":{"message":"no such model","code":1}}"#,
+                "no such model",
+            ),
             (r#"{"error":"no such model"}"#, "no such model"),
             (r#"{"detail":"no such model"}"#, "no such model"),
             (r#"{"message":"no such model"}"#, "no such model"),

@@ -3,17 +3,14 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::commands::output::{Output, OutputError, complain};
-use crate::task::live::{Cancel, Look};
+use crate::task::follower::{Follower, Heard, Topics};
+use crate::task::live::Cancel;
 use crate::task::registry::TaskHandle;
-use crate::text::lines::{Place, Position};
 
-/// Copied at once.
-const CHUNK: u64 = 256 * 1024;
 /// What a copy tells in its life: the shell's end and its own.
 const MOST_MESSAGES: usize = 2;
 
@@ -53,106 +50,42 @@ pub fn start(
     std::thread::Builder::new()
         .name("output".to_owned())
         .spawn(move || {
-            let mut copy = Copy {
-                task: &task,
-                output,
-                next: 0,
+            let topics = Topics {
+                output: output.is_some(),
+                ..Topics::default()
             };
-            let copied = copy.run(&cancel, &tell);
+            let mut follower = Follower::new(task, topics);
+            let copied = copy(&mut follower, output, &cancel, &tell);
+            drop(follower);
             let _ = tell.send(Copied::All(copied));
         })?;
     Ok(told)
 }
 
-struct Copy<'a> {
-    task: &'a TaskHandle,
-    output: Option<Output>,
-    /// The first byte that is not copied yet.
-    next: u64,
-}
-
-enum Seen {
-    Output { end: u64 },
-    Exit,
-    Over,
-}
-
-impl Copy<'_> {
-    fn run(&mut self, cancel: &Cancel, tell: &Sender<Copied>) -> Result<(), OutputError> {
-        if self.output.is_some() {
-            self.task.note_taken(Some(0));
-        }
-        let copied = self.copy(cancel, tell);
-        self.task.note_taken(None);
-        copied
-    }
-
-    fn copy(&mut self, cancel: &Cancel, tell: &Sender<Copied>) -> Result<(), OutputError> {
-        let mut exit_told = false;
-        loop {
-            let seen = self.task.live.wait_for(
-                None,
-                cancel,
-                |state| {
-                    let end = state.output_end.offset;
-                    if end > self.next {
-                        Look::Found(Seen::Output { end })
-                    } else if state.ended.is_some() && !exit_told {
-                        Look::Found(Seen::Exit)
-                    } else if state.closed {
-                        Look::Found(Seen::Over)
-                    } else {
-                        Look::WaitUntil(None)
-                    }
-                },
-                Instant::now,
-            );
-            match seen {
-                Some(Seen::Output { end }) => self.copy_to(end)?,
-                Some(Seen::Exit) => {
-                    exit_told = true;
-                    let _ = tell.send(Copied::UpToExit);
+fn copy(
+    follower: &mut Follower,
+    mut output: Option<Output>,
+    cancel: &Cancel,
+    tell: &Sender<Copied>,
+) -> Result<(), OutputError> {
+    loop {
+        match follower
+            .next(None, cancel)
+            .map_err(OutputError::Unreadable)?
+        {
+            Heard::Output(bytes) => {
+                if let Some(output) = &mut output {
+                    output.write(&bytes)?;
                 }
-                Some(Seen::Over) | None => return Ok(()),
             }
-        }
-    }
-
-    fn copy_to(&mut self, end: u64) -> Result<(), OutputError> {
-        let Some(output) = &mut self.output else {
-            self.next = end;
-            return Ok(());
-        };
-        while self.next < end {
-            let to = end.min(self.next + CHUNK);
-            // Lines are nobody's business here: bytes are asked for by their offset.
-            let from = Place {
-                at: Position {
-                    offset: self.next,
-                    line: 1,
-                },
-                inside_line: true,
-            };
-            let pieces = self.task.spool.read(from, to);
-            for piece in pieces.map_err(OutputError::Unreadable)? {
-                report_gap(self.next, piece.start.at.offset);
-                output.write(&piece.bytes)?;
-                self.next = piece.end_offset();
+            Heard::Gap(bytes) => complain(format_args!(
+                "{bytes} bytes of the output are gone: over the spool's quota (spool_task_quota, spool_quota)"
+            )),
+            Heard::Exit => {
+                let _ = tell.send(Copied::UpToExit);
             }
-            report_gap(self.next, to);
-            self.next = to;
-            self.task.note_taken(Some(to));
+            Heard::Over | Heard::Cancelled => return Ok(()),
+            Heard::Errors(_) | Heard::Looked | Heard::Quiet => {}
         }
-        Ok(())
-    }
-}
-
-/// Bytes that the spool no longer has: its quota is smaller than what comes at once.
-fn report_gap(from: u64, to: u64) {
-    if to > from {
-        complain(format_args!(
-            "{} bytes of the output are gone: over the spool's quota (spool_task_quota, spool_quota)",
-            to - from
-        ));
     }
 }

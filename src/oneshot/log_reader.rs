@@ -1,0 +1,265 @@
+//! Reading a run's log: from its beginning, from its end, and as it grows.
+//!
+//! Every reader skips what is no whole line, so that a log may be read while it is
+//! written, and after its writer was killed. Readers from the end look at so many bytes
+//! at most as they are told.
+//!
+//! Limits: writes nothing.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::log::{FILE_NAME, Kind, Line};
+use crate::process::files;
+
+/// Read at once, from either end.
+const BLOCK: u64 = 64 * 1024;
+
+/// The longest line that is read whole: an agent's record of 16 MiB, escaped.
+const MAX_LINE: usize = 64 << 20;
+
+/// How a log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The length up to the end of the last whole line.
+    pub whole: u64,
+    /// What comes after it.
+    pub unfinished: Unfinished,
+    /// The number of the last line; 0 where there is none.
+    pub last_seq: u64,
+}
+
+/// What stands after the last newline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Nothing, as it should be.
+    Nothing,
+    /// A whole line that lacks its newline.
+    Newline,
+    /// A part of a line.
+    Torn,
+}
+
+/// How the log in this file ends.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn end_of(path: &Path) -> io::Result<LogEnd> {
+    let mut backwards = Backwards::open(path, u64::MAX)?;
+    let rest = backwards.next_chunk()?.unwrap_or_default();
+    let whole = backwards.length - rest.len() as u64;
+    let unfinished = match (rest.is_empty(), parse(&rest)) {
+        (true, _) => Unfinished::Nothing,
+        (false, Some(_)) => Unfinished::Newline,
+        (false, None) => Unfinished::Torn,
+    };
+    let mut last = parse(&rest);
+    while last.is_none()
+        && let Some(line) = backwards.next_chunk()?
+    {
+        last = parse(&line);
+    }
+    Ok(LogEnd {
+        whole,
+        unfinished,
+        last_seq: last.map_or(0, |line| line.seq),
+    })
+}
+
+fn parse(line: &[u8]) -> Option<Line> {
+    serde_json::from_slice(line).ok()
+}
+
+/// The newest line of a kind in a run's log, among its last `most` bytes.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn newest(directory: &Path, kind: Kind, most: u64) -> io::Result<Option<Line>> {
+    newest_that(directory, most, |line| line.kind == kind, Some(kind))
+}
+
+/// The newest line that is wanted, among the last `most` bytes of a run's log. With a
+/// `kind`, lines of others are not even parsed.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn newest_that(
+    directory: &Path,
+    most: u64,
+    wanted: impl Fn(&Line) -> bool,
+    kind: Option<Kind>,
+) -> io::Result<Option<Line>> {
+    let mut backwards = Backwards::open(&directory.join(FILE_NAME), most)?;
+    // What is after the last newline is no line yet.
+    backwards.next_chunk()?;
+    // As this program writes it; another's spelling costs time only.
+    let word = kind.map(|kind| format!("\"{}\"", kind.name()));
+    let finder = word.as_ref().map(memchr::memmem::Finder::new);
+    while let Some(line) = backwards.next_chunk()? {
+        let may_be = finder
+            .as_ref()
+            .is_none_or(|finder| finder.find(&line).is_some());
+        if may_be && let Some(line) = parse(&line).filter(&wanted) {
+            return Ok(Some(line));
+        }
+    }
+    Ok(None)
+}
+
+/// The last lines of a run's log, oldest first: `count` of them, among its last `most`
+/// bytes.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn tail(directory: &Path, count: usize, most: u64) -> io::Result<Vec<Line>> {
+    let mut backwards = Backwards::open(&directory.join(FILE_NAME), most)?;
+    backwards.next_chunk()?;
+    let mut lines = Vec::new();
+    while lines.len() < count
+        && let Some(line) = backwards.next_chunk()?
+    {
+        lines.extend(parse(&line));
+    }
+    lines.reverse();
+    Ok(lines)
+}
+
+/// A file's lines from the end. The first chunk is what stands after the last newline.
+struct Backwards {
+    file: File,
+    length: u64,
+    /// Where the bytes that are not yet in `held` end.
+    before: u64,
+    /// Nothing before this is looked at.
+    stop: u64,
+    held: Vec<u8>,
+    is_over: bool,
+}
+
+impl Backwards {
+    fn open(path: &Path, most: u64) -> io::Result<Backwards> {
+        let file = files::open_private(path)?;
+        let length = file.metadata()?.len();
+        Ok(Backwards {
+            file,
+            length,
+            before: length,
+            stop: length.saturating_sub(most),
+            held: Vec::new(),
+            is_over: false,
+        })
+    }
+
+    /// The next line towards the beginning, without its newline; `None` at the beginning,
+    /// or where a line is longer than any may be.
+    fn next_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let mut searched = self.held.len();
+        loop {
+            let unsearched = self.held.get(..searched).unwrap_or_default();
+            if let Some(newline) = memchr::memrchr(b'\n', unsearched) {
+                let line = self.held.split_off(newline + 1);
+                self.held.pop();
+                return Ok(Some(line));
+            }
+            if self.before == self.stop {
+                self.is_over = true;
+                // Cut where the look ends, it is the end of a line only.
+                let whole = (self.stop == 0).then(|| std::mem::take(&mut self.held));
+                return Ok(whole);
+            }
+            if self.held.len() > MAX_LINE {
+                self.is_over = true;
+                return Ok(None);
+            }
+            searched = self.read_block()?;
+        }
+    }
+
+    /// Puts the block before what is held in front of it; its length.
+    fn read_block(&mut self) -> io::Result<usize> {
+        // Long lines are read by larger blocks, since all of them moves each time.
+        let size = BLOCK.max(self.held.len() as u64);
+        let start = self.before.saturating_sub(size).max(self.stop);
+        let length = usize::try_from(self.before - start).unwrap_or(usize::MAX);
+        let mut block = vec![0; length];
+        self.file.seek(SeekFrom::Start(start))?;
+        self.file.read_exact(&mut block)?;
+        block.append(&mut self.held);
+        self.held = block;
+        self.before = start;
+        Ok(length)
+    }
+}
+
+/// A log that is read as it grows.
+#[derive(Debug)]
+pub struct Follower {
+    reader: BufReader<File>,
+    /// What there is of a line that has no end yet.
+    begun: Vec<u8>,
+    /// The rest of the line is passed over: it is too long.
+    passing: bool,
+}
+
+impl Follower {
+    /// Opens a run's log at its beginning.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(directory: &Path) -> io::Result<Follower> {
+        let file = files::open_private(&directory.join(FILE_NAME))?;
+        Ok(Follower {
+            reader: BufReader::with_capacity(BLOCK as usize, file),
+            begun: Vec::new(),
+            passing: false,
+        })
+    }
+
+    /// The next whole line; `None` when there is none yet.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn next_line(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            let buffer = self.reader.fill_buf()?;
+            if buffer.is_empty() {
+                return Ok(None);
+            }
+            let newline = memchr::memchr(b'\n', buffer);
+            let taken = newline.map_or(buffer.len(), |at| at + 1);
+            if !self.passing {
+                self.begun
+                    .extend_from_slice(buffer.get(..taken).unwrap_or_default());
+            }
+            self.reader.consume(taken);
+            if self.begun.len() > MAX_LINE {
+                self.begun = Vec::new();
+                self.passing = true;
+            }
+            if newline.is_some() {
+                self.passing = false;
+                let line = parse(&std::mem::take(&mut self.begun));
+                if line.is_some() {
+                    return Ok(line);
+                }
+            }
+        }
+    }
+}
+
+/// The history that a log's state changes tell, oldest first.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn history(directory: &Path) -> io::Result<Vec<super::context::Entry>> {
+    let mut follower = Follower::open(directory)?;
+    let mut entries = Vec::new();
+    while let Some(line) = follower.next_line()? {
+        entries.extend(line.state_change().map(|change| change.entry(line.ts)));
+    }
+    Ok(entries)
+}

@@ -1,0 +1,173 @@
+//! Processes that outlived whoever supervised them: finding them again, and ending them.
+//!
+//! They are the process that was noted, if pid and start time agree, all of its session,
+//! all that carry the same variable in their environment, and what lives below any of
+//! these. This process and those above it are never among them. Limits: whoever has left
+//! the session and cleared its environment is not found.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use super::kill::Handle;
+use super::orphans::await_ends;
+use super::signals::Signal;
+use super::tree::{Identity, ProcessInfo, Snapshot};
+
+/// From SIGTERM to SIGKILL.
+const GRACE: Duration = Duration::from_millis(500);
+/// After SIGKILL, with new looks for whoever was born meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How they are recognised.
+#[derive(Debug, Clone)]
+pub struct Marks<'a> {
+    /// The process that was noted; it led a session.
+    pub leader: Option<Identity>,
+    /// A variable that all of them were started with, and its value.
+    pub variable: (&'a str, &'a str),
+}
+
+impl Marks<'_> {
+    /// Ends all that are found; those that were.
+    pub fn end(&self) -> Vec<ProcessInfo> {
+        let found = self.living();
+        let mut waiting = handles(&found);
+        for process in &waiting {
+            for signal in [Signal::Term, Signal::Cont] {
+                // Whoever is gone by now needs none.
+                let _ = process.signal(signal);
+            }
+        }
+        await_ends(&mut waiting, GRACE);
+        let last = Instant::now() + PATIENCE;
+        loop {
+            let mut left = handles(&self.living());
+            let patience = last.saturating_duration_since(Instant::now());
+            if left.is_empty() || patience.is_zero() {
+                return found;
+            }
+            for process in &left {
+                let _ = process.signal(Signal::Kill);
+            }
+            await_ends(&mut left, patience);
+        }
+    }
+
+    /// All that live.
+    pub fn living(&self) -> Vec<ProcessInfo> {
+        let snapshot = Snapshot::take();
+        let own = std::process::id() as i32;
+        let above = with_ancestors(own, &snapshot);
+        let mut found: HashSet<i32> = HashSet::new();
+        for process in snapshot.processes() {
+            if above.contains(&process.id.pid) || found.contains(&process.id.pid) {
+                continue;
+            }
+            if self.is_of_leader(process, &snapshot) || self.carries_variable(process) {
+                let below = snapshot.descendants_but(process.id.pid, |child| child.id.pid == own);
+                found.insert(process.id.pid);
+                found.extend(below.iter().map(|child| child.id.pid));
+            }
+        }
+        found
+            .iter()
+            .filter_map(|pid| snapshot.process(*pid))
+            .filter(|process| !process.zombie && !above.contains(&process.id.pid))
+            .cloned()
+            .collect()
+    }
+
+    fn is_of_leader(&self, process: &ProcessInfo, snapshot: &Snapshot) -> bool {
+        let Some(leader) = self.leader else {
+            return false;
+        };
+        // Another process of that pid: the session was empty, and the number is given anew.
+        let is_the_session = snapshot
+            .process(leader.pid)
+            .is_none_or(|found| found.id == leader);
+        let in_session = process.session == leader.pid && process.id.started >= leader.started;
+        process.id == leader || (is_the_session && in_session)
+    }
+
+    fn carries_variable(&self, process: &ProcessInfo) -> bool {
+        let (name, value) = self.variable;
+        let wanted = format!("{name}={value}").into_bytes();
+        // Of another user, or gone: it cannot be told, and could not be ended.
+        let environment = std::fs::read(format!("/proc/{}/environ", process.id.pid));
+        environment.is_ok_and(|found| found.split(|byte| *byte == 0).any(|entry| entry == wanted))
+    }
+}
+
+fn handles(found: &[ProcessInfo]) -> Vec<Handle> {
+    found
+        .iter()
+        .filter_map(|process| Handle::open(process.id).ok())
+        .collect()
+}
+
+fn with_ancestors(pid: i32, snapshot: &Snapshot) -> HashSet<i32> {
+    let mut line = HashSet::new();
+    let mut next = Some(pid);
+    while let Some(pid) = next
+        && line.insert(pid)
+    {
+        next = snapshot.process(pid).map(|process| process.parent);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+    use crate::process::tree;
+
+    fn sleeper(value: &str) -> Child {
+        Command::new("sleep")
+            .arg("600")
+            .env("ZSH_TOOL_TEST_SURVIVOR", value)
+            .spawn()
+            .expect("sleep is there")
+    }
+
+    #[test]
+    fn who_carries_the_variable_is_ended_and_nobody_else() {
+        let own = format!("survivor-{}", std::process::id());
+        let mut marked = sleeper(&own);
+        let mut other = sleeper("somebody else");
+        let marks = Marks {
+            leader: None,
+            variable: ("ZSH_TOOL_TEST_SURVIVOR", &own),
+        };
+        let ended = marks.end();
+        let pids: Vec<u32> = ended.iter().map(|found| found.id.pid as u32).collect();
+        assert_eq!(pids, [marked.id()]);
+        assert!(!marked.wait().expect("it has ended").success());
+        assert!(matches!(other.try_wait(), Ok(None)));
+        other.kill().expect("it lives");
+        other.wait().expect("it has ended");
+    }
+
+    #[test]
+    fn another_process_of_the_same_pid_is_left_alone() {
+        let mut stranger = sleeper("stranger");
+        let pid = stranger.id() as i32;
+        let found = tree::look_up(pid).expect("it runs");
+        let marks = Marks {
+            leader: Some(Identity {
+                pid,
+                started: found.id.started - 1,
+            }),
+            variable: ("ZSH_TOOL_TEST_SURVIVOR", "nobody"),
+        };
+        assert!(marks.end().is_empty());
+        assert!(matches!(stranger.try_wait(), Ok(None)));
+        let marks = Marks {
+            leader: Some(found.id),
+            ..marks
+        };
+        assert_eq!(marks.end().len(), 1);
+        stranger.wait().expect("it has ended");
+    }
+}
