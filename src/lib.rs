@@ -42,7 +42,7 @@
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
 //! | L4 | [`agent`] | what agent programs keep of their own, to read; a model's endpoint |
-//! | L5 | [`oneshot`] | the files of agent runs |
+//! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
 //! | L6 | [`monitor`] | sockets; words for browsers and programs |
 //! | L7 | [`commands`] | the terminal of a person |
@@ -319,12 +319,17 @@ pub mod agent {
 
 /// L5: agent runs: their states, their files, and what goes on in them.
 pub mod oneshot {
+    pub mod agent_task;
     pub mod context;
+    pub mod controls;
     pub mod event;
     pub mod lock;
     pub mod log;
     pub mod log_reader;
     pub mod pipeline;
+    pub mod policy;
+    pub mod prompts;
+    pub mod pulse;
     pub mod reason;
     pub mod redaction;
     pub mod run;

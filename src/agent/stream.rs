@@ -1,4 +1,22 @@
-//! Records out of an agent's stdout: see [`Framer`].
+//! Records out of an agent's stdout: JSON values, whether one a line or indented over
+//! many, and lines of text.
+//!
+//! A value that turns out to be none gives its lines back as lines, and framing goes on
+//! with the line at which that was seen, so that a torn record costs itself only. Each
+//! byte is looked at a bounded number of times. Limits: knows no program; a line that is
+//! longer than [`MAX_RECORD`] is cut, with a note, and is no JSON then.
+
+/// The longest record; what models print of themselves ends far below.
+pub const MAX_RECORD: usize = 16 << 20;
+
+/// How deep values may nest, which is also what the JSON parser takes.
+const MAX_DEPTH: usize = 127;
+
+/// Stands at the end of a line that was cut.
+const CUT_NOTE: &str = " [… the rest of this line is left out: it is longer than 16 MiB]";
+
+/// U+FEFF at the start of a stream, which some programs print.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What shape a program's stdout has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +32,7 @@ pub enum Framing {
 pub enum Record {
     /// A JSON object or array as it was written.
     Json(String),
-    /// A line of text, without its end.
+    /// A line of text, without its end. Blank ones count in [`Framing::Plain`] only.
     Line(String),
 }
 
@@ -22,22 +40,546 @@ pub enum Record {
 #[derive(Debug)]
 pub struct Framer {
     framing: Framing,
+    /// Bytes of the line that has not ended yet, at most [`MAX_RECORD`].
+    line: Vec<u8>,
+    /// Whether more of that line has come than is kept.
+    is_cut: bool,
+    /// Whether a line has ended already.
+    is_begun: bool,
+    /// Lines of a value that has not ended yet.
+    open: Vec<String>,
+    open_bytes: usize,
+    nesting: Nesting,
 }
 
 impl Framer {
     /// Before the first byte.
     pub fn new(framing: Framing) -> Framer {
-        Framer { framing }
+        Framer {
+            framing,
+            line: Vec::new(),
+            is_cut: false,
+            is_begun: false,
+            open: Vec::new(),
+            open_bytes: 0,
+            nesting: Nesting::new(),
+        }
     }
 
     /// The records that these bytes complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Record> {
-        let _ = (bytes, self.framing);
-        todo!()
+        let mut records = Vec::new();
+        let mut rest = bytes;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(end);
+            self.keep(line);
+            self.end_line(&mut records);
+            rest = after.get(1..).unwrap_or_default();
+        }
+        self.keep(rest);
+        records
     }
 
     /// What is left at the end of the stream.
     pub fn finish(&mut self) -> Vec<Record> {
-        todo!()
+        let mut records = Vec::new();
+        if !self.line.is_empty() {
+            self.end_line(&mut records);
+        }
+        self.give_up(&mut records);
+        records
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = MAX_RECORD - self.line.len();
+        self.is_cut |= bytes.len() > room;
+        let kept = bytes.get(..room).unwrap_or(bytes);
+        self.line.extend_from_slice(kept);
+    }
+
+    fn end_line(&mut self, records: &mut Vec<Record>) {
+        let bytes = std::mem::take(&mut self.line);
+        let is_cut = std::mem::take(&mut self.is_cut);
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        let text = text_of(&bytes, is_first);
+        match self.framing {
+            _ if is_cut => {
+                self.give_up(records);
+                records.push(Record::Line(text + CUT_NOTE));
+            }
+            Framing::Plain => records.push(Record::Line(text)),
+            Framing::Lines if self.open.is_empty() => self.begin(&text, records),
+            Framing::Lines => self.go_on(text, records),
+        }
+    }
+
+    /// A line with no value open before it.
+    fn begin(&mut self, line: &str, records: &mut Vec<Record>) {
+        let Some(tail) = whole_values(line, records) else {
+            return;
+        };
+        let mut nesting = Nesting::new();
+        match nesting.feed_line(tail) {
+            Step::Open => {
+                self.nesting = nesting;
+                self.keep_open(tail.to_owned(), records);
+            }
+            Step::Complete(_) | Step::Broken => records.push(Record::Line(tail.to_owned())),
+        }
+    }
+
+    /// A line within a value.
+    fn go_on(&mut self, line: String, records: &mut Vec<Record>) {
+        match self.nesting.feed_line(&line) {
+            Step::Open => self.keep_open(line, records),
+            Step::Broken => {
+                self.give_up(records);
+                self.begin(&line, records);
+            }
+            Step::Complete(end) => {
+                let (last, rest) = line.split_at(end);
+                let mut value = self.open.join("\n");
+                value.push('\n');
+                value.push_str(last);
+                if is_json(&value) {
+                    self.forget_open();
+                    records.push(Record::Json(value));
+                } else {
+                    self.give_up(records);
+                    records.push(Record::Line(last.to_owned()));
+                }
+                self.begin(rest, records);
+            }
+        }
+    }
+
+    fn keep_open(&mut self, line: String, records: &mut Vec<Record>) {
+        self.open_bytes += line.len() + 1;
+        self.open.push(line);
+        if self.open_bytes > MAX_RECORD {
+            self.give_up(records);
+        }
+    }
+
+    /// The open value is none: each of its lines stands for itself.
+    fn give_up(&mut self, records: &mut Vec<Record>) {
+        for line in self.forget_open() {
+            if let Some(tail) = whole_values(&line, records) {
+                records.push(Record::Line(tail.to_owned()));
+            }
+        }
+    }
+
+    fn forget_open(&mut self) -> Vec<String> {
+        self.open_bytes = 0;
+        std::mem::take(&mut self.open)
+    }
+}
+
+/// A line without its carriage return, and the first one without a byte order mark.
+fn text_of(bytes: &[u8], is_first: bool) -> String {
+    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    let bytes = match is_first {
+        true => bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes),
+        false => bytes,
+    };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Takes the values that stand whole at the beginning of a line; what is left of it,
+/// unless that is blank.
+fn whole_values<'a>(line: &'a str, records: &mut Vec<Record>) -> Option<&'a str> {
+    let mut rest = line;
+    loop {
+        let value = rest.trim_start();
+        if value.is_empty() {
+            return None;
+        }
+        let Step::Complete(end) = Nesting::new().feed(value) else {
+            return Some(rest);
+        };
+        let (value, after) = value.split_at(end);
+        if !is_json(value) {
+            return Some(rest);
+        }
+        records.push(Record::Json(value.to_owned()));
+        rest = after;
+    }
+}
+
+fn is_json(value: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok()
+}
+
+/// What a piece of text does to a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It goes on.
+    Open,
+    /// It ends before this byte.
+    Complete(usize),
+    /// It is none.
+    Broken,
+}
+
+/// What may come next in a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expects {
+    Value,
+    ValueOrEnd,
+    Key,
+    KeyOrEnd,
+    Colon,
+    CommaOrEnd,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Container {
+    Object,
+    Array,
+}
+
+/// What the last bytes are part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Nothing,
+    Text,
+    Escape,
+    /// A number or one of the three words; the JSON parser checks it in the end.
+    Word,
+}
+
+/// Follows the structure of one object or array, byte by byte.
+#[derive(Debug)]
+struct Nesting {
+    stack: Vec<Container>,
+    expects: Expects,
+    within: Within,
+}
+
+impl Nesting {
+    fn new() -> Nesting {
+        Nesting {
+            stack: Vec::new(),
+            expects: Expects::Value,
+            within: Within::Nothing,
+        }
+    }
+
+    /// A whole line, with its end, where the value goes on behind it.
+    fn feed_line(&mut self, line: &str) -> Step {
+        match self.feed(line) {
+            Step::Open => self.feed("\n"),
+            step => step,
+        }
+    }
+
+    fn feed(&mut self, text: &str) -> Step {
+        for (at, byte) in text.bytes().enumerate() {
+            match self.byte(byte) {
+                Step::Open => {}
+                Step::Complete(_) => return Step::Complete(at + 1),
+                Step::Broken => return Step::Broken,
+            }
+        }
+        Step::Open
+    }
+
+    fn byte(&mut self, byte: u8) -> Step {
+        match (self.within, byte) {
+            // A control character ends no text in JSON: the value is torn.
+            (Within::Text | Within::Escape, 0..=0x1f) => return Step::Broken,
+            (Within::Escape, _) => self.within = Within::Text,
+            (Within::Text, b'\\') => self.within = Within::Escape,
+            (Within::Text, b'"') => self.end_text(),
+            (Within::Text, _) => {}
+            (Within::Word, b'0'..=b'9' | b'a'..=b'z' | b'E' | b'+' | b'-' | b'.') => {}
+            (Within::Word | Within::Nothing, _) => {
+                self.within = Within::Nothing;
+                return self.structure(byte);
+            }
+        }
+        Step::Open
+    }
+
+    fn end_text(&mut self) {
+        self.within = Within::Nothing;
+        self.expects = match self.expects {
+            Expects::Key | Expects::KeyOrEnd => Expects::Colon,
+            _ => Expects::CommaOrEnd,
+        };
+    }
+
+    fn structure(&mut self, byte: u8) -> Step {
+        use Expects::{Colon, CommaOrEnd, Key, KeyOrEnd, Value, ValueOrEnd};
+        let container = self.stack.last().copied();
+        match (byte, self.expects, container) {
+            (b' ' | b'\t' | b'\r' | b'\n', ..) => {}
+            (b'{', Value | ValueOrEnd, _) => return self.open(Container::Object, KeyOrEnd),
+            (b'[', Value | ValueOrEnd, _) => return self.open(Container::Array, ValueOrEnd),
+            (b'}', KeyOrEnd | CommaOrEnd, Some(Container::Object))
+            | (b']', ValueOrEnd | CommaOrEnd, Some(Container::Array)) => return self.close(),
+            (_, _, None) => return Step::Broken,
+            (b'"', Value | ValueOrEnd | Key | KeyOrEnd, _) => self.within = Within::Text,
+            (b':', Colon, _) => self.expects = Value,
+            (b',', CommaOrEnd, Some(Container::Object)) => self.expects = Key,
+            (b',', CommaOrEnd, Some(Container::Array)) => self.expects = Value,
+            (b'-' | b'0'..=b'9' | b't' | b'f' | b'n', Value | ValueOrEnd, _) => {
+                self.within = Within::Word;
+                self.expects = CommaOrEnd;
+            }
+            _ => return Step::Broken,
+        }
+        Step::Open
+    }
+
+    fn open(&mut self, container: Container, expects: Expects) -> Step {
+        if self.stack.len() >= MAX_DEPTH {
+            return Step::Broken;
+        }
+        self.stack.push(container);
+        self.expects = expects;
+        Step::Open
+    }
+
+    fn close(&mut self) -> Step {
+        self.stack.pop();
+        self.expects = Expects::CommaOrEnd;
+        match self.stack.is_empty() {
+            true => Step::Complete(1),
+            false => Step::Open,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frame(framing: Framing, bytes: &[u8]) -> Vec<Record> {
+        let mut framer = Framer::new(framing);
+        let mut records = framer.push(bytes);
+        records.extend(framer.finish());
+        records
+    }
+
+    fn lines(text: &str) -> Vec<Record> {
+        frame(Framing::Lines, text.as_bytes())
+    }
+
+    fn json(text: &str) -> Record {
+        Record::Json(text.to_owned())
+    }
+
+    fn line(text: &str) -> Record {
+        Record::Line(text.to_owned())
+    }
+
+    #[test]
+    fn one_value_a_line() {
+        let text = "{\"a\":1}\n{\"b\":[{}]}\r\n\n[1,2]\n";
+        let expected = [json("{\"a\":1}"), json("{\"b\":[{}]}"), json("[1,2]")];
+        assert_eq!(lines(text), expected);
+    }
+
+    #[test]
+    fn a_value_indented_over_many_lines() {
+        let text = "start\n{\n  \"a\": [\n    1,\n    \"}\"\n  ]\n}\nend";
+        let value = "{\n  \"a\": [\n    1,\n    \"}\"\n  ]\n}";
+        assert_eq!(lines(text), [line("start"), json(value), line("end")]);
+        let with_returns = text.replace('\n', "\r\n");
+        assert_eq!(lines(&with_returns), lines(text));
+    }
+
+    #[test]
+    fn values_that_share_a_line() {
+        let text = "{\"a\":1}{\"b\":2} {\"c\":3} over\n{\"d\":\n4}{\"e\":5}\n";
+        let expected = [
+            json("{\"a\":1}"),
+            json("{\"b\":2}"),
+            json("{\"c\":3}"),
+            line(" over"),
+            json("{\"d\":\n4}"),
+            json("{\"e\":5}"),
+        ];
+        assert_eq!(lines(text), expected);
+    }
+
+    #[test]
+    fn what_merely_looks_like_json_is_text() {
+        for text in [
+            "[INFO] starting {",
+            "{ braces }",
+            "[1/3] building",
+            "{'a': 1}",
+            "{\"a\":nulL}",
+            "{\"a\":01}",
+            "}",
+            "\"text\"",
+            "42",
+        ] {
+            let after = format!("{text}\n{{\"a\":1}}");
+            assert_eq!(lines(&after), [line(text), json("{\"a\":1}")], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_torn_value_costs_itself_only() {
+        let torn_in_text = "{\"a\":\"tor\n{\"b\":1}\n";
+        assert_eq!(
+            lines(torn_in_text),
+            [line("{\"a\":\"tor"), json("{\"b\":1}")]
+        );
+        // Here the next line could be the torn one's value, until the one after it.
+        let torn_in_structure = "{\"a\":\n{\"b\":1}\n{\"c\":2}\n";
+        let expected = [line("{\"a\":"), json("{\"b\":1}"), json("{\"c\":2}")];
+        assert_eq!(lines(torn_in_structure), expected);
+        let at_the_end = "{\"c\":2}\n{\n \"a\": 1,\n";
+        let expected = [json("{\"c\":2}"), line("{"), line(" \"a\": 1,")];
+        assert_eq!(lines(at_the_end), expected);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_record() {
+        assert_eq!(lines("\u{feff}{\"a\":1}"), [json("{\"a\":1}")]);
+        assert_eq!(
+            frame(Framing::Plain, "\u{feff}a\n\u{feff}b".as_bytes()),
+            [line("a"), line("\u{feff}b")]
+        );
+    }
+
+    #[test]
+    fn plain_text_keeps_its_blank_lines() {
+        let records = frame(Framing::Plain, b"a\r\n\n{\"b\":1}\nlast");
+        let expected = [line("a"), line(""), line("{\"b\":1}"), line("last")];
+        assert_eq!(records, expected);
+    }
+
+    #[test]
+    fn a_line_of_five_mebibytes_is_kept_and_what_follows_too() {
+        let long = format!("{{\"a\":\"{}\"}}", "é".repeat(5 << 19));
+        let text = format!("{long}\n{{\"b\":1}}\n");
+        let mut framer = Framer::new(Framing::Lines);
+        let mut records = Vec::new();
+        for part in text.as_bytes().chunks(4093) {
+            records.extend(framer.push(part));
+        }
+        assert_eq!(records.len(), 2);
+        assert_eq!(records, [json(&long), json("{\"b\":1}")]);
+    }
+
+    #[test]
+    fn a_longer_line_than_any_is_cut_with_a_note() {
+        let mut framer = Framer::new(Framing::Lines);
+        assert_eq!(framer.push(b"{\n"), []);
+        for _ in 0..17 {
+            assert_eq!(framer.push(&[b'x'; 1 << 20]), []);
+            assert!(framer.line.len() <= MAX_RECORD);
+        }
+        let records = framer.push(b"\n{\"a\":1}\n");
+        let [brace, cut, after] = records.as_slice() else {
+            panic!("{} records", records.len());
+        };
+        assert_eq!(*brace, line("{"));
+        let Record::Line(cut) = cut else {
+            panic!("no line");
+        };
+        assert!(cut.ends_with(CUT_NOTE) && cut.len() == MAX_RECORD + CUT_NOTE.len());
+        assert_eq!(*after, json("{\"a\":1}"));
+    }
+
+    #[test]
+    fn a_value_that_never_ends_is_not_kept_for_ever() {
+        let mut framer = Framer::new(Framing::Lines);
+        let mut records = framer.push(b"{\"a\":[\n");
+        let item = format!("\"{}\",\n", "x".repeat(1 << 20));
+        for _ in 0..40 {
+            records.extend(framer.push(item.as_bytes()));
+            assert!(framer.open_bytes <= MAX_RECORD);
+        }
+        records.extend(framer.finish());
+        assert_eq!(records.len(), 41);
+    }
+
+    #[test]
+    fn hostile_nesting_takes_no_longer_than_its_length() {
+        // Quadratic work would not end within the test's patience.
+        for hostile in [
+            "[\n",
+            "[\n{\n",
+            "{\"a\":\n",
+            "[[[[[[[[\n",
+            "{\"a\":[\n{\"b\":1},\n",
+        ] {
+            let text = hostile.repeat((2 << 20) / hostile.len());
+            assert!(!lines(&text).is_empty());
+        }
+    }
+
+    /// Bytes that are likely to make and to break values.
+    fn hostile() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            Just(b"{\"a\":1}".to_vec()),
+            Just(b"{\n \"b\": [\n  true\n ]\n}".to_vec()),
+            Just(b"\n".to_vec()),
+            Just(b"\r\n".to_vec()),
+            Just("{\"ü\":\"\\\"}é\"}".as_bytes().to_vec()),
+            Just(b"{\"torn\":\"".to_vec()),
+            Just(b"[".to_vec()),
+            Just(b"text".to_vec()),
+            Just(b"\xef\xbb\xbf".to_vec()),
+            proptest::collection::vec(any::<u8>(), 0..6),
+        ];
+        proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_records(
+            bytes in hostile(),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..8),
+            is_plain in any::<bool>(),
+        ) {
+            let framing = if is_plain { Framing::Plain } else { Framing::Lines };
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            cuts.push(bytes.len());
+            cuts.sort_unstable();
+            let mut framer = Framer::new(framing);
+            let mut records = Vec::new();
+            let mut from = 0;
+            for cut in cuts {
+                records.extend(framer.push(&bytes[from..cut]));
+                from = cut;
+            }
+            records.extend(framer.finish());
+            prop_assert_eq!(records, frame(framing, &bytes));
+        }
+
+        #[test]
+        fn nothing_but_blanks_and_line_ends_is_lost(bytes in hostile()) {
+            let visible = |text: &str| -> String {
+                let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+                text.chars().filter(|c| !c.is_whitespace()).collect()
+            };
+            let given = visible(&String::from_utf8_lossy(&bytes));
+            let got: String = frame(Framing::Lines, &bytes)
+                .iter()
+                .map(|record| match record {
+                    Record::Json(text) | Record::Line(text) => {
+                        text.chars().filter(|c| !c.is_whitespace()).collect::<String>()
+                    }
+                })
+                .collect();
+            prop_assert_eq!(got, given);
+        }
+
+        #[test]
+        fn a_whole_line_of_json_after_anything_is_found(bytes in hostile()) {
+            // After what is no open value, that is: a stray text line ends those.
+            let text = [bytes.as_slice(), b"\n]}stray\n{\"type\":\"result\"}\n"].concat();
+            let records = frame(Framing::Lines, &text);
+            prop_assert_eq!(records.last(), Some(&json("{\"type\":\"result\"}")));
+        }
     }
 }

@@ -2,7 +2,8 @@
 //! after its work, a run that takes too long, an agent that repeats itself.
 //!
 //! Pure: what is seen of the agent is passed in with its time. Limits: it ends nothing
-//! and asks nobody; it says what is to be done.
+//! and asks nobody; it says what is to be done. Silence is measured by the pipeline, which
+//! knows when something came; here it is decided what it means.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +11,6 @@ use std::time::{Duration, Instant};
 pub const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 /// So many looks in a row must find the agent stuck before anybody is asked about it.
 const STUCK_LOOKS: u64 = 2;
-/// Before silence ends an agent its processes are looked at once more; that look comes
-/// within this time, or not at all.
-const LAST_LOOK: Duration = Duration::from_millis(500);
 
 /// What is done about an agent that a judge calls stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,10 +25,10 @@ pub enum OnStuck {
     Fail,
 }
 
-/// What silence is measured on.
+/// What tells that an agent lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// All evidence of life.
+    /// All evidence.
     Status,
     /// Output alone: plain time limits.
     Time,
@@ -70,8 +68,6 @@ pub enum Fault {
 /// What is to be done now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
-    /// Look at its processes, and tell what was seen.
-    Look,
     /// Ask the judge.
     Judge,
     /// Ask the person.
@@ -85,27 +81,14 @@ pub enum Demand {
 pub struct Watch {
     rules: Rules,
     last_output: Instant,
-    last_life: Instant,
     /// When it told its result.
     finished: Option<Instant>,
     /// Its processes cannot be seen: only output counts.
     blind: bool,
-    last_look: LastLook,
     /// Looks in a row that found it stuck.
     stuck_looks: u64,
     judging: bool,
     judge_from: u64,
-}
-
-/// The look before silence ends an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LastLook {
-    /// Not due.
-    None,
-    /// Asked for, to come until then.
-    Until(Instant),
-    /// It has found nothing.
-    Empty,
 }
 
 impl Watch {
@@ -114,10 +97,8 @@ impl Watch {
         Watch {
             rules,
             last_output: now,
-            last_life: now,
             finished: None,
             blind: false,
-            last_look: LastLook::None,
             stuck_looks: 0,
             judging: false,
             judge_from: STUCK_LOOKS,
@@ -127,7 +108,6 @@ impl Watch {
     /// It has written something.
     pub fn output(&mut self, at: Instant) {
         self.last_output = self.last_output.max(at);
-        self.life(at);
     }
 
     /// It has told its result.
@@ -135,66 +115,37 @@ impl Watch {
         self.finished.get_or_insert(at);
     }
 
-    /// Its processes were looked at: when they last gave a sign of life, if they ever
-    /// did, and whether they could be seen at all. The answer is whether that has changed.
-    pub fn looked(&mut self, life: Option<Instant>, blind: bool) -> bool {
-        if self.last_look != LastLook::None {
-            self.last_look = LastLook::Empty;
-        }
-        if let Some(at) = life {
-            self.life(at);
-        }
+    /// Whether its processes can be seen; the answer is whether that has changed.
+    pub fn note_sight(&mut self, blind: bool) -> bool {
         std::mem::replace(&mut self.blind, blind) != blind
     }
 
-    fn life(&mut self, at: Instant) {
-        if at > self.last_life {
-            self.last_life = at;
-            self.last_look = LastLook::None;
-        }
-    }
-
-    fn counts_output_only(&self) -> bool {
+    /// Whether output alone is a sign of life.
+    pub fn counts_output_only(&self) -> bool {
         self.blind || self.rules.measure == Measure::Time
-    }
-
-    fn silent_since(&self) -> Instant {
-        match self.counts_output_only() {
-            true => self.last_output,
-            false => self.last_life.max(self.last_output),
-        }
     }
 
     /// When [`Watch::overdue`] may have something to say though nothing is seen.
     pub fn due(&self) -> Option<Instant> {
-        let own = match (self.finished, self.last_look) {
-            (Some(at), _) => at.checked_add(EXIT_PATIENCE),
-            (None, LastLook::Until(at)) => Some(at),
-            (None, _) => self.silent_since().checked_add(self.rules.inactivity),
-        };
-        own.into_iter().chain(self.rules.runtime_ends).min()
+        let exit = self.finished.and_then(|at| at.checked_add(EXIT_PATIENCE));
+        exit.into_iter().chain(self.rules.runtime_ends).min()
     }
 
     /// What time has brought about.
-    pub fn overdue(&mut self, now: Instant) -> Option<Demand> {
+    pub fn overdue(&self, now: Instant) -> Option<Demand> {
         if self.rules.runtime_ends.is_some_and(|end| now >= end) {
             return Some(Demand::End(Fault::MaxRuntime));
         }
-        if let Some(at) = self.finished {
-            let hangs = now.saturating_duration_since(at) >= EXIT_PATIENCE;
-            return hangs.then_some(Demand::End(Fault::ExitHang));
-        }
-        if now.saturating_duration_since(self.silent_since()) < self.rules.inactivity {
-            return None;
-        }
-        match self.last_look {
-            LastLook::None if !self.counts_output_only() => {
-                self.last_look = LastLook::Until(now + LAST_LOOK);
-                Some(Demand::Look)
-            }
-            LastLook::Until(at) if now < at => None,
-            _ => Some(Demand::End(Fault::Inactivity)),
-        }
+        let hangs = |at| now.saturating_duration_since(at) >= EXIT_PATIENCE;
+        self.finished
+            .is_some_and(hangs)
+            .then_some(Demand::End(Fault::ExitHang))
+    }
+
+    /// It has been silent for too long. Who has told its result need not say more.
+    pub fn silent(&self) -> Option<Demand> {
+        let waits = self.finished.is_none();
+        waits.then_some(Demand::End(Fault::Inactivity))
     }
 
     /// The tracker has judged, once each interval.
@@ -215,7 +166,9 @@ impl Watch {
     /// The judge has answered; `confirmed`: it is a loop, or has failed.
     pub fn judged(&mut self, confirmed: bool) -> Option<Demand> {
         self.judging = false;
-        self.judge_from = self.stuck_looks.saturating_add(self.rules.judge_again_after);
+        self.judge_from = self
+            .stuck_looks
+            .saturating_add(self.rules.judge_again_after);
         if !confirmed || self.stuck_looks < STUCK_LOOKS {
             return None;
         }
@@ -239,67 +192,27 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn rules() -> Rules {
-        Rules {
+    fn watch(change: impl FnOnce(&mut Rules, Instant)) -> (Watch, Instant) {
+        let now = Instant::now();
+        let mut rules = Rules {
             inactivity: 10 * SECOND,
             runtime_ends: None,
             on_stuck: OnStuck::Recover,
             measure: Measure::Status,
             judge_again_after: 3,
-        }
-    }
-
-    fn watch(change: impl FnOnce(&mut Rules)) -> (Watch, Instant) {
-        let now = Instant::now();
-        let mut rules = rules();
-        change(&mut rules);
+        };
+        change(&mut rules, now);
         (Watch::new(rules, now), now)
     }
 
     #[test]
-    fn silence_ends_an_agent_after_one_more_look() {
-        let (mut watch, start) = watch(|_| {});
-        assert_eq!(watch.due(), Some(start + 10 * SECOND));
-        assert_eq!(watch.overdue(start + 9 * SECOND), None);
-        let due = start + 10 * SECOND;
-        assert_eq!(watch.overdue(due), Some(Demand::Look));
-        assert_eq!(watch.overdue(due), None, "the look is on its way");
-        assert_eq!(watch.due(), Some(due + LAST_LOOK));
-        watch.looked(Some(start), false);
-        assert_eq!(watch.overdue(due), Some(Demand::End(Fault::Inactivity)));
-    }
-
-    #[test]
-    fn life_that_the_last_look_finds_spares_it() {
-        let (mut watch, start) = watch(|_| {});
-        let due = start + 10 * SECOND;
-        assert_eq!(watch.overdue(due), Some(Demand::Look));
-        watch.looked(Some(due), false);
-        assert_eq!(watch.overdue(due), None);
-        assert_eq!(watch.due(), Some(due + 10 * SECOND));
-    }
-
-    #[test]
-    fn a_look_that_does_not_come_is_not_waited_for() {
-        let (mut watch, start) = watch(|_| {});
-        let due = start + 10 * SECOND;
-        assert_eq!(watch.overdue(due), Some(Demand::Look));
-        let later = due + LAST_LOOK;
-        assert_eq!(watch.overdue(later), Some(Demand::End(Fault::Inactivity)));
-    }
-
-    #[test]
-    fn by_time_or_where_processes_cannot_be_seen_only_output_counts() {
-        let (mut by_time, start) = watch(|rules| rules.measure = Measure::Time);
-        let (mut blind, _) = watch(|_| {});
-        assert!(blind.looked(None, true));
-        assert!(!blind.looked(None, true), "told once");
+    fn by_time_or_where_processes_cannot_be_seen_nobody_is_stuck() {
+        let (mut by_time, _) = watch(|rules, _| rules.measure = Measure::Time);
+        let (mut blind, _) = watch(|_, _| {});
+        assert!(blind.note_sight(true));
+        assert!(!blind.note_sight(true), "told once");
         for watch in [&mut by_time, &mut blind] {
-            watch.output(start + SECOND);
-            watch.looked(Some(start + 8 * SECOND), watch.blind);
-            assert_eq!(watch.overdue(start + 10 * SECOND), None);
-            let ended = watch.overdue(start + 12 * SECOND);
-            assert_eq!(ended, Some(Demand::End(Fault::Inactivity)));
+            assert!(watch.counts_output_only());
             assert_eq!(watch.tick(true), None);
             assert_eq!(watch.tick(true), None);
         }
@@ -307,10 +220,11 @@ mod tests {
 
     #[test]
     fn a_result_gives_the_process_five_seconds_and_silence_no_longer_counts() {
-        let (mut watch, start) = watch(|rules| rules.inactivity = SECOND);
-        watch.output(start);
+        let (mut watch, start) = watch(|_, _| {});
+        assert_eq!(watch.silent(), Some(Demand::End(Fault::Inactivity)));
         watch.finish(start);
         watch.finish(start + 4 * SECOND);
+        assert_eq!(watch.silent(), None);
         assert_eq!(watch.overdue(start + 4 * SECOND), None);
         assert_eq!(watch.due(), Some(start + EXIT_PATIENCE));
         let ended = watch.overdue(start + EXIT_PATIENCE);
@@ -319,10 +233,10 @@ mod tests {
 
     #[test]
     fn the_runtime_ends_whatever_the_agent_does() {
-        let (mut watch, start) = watch(|rules| {
-            rules.runtime_ends = rules.runtime_ends.or(Instant::now().checked_add(3 * SECOND));
+        let (mut watch, start) = watch(|rules, now| {
+            rules.runtime_ends = now.checked_add(3 * SECOND);
         });
-        let end = watch.rules.runtime_ends.unwrap_or(start);
+        let end = start + 3 * SECOND;
         watch.output(end);
         assert_eq!(watch.due(), Some(end));
         assert_eq!(watch.overdue(end), Some(Demand::End(Fault::MaxRuntime)));
@@ -330,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_judge_is_asked_at_the_second_look_in_a_row() {
-        let (mut watch, _) = watch(|_| {});
+        let (mut watch, _) = watch(|_, _| {});
         assert_eq!(watch.tick(true), None);
         assert_eq!(watch.tick(false), None);
         assert_eq!(watch.tick(true), None);
@@ -342,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_judge_that_does_not_confirm_is_asked_again_later() {
-        let (mut watch, _) = watch(|_| {});
+        let (mut watch, _) = watch(|_, _| {});
         watch.tick(true);
         assert_eq!(watch.tick(true), Some(Demand::Judge));
         assert_eq!(watch.judged(false), None);
@@ -353,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_is_confirmed_and_gets_on_again_meanwhile_is_left_alone() {
-        let (mut watch, _) = watch(|_| {});
+        let (mut watch, _) = watch(|_, _| {});
         watch.tick(true);
         watch.tick(true);
         watch.tick(false);
@@ -365,9 +279,12 @@ mod tests {
         for (on_stuck, demand) in [
             (OnStuck::Ask, Some(Demand::Ask)),
             (OnStuck::Wait, None),
-            (OnStuck::Fail, Some(Demand::End(Fault::Stuck { fails: true }))),
+            (
+                OnStuck::Fail,
+                Some(Demand::End(Fault::Stuck { fails: true })),
+            ),
         ] {
-            let (mut watch, _) = watch(|rules| rules.on_stuck = on_stuck);
+            let (mut watch, _) = watch(|rules, _| rules.on_stuck = on_stuck);
             watch.tick(true);
             watch.tick(true);
             assert_eq!(watch.judged(true), demand, "{on_stuck:?}");
@@ -376,8 +293,7 @@ mod tests {
 
     #[test]
     fn a_plain_time_limit_looks_at_output_alone() {
-        let (mut watch, start) = watch(|_| {});
-        watch.looked(Some(start + 9 * SECOND), false);
+        let (mut watch, start) = watch(|_, _| {});
         assert!(!watch.would_time_out(start + 9 * SECOND));
         assert!(watch.would_time_out(start + 10 * SECOND));
         watch.output(start + 10 * SECOND);

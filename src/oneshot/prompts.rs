@@ -140,6 +140,9 @@ mod tests {
         let prompt = auditor(&audit(&result, Some(2000)));
         assert!(prompt.len() <= 2000, "{}", prompt.len());
         assert!(prompt.contains("make it") && prompt.ends_with("FORMAT"));
-        assert_eq!(auditor(&audit("short", Some(2000))), auditor(&audit("short", None)));
+        assert_eq!(
+            auditor(&audit("short", Some(2000))),
+            auditor(&audit("short", None))
+        );
     }
 }

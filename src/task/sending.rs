@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crossbeam_channel::{RecvTimeoutError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 
 use super::input::Sending;
 use super::kill_run::Receipt;
@@ -37,15 +37,7 @@ impl Supervisor {
     /// When there is none; the kill may still go on.
     pub fn kill(&self, task: &TaskHandle, order: KillOrder) -> Result<Receipt, NoReceipt> {
         let closed = || task.live.state().closed;
-        if closed() {
-            return Err(NoReceipt::Ended);
-        }
-        let (receipt, received) = bounded(1);
-        task.order(Order::Kill { order, receipt })
-            .map_err(|error| match error {
-                NotOrdered::Ended => NoReceipt::Ended,
-                NotOrdered::Busy => NoReceipt::Busy,
-            })?;
+        let received = self.begin_kill(task, order)?;
         if closed() {
             // The worker may have taken the order on its last turn, or never.
             return received.try_recv().map_err(|_| NoReceipt::Ended);
@@ -57,6 +49,33 @@ impl Supervisor {
                 RecvTimeoutError::Timeout => NoReceipt::Late,
                 RecvTimeoutError::Disconnected => NoReceipt::Ended,
             })
+    }
+
+    /// Signals a task's processes and goes on: the receipt comes when it is over.
+    ///
+    /// # Errors
+    /// When there will be none.
+    pub fn begin_kill(
+        &self,
+        task: &TaskHandle,
+        order: KillOrder,
+    ) -> Result<Receiver<Receipt>, NoReceipt> {
+        if task.live.state().closed {
+            return Err(NoReceipt::Ended);
+        }
+        let (receipt, received) = bounded(1);
+        task.order(Order::Kill { order, receipt })
+            .map_err(|error| match error {
+                NotOrdered::Ended => NoReceipt::Ended,
+                NotOrdered::Busy => NoReceipt::Busy,
+            })?;
+        Ok(received)
+    }
+
+    /// Asks for a look at whether a task gets on, now and not when it would be time; it is
+    /// counted in the task's state. One that has ended is looked at no more.
+    pub fn look(&self, task: &TaskHandle) {
+        let _ = task.order(Order::Look);
     }
 
     /// Writes to a task.

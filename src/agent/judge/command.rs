@@ -14,9 +14,10 @@ use super::{Judge, JudgeError, prompt, reply};
 use crate::agent::activity::Activity;
 use crate::agent::executor::{Executor, Executors, Ids, Launch, Role, UnknownExecutor};
 use crate::agent::stream::Framer;
-use crate::task::live::{Attendance, Cancel, Look, State};
+use crate::task::attendance::Attendance;
+use crate::task::live::{Cancel, Look, State};
 use crate::task::registry::TaskHandle;
-use crate::task::request::{Request, Stdin};
+use crate::task::request::{Request, Stderr, Stdin};
 use crate::task::state::KillOrder;
 use crate::task::supervisor::Supervisor;
 use crate::text::lines::Place;
@@ -196,6 +197,7 @@ impl CommandJudge {
             emulated: false,
             timeout: Some(self.time),
             timeout_most: None,
+            stderr: Stderr::Merged,
         }
     }
 
@@ -242,7 +244,9 @@ impl CommandJudge {
         let answer = self.program.answer(&stdout);
         match (answer, code) {
             (Ok(answer), 0) => Ok(reply::parse(&answer)),
-            (Ok(_), code) => Err(JudgeError::Failed(format!("it ended with exit code {code}"))),
+            (Ok(_), code) => Err(JudgeError::Failed(format!(
+                "it ended with exit code {code}"
+            ))),
             (Err(cause), _) => Err(JudgeError::Failed(
                 self.redactor.redact(&cause).into_owned(),
             )),
@@ -257,7 +261,9 @@ impl Judge for CommandJudge {
 
     fn judge(&self, evidence: &Evidence) -> Result<Judgement, JudgeError> {
         let cancel = self.begin().ok_or(JudgeError::Closed)?;
-        let launch = self.program.launch(&prompt::prompt(evidence, &self.redactor));
+        let launch = self
+            .program
+            .launch(&prompt::prompt(evidence, &self.redactor));
         let task = self
             .supervisor
             .start(self.request(launch), None)

@@ -1,0 +1,127 @@
+//! An agent's task as the pipeline's source: its output as it comes, the bell of the run's
+//! controls, and a look at its processes when everything has been silent.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::controls::Bell;
+use super::source::{self, Received};
+use crate::agent::stream;
+use crate::process::signals::Exit;
+use crate::task::follower::{Follower, Heard, Topics};
+use crate::task::live::{LiveTask, Look};
+use crate::task::registry::TaskHandle;
+use crate::task::supervisor::Supervisor;
+
+/// A look that was asked for comes within this time, or not at all.
+const LOOK_TIME: Duration = Duration::from_millis(500);
+
+/// How an agent's task ended.
+#[derive(Debug)]
+pub enum AgentEnd {
+    /// By itself, or by a signal.
+    Exited(Exit),
+    /// Its output cannot be read any more.
+    Unreadable(io::Error),
+}
+
+/// The task of an agent.
+pub struct AgentSource {
+    supervisor: Arc<Supervisor>,
+    follower: Follower,
+    bell: Arc<Bell>,
+    /// Output is the only sign of life.
+    pub output_only: bool,
+}
+
+impl AgentSource {
+    /// Follows a task from its beginning.
+    pub fn new(supervisor: Arc<Supervisor>, task: Arc<TaskHandle>, bell: Arc<Bell>) -> AgentSource {
+        let topics = Topics {
+            output: true,
+            errors: true,
+            looks: true,
+        };
+        AgentSource {
+            supervisor,
+            follower: Follower::new(task, topics),
+            bell,
+            output_only: false,
+        }
+    }
+
+    fn live(&self) -> &Arc<LiveTask> {
+        &self.follower.task().live
+    }
+}
+
+impl source::Source for AgentSource {
+    type End = AgentEnd;
+
+    fn next(&mut self, until: Instant) -> Received<AgentEnd> {
+        if self.bell.heard() {
+            return Received::Quiet;
+        }
+        let cancel = self.bell.wait();
+        match self.follower.next(Some(until), &cancel) {
+            Ok(Heard::Output(bytes)) => Received::Bytes(bytes),
+            // What was begun before the gap cannot be finished by what comes after it.
+            Ok(Heard::Gap(_)) => Received::Bytes(b"\n".to_vec()),
+            Ok(Heard::Errors(bytes)) => Received::Stderr(bytes),
+            Ok(Heard::Looked | Heard::Quiet) => Received::Quiet,
+            Ok(Heard::Cancelled) => {
+                self.bell.heard();
+                Received::Quiet
+            }
+            Ok(Heard::Exit | Heard::Over) => {
+                let exit = self.live().state().ended.as_ref().map(|end| end.exit);
+                Received::Ended(AgentEnd::Exited(exit.unwrap_or(Exit::Code(0))))
+            }
+            Err(error) => Received::Ended(AgentEnd::Unreadable(error)),
+        }
+    }
+
+    fn last_evidence(&mut self) -> Option<Instant> {
+        if self.output_only {
+            return None;
+        }
+        let before = self.live().state().looks;
+        self.supervisor.look(self.follower.task());
+        let looked = |state: &crate::task::live::State| match state.looks > before {
+            true => Look::Found(()),
+            false => Look::WaitUntil(None),
+        };
+        let limit = Some(Instant::now() + LOOK_TIME);
+        let live = self.live();
+        live.wait_for(limit, &self.bell.wait(), looked, Instant::now);
+        last_life(live)
+    }
+}
+
+/// When an agent's processes last gave a sign of life, as far as looks have told.
+pub fn last_life(task: &LiveTask) -> Option<Instant> {
+    let state = task.state();
+    let tracker = &state.progress.as_ref()?.tracker;
+    tracker.heartbeats().last().map(|beat| beat.at)
+}
+
+/// The records of an agent's program.
+pub struct AgentFramer(pub stream::Framer);
+
+impl source::Framer for AgentFramer {
+    fn push(&mut self, bytes: &[u8]) -> Vec<source::Record> {
+        self.0.push(bytes).into_iter().map(record).collect()
+    }
+
+    fn finish(&mut self) -> Vec<source::Record> {
+        self.0.finish().into_iter().map(record).collect()
+    }
+}
+
+fn record(record: stream::Record) -> source::Record {
+    match record {
+        stream::Record::Json(text) => source::Record::Json(text),
+        stream::Record::Line(text) => source::Record::Line(text),
+    }
+}
