@@ -372,6 +372,7 @@ pub mod mcp {
 pub mod monitor {
     pub mod access;
     pub mod changes;
+    pub mod checks;
     pub mod connection;
     pub mod dashboard;
     pub mod events;
@@ -381,6 +382,7 @@ pub mod monitor {
     pub mod readable;
     pub mod request;
     pub mod response;
+    pub mod routes;
     pub mod sessions;
     pub mod stream;
     pub mod wire;
