@@ -25,6 +25,7 @@ mod line_view;
 mod listen_window;
 mod manopt;
 mod memory;
+mod monitor;
 mod output;
 mod progress;
 mod protocol;
@@ -60,4 +61,5 @@ mod support {
     pub mod schema;
     pub mod terminal;
     pub mod unprivileged;
+    pub mod watcher;
 }
