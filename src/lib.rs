@@ -116,12 +116,16 @@
 //!   condition in one of its two submodules.
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in
 //!   [`alan::schema`]; steps that have been released never change.
+//! - **A judge**: a type that is a [`agent::judge::Judge`], a variant of
+//!   [`config::JudgeChoice`], and its line in [`commands::setup::judge`].
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands or options matter to templates: one line in the
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
 //! - **A path of the monitor**: an arm in its routes; what a page may ask without the token
 //!   is decided in [`monitor::connection`] alone.
+//! - **An agent program**: an entry in `data/executors.yaml`, with fixtures of what it
+//!   keeps; only what no entry can say gets code in [`agent::executor`].
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;
@@ -310,7 +314,9 @@ pub mod agent {
     pub mod checks;
     pub mod endpoint;
     pub mod executor;
+    mod failure;
     pub mod interrupt;
+    mod json;
     pub mod judge;
     mod storage;
     pub mod stream;

@@ -1,6 +1,7 @@
 //! What an agent program says of itself, in the words that all programs share.
 //!
-//! Limits: data only. Which record of which program means what, the executors know.
+//! Limits: data, and what follows from it. Which record of which program means what, the
+//! executors know.
 
 /// One thing that an agent did or said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +45,8 @@ pub enum Activity {
 /// An agent's terminal event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Final {
-    /// Its final answer; empty where the event carries none, as then the last
-    /// [`Activity::Text`] is the answer.
+    /// Its final answer, or what it says of its error; empty where the event carries none:
+    /// then an [`Answer`] has it.
     pub text: String,
     /// What the agent itself calls an error.
     pub error: Option<AgentError>,
@@ -62,4 +63,139 @@ pub enum AgentError {
     ApiError,
     /// A tool, or something else inside of the agent.
     ToolError,
+}
+
+/// How the texts of a program belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Texts {
+    /// Each is a message of its own.
+    Messages,
+    /// They are pieces of one, as they came.
+    Pieces,
+}
+
+/// What an agent's answer is so far: what it has said since it last did something, or what
+/// its terminal event says.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    texts: Texts,
+    text: String,
+    error: Option<AgentError>,
+    is_final: bool,
+}
+
+impl Answer {
+    /// Before the first activity.
+    pub fn new(texts: Texts) -> Answer {
+        Answer {
+            texts,
+            text: String::new(),
+            error: None,
+            is_final: false,
+        }
+    }
+
+    /// Takes the next activity in.
+    pub fn see(&mut self, activity: &Activity) {
+        match activity {
+            Activity::Text(text) => {
+                if self.texts == Texts::Messages && !self.text.is_empty() {
+                    self.text.push('\n');
+                }
+                self.text.push_str(text);
+            }
+            activity if activity.is_act() => self.text.clear(),
+            Activity::Final(end) => {
+                self.is_final = true;
+                self.error = end.error;
+                if !end.text.is_empty() {
+                    self.text.clone_from(&end.text);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The answer so far; empty where there is none.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the terminal event was seen.
+    pub fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    /// What the terminal event calls an error.
+    pub fn error(&self) -> Option<AgentError> {
+        self.error
+    }
+}
+
+impl Activity {
+    /// Whether the agent has done something by it, beyond saying and thinking.
+    pub fn is_act(&self) -> bool {
+        match self {
+            Activity::ToolCall { .. }
+            | Activity::ToolResult { .. }
+            | Activity::FileWritten { .. } => true,
+            Activity::Session { .. }
+            | Activity::Text(_)
+            | Activity::Reflection(_)
+            | Activity::Plan(_)
+            | Activity::Final(_)
+            | Activity::Other => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Activity {
+        Activity::Text(text.to_owned())
+    }
+
+    fn answer(texts: Texts, activities: &[Activity]) -> Answer {
+        let mut answer = Answer::new(texts);
+        for activity in activities {
+            answer.see(activity);
+        }
+        answer
+    }
+
+    #[test]
+    fn an_answer_is_what_was_said_since_the_last_act() {
+        let act = Activity::ToolResult {
+            text: "x".to_owned(),
+            failed: false,
+        };
+        let said = [text("I look."), act, text("It is "), text("done.")];
+        assert_eq!(answer(Texts::Pieces, &said).text(), "It is done.");
+        assert_eq!(answer(Texts::Messages, &said).text(), "It is \ndone.");
+    }
+
+    #[test]
+    fn the_terminal_event_has_the_last_word_where_it_has_one() {
+        let end = |text: &str, error| {
+            Activity::Final(Final {
+                text: text.to_owned(),
+                error,
+            })
+        };
+        let seen = answer(Texts::Messages, &[text("a"), end("b", None)]);
+        assert_eq!(
+            (seen.text(), seen.is_final(), seen.error()),
+            ("b", true, None)
+        );
+        let seen = answer(
+            Texts::Messages,
+            &[text("a"), end("", Some(AgentError::ApiError))],
+        );
+        assert_eq!(
+            (seen.text(), seen.error()),
+            ("a", Some(AgentError::ApiError))
+        );
+    }
 }

@@ -381,3 +381,221 @@ fn thread_name(session: &str) -> String {
         .collect();
     format!("check-{short}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::judge::Finding;
+    use crate::base::clock::FakeClock;
+    use crate::progress::tracker::Status;
+
+    /// Long enough for anything that is going to happen.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Answers when it is told to.
+    #[derive(Default)]
+    struct Gate {
+        open: Monitor<bool>,
+        panics: bool,
+    }
+
+    impl Gate {
+        fn open(&self) {
+            *self.open.lock() = true;
+            self.open.notify_all();
+        }
+    }
+
+    impl Judge for Gate {
+        fn name(&self) -> &str {
+            "gate"
+        }
+        fn judge(&self, evidence: &Evidence) -> Result<Judgement, JudgeError> {
+            let mut open = self.open.lock();
+            while !*open {
+                open = self.open.wait(open, None);
+            }
+            drop(open);
+            // As a fault in it would; without the words that a panic prints.
+            if self.panics && evidence.session == "panics" {
+                std::panic::resume_unwind(Box::new("a fault"));
+            }
+            Ok(Judgement {
+                finding: Finding::Progress,
+                reason: evidence.session.clone(),
+            })
+        }
+        fn close(&self) {
+            self.open();
+        }
+    }
+
+    struct Setup {
+        gate: Arc<Gate>,
+        clock: Arc<FakeClock>,
+        checks: Checks,
+    }
+
+    fn setup(panics: bool) -> Setup {
+        let gate = Arc::new(Gate {
+            panics,
+            ..Gate::default()
+        });
+        let clock = Arc::new(FakeClock::default());
+        let checks = Checks::with_clock(gate.clone(), true, clock.clone());
+        Setup {
+            gate,
+            clock,
+            checks,
+        }
+    }
+
+    fn start(checks: &Checks, session: &str) -> Result<String, Refused> {
+        let evidence = Evidence {
+            session: session.to_owned(),
+            what: String::new(),
+            status: Status::Stuck,
+            evidence: Vec::new(),
+            heartbeats: 0,
+            state_changes: 0,
+            last_change: None,
+            elapsed: Duration::ZERO,
+            iteration: None,
+            recent: Vec::new(),
+        };
+        checks.start(session, Some(session), evidence)
+    }
+
+    #[test]
+    fn a_start_and_a_look_wait_for_nothing_and_a_longer_look_for_the_end() {
+        let Setup { gate, checks, .. } = setup(false);
+        start(&checks, "a").unwrap();
+        assert_eq!(checks.get("a", Duration::ZERO), Some(CheckState::Pending));
+        let shortly = Duration::from_millis(1);
+        assert_eq!(checks.get("a", shortly), Some(CheckState::Pending));
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| checks.get("a", PATIENCE));
+            gate.open();
+            let done = looking.join().unwrap();
+            assert!(matches!(done, Some(CheckState::Done(_))), "{done:?}");
+        });
+        assert_eq!(checks.get("b", PATIENCE), None);
+    }
+
+    #[test]
+    fn results_are_kept_for_ten_minutes() {
+        let Setup {
+            gate,
+            clock,
+            checks,
+        } = setup(false);
+        start(&checks, "a").unwrap();
+        clock.advance(CHECK_TIME / 2);
+        gate.open();
+        let done = checks.look("a", PATIENCE).unwrap();
+        assert!(matches!(done.state, CheckState::Done(_)));
+        assert_eq!(done.at, clock.now().unix_seconds());
+        clock.advance(RETENTION - Duration::from_millis(1));
+        assert!(checks.get("a", Duration::ZERO).is_some());
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(checks.get("a", Duration::ZERO), None);
+    }
+
+    #[test]
+    fn an_id_is_free_again_when_its_check_is_over() {
+        let Setup { gate, checks, .. } = setup(false);
+        gate.open();
+        for _ in 0..20 {
+            start(&checks, "a").unwrap();
+            assert!(matches!(
+                checks.get("a", PATIENCE),
+                Some(CheckState::Done(_))
+            ));
+        }
+    }
+
+    #[test]
+    fn a_panic_costs_its_check_only() {
+        let Setup { gate, checks, .. } = setup(true);
+        start(&checks, "panics").unwrap();
+        start(&checks, "works").unwrap();
+        gate.open();
+        let failed = CheckState::Failed("the judge gate panicked".to_owned());
+        assert_eq!(checks.get("panics", PATIENCE), Some(failed));
+        assert!(matches!(
+            checks.get("works", PATIENCE),
+            Some(CheckState::Done(_))
+        ));
+        start(&checks, "next").unwrap();
+    }
+
+    #[test]
+    fn a_judge_that_hangs_costs_its_check_only() {
+        let Setup { clock, checks, .. } = setup(false);
+        for session in ["a", "b", "c"] {
+            start(&checks, session).unwrap();
+        }
+        assert!(matches!(start(&checks, "d"), Err(Refused::TooMany)));
+        clock.advance(CHECK_TIME);
+        let Some(CheckState::Done(judgement)) = checks.get("a", Duration::ZERO) else {
+            panic!("the heuristic judges");
+        };
+        assert_eq!(judgement.finding, Finding::Loop);
+        assert!(
+            judgement
+                .reason
+                .ends_with("(by the heuristic: the judge gate gave no answer within 180 s)"),
+            "{}",
+            judgement.reason
+        );
+        start(&checks, "d").unwrap();
+        start(&checks, "a").unwrap();
+    }
+
+    #[test]
+    fn judges_that_hang_for_ever_do_not_gather_without_bound() {
+        let Setup { clock, checks, .. } = setup(false);
+        let mut started = 0;
+        for number in 0..100 {
+            if start(&checks, &number.to_string()).is_ok() {
+                started += 1;
+            }
+            clock.advance(CHECK_TIME);
+        }
+        assert!(started <= MAX_GIVEN_UP + MAX_AT_ONCE, "{started}");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let Setup { gate, checks, .. } = setup(false);
+        gate.open();
+        for number in 0..MAX_KEPT + 20 {
+            let id = start(&checks, &number.to_string()).unwrap();
+            checks.get(&id, PATIENCE);
+        }
+        assert!(checks.board.lock().entries.len() <= MAX_KEPT);
+        assert_eq!(checks.get("0", Duration::ZERO), None);
+        let newest = (MAX_KEPT + 19).to_string();
+        assert!(checks.get(&newest, Duration::ZERO).is_some());
+    }
+
+    #[test]
+    fn closing_ends_what_is_pending_joins_and_refuses_what_comes_later() {
+        let Setup { checks, .. } = setup(false);
+        start(&checks, "a").unwrap();
+        checks.close();
+        let closed = "the judge was closed before it answered".to_owned();
+        assert_eq!(
+            checks.get("a", Duration::ZERO),
+            Some(CheckState::Failed(closed))
+        );
+        assert!(checks.board.lock().threads.is_empty());
+        assert!(matches!(start(&checks, "b"), Err(Refused::Thread(_))));
+    }
+
+    #[test]
+    fn checks_that_are_off_are_refused() {
+        let checks = Checks::new(Arc::new(Gate::default()), false);
+        assert!(matches!(start(&checks, "a"), Err(Refused::Disabled)));
+    }
+}

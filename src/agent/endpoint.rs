@@ -2,16 +2,18 @@
 //!
 //! A connection that fails, and an answer of the 500s, is tried again three times with
 //! short pauses; nothing else is, since it would end the same way. What goes wrong is told
-//! in the classes that agent programs share ([`AgentError`]).
+//! in the classes that agent programs share ([`EndpointError::class`]).
 //!
 //! The key comes in as a value; it goes out in one header and nowhere else: messages of
 //! the endpoint are redacted, and nothing here can be printed that holds it. A proxy of
 //! the environment is used as by other programs, but not for this machine itself.
 //!
-//! Limits: `chat/completions` only; no tools, no images, no conversation. Redirects are
-//! not followed, since they would carry the prompt to somewhere else. While a connection
+//! Limits: `chat/completions` only; no tools, no images, no conversation. Certificates
+//! are trusted that Mozilla's roots have signed, not those of the system's own. Redirects
+//! are not followed, since they would carry the prompt to somewhere else. While a connection
 //! is waited for, only the time limits end that, and not the [`Interrupt`].
 
+mod failure;
 mod wire;
 
 use std::io::{self, BufRead, BufReader, Read};
@@ -20,9 +22,9 @@ use std::time::{Duration, Instant};
 use ureq::http::{Response, Uri};
 use ureq::{Agent, Body, Timeout};
 
-use super::activity::AgentError;
 use super::interrupt::Interrupt;
 use crate::text::redact::Redactor;
+pub use failure::{EndpointError, SetupError};
 pub use wire::Piece;
 
 /// Pauses before the second, third and fourth attempt: a refused connection is to be
@@ -52,111 +54,6 @@ pub struct Settings {
     pub key: Option<String>,
     /// The variable that the key is taken from, for messages.
     pub key_variable: String,
-}
-
-/// Why there is no endpoint to ask.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum SetupError {
-    /// No address.
-    #[error("openai.base_url is not set: name the endpoint, as in http://127.0.0.1:11434/v1")]
-    NoAddress,
-    /// No model.
-    #[error("openai.model is not set: name a model that the endpoint has")]
-    NoModel,
-    /// It cannot be read.
-    #[error("openai.base_url is no address: {0}")]
-    BadAddress(String),
-}
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum EndpointError {
-    /// Nobody there.
-    #[error("cannot connect to {url}: {cause}")]
-    Unreachable {
-        /// Where.
-        url: String,
-        /// What the system said.
-        cause: String,
-    },
-    /// The connection broke before the answer was whole.
-    #[error("the connection to {url} broke: {cause}")]
-    Broken {
-        /// Where.
-        url: String,
-        /// What the system said.
-        cause: String,
-    },
-    /// The key is missing or wrong.
-    #[error("{url} answered {status}: {message} (the key comes from ${key_variable}{unset})")]
-    Unauthorised {
-        /// Where.
-        url: String,
-        /// 401 or 403.
-        status: u16,
-        /// What the endpoint said.
-        message: String,
-        /// Where the key comes from.
-        key_variable: String,
-        /// `, which is not set`, or nothing.
-        unset: &'static str,
-    },
-    /// Another error of the endpoint.
-    #[error("{url} answered {status}: {message}")]
-    Status {
-        /// Where.
-        url: String,
-        /// The status.
-        status: u16,
-        /// What the endpoint said.
-        message: String,
-    },
-    /// An answer that cannot be read, or an error in the midst of one.
-    #[error("{url} answered what cannot be used: {cause}")]
-    BadAnswer {
-        /// Where.
-        url: String,
-        /// What is wrong with it.
-        cause: String,
-    },
-    /// It took too long.
-    #[error("{url} gave no answer within {seconds} s")]
-    TimedOut {
-        /// Where.
-        url: String,
-        /// The limit.
-        seconds: u64,
-    },
-    /// Nobody waits any more.
-    #[error("was stopped before there was an answer")]
-    Interrupted,
-}
-
-impl EndpointError {
-    /// Its class among what goes wrong within agents.
-    pub fn class(&self) -> AgentError {
-        match self {
-            EndpointError::Unreachable { .. } => AgentError::ConnectionRefused,
-            EndpointError::Unauthorised { .. } => AgentError::AuthFailed,
-            EndpointError::Broken { .. }
-            | EndpointError::Status { .. }
-            | EndpointError::BadAnswer { .. }
-            | EndpointError::TimedOut { .. }
-            | EndpointError::Interrupted => AgentError::ApiError,
-        }
-    }
-
-    /// Whether the same request may succeed a moment later.
-    fn may_pass(&self) -> bool {
-        match self {
-            EndpointError::Unreachable { .. } | EndpointError::Broken { .. } => true,
-            EndpointError::Status { status, .. } => (500..600).contains(status),
-            EndpointError::Unauthorised { .. }
-            | EndpointError::BadAnswer { .. }
-            | EndpointError::TimedOut { .. }
-            | EndpointError::Interrupted => false,
-        }
-    }
 }
 
 /// An answer that broke off.
@@ -335,7 +232,10 @@ impl Endpoint {
             if count as u64 == MAX_STREAM_LINE && !line.ends_with(b"\n") {
                 return Err(self.bad_answer("a line of it is longer than 1 MiB"));
             }
-            let event = wire::event(&line).map_err(|cause| self.bad_answer(&cause))?;
+            let event = wire::event(&line).map_err(|cause| match line.ends_with(b"\n") {
+                true => self.bad_answer(&cause),
+                false => self.broken("it ended within a line"),
+            })?;
             let wire::Event::Pieces { pieces, ends } = event else {
                 return Ok(());
             };
@@ -450,6 +350,8 @@ impl Endpoint {
             | io::ErrorKind::NetworkDown
             | io::ErrorKind::AddrNotAvailable => self.unreachable(&error.to_string()),
             io::ErrorKind::TimedOut => self.timed_out(whole),
+            // A certificate that is not trusted, or no TLS at all.
+            io::ErrorKind::InvalidData => self.bad_answer(&error.to_string()),
             _ => self.broken(&error.to_string()),
         }
     }

@@ -1,23 +1,36 @@
-//! What agents leave in their own storage.
+//! What an agent's own storage shows of a run that ended badly.
+//!
+//! The conversation of the agent's session is looked for by its id; without one, or where
+//! none has it, the newest of the same directory since the start is taken. An answer after
+//! the last thing that was done is success, whatever became of the process; anything done
+//! is partial work; else there is nothing.
+//!
+//! Limits: reads regular files within the storage only, each up to
+//! [`files::MAX_READ`]; what is torn is left out.
 
-use std::ffi::OsString;
-use std::path::Path;
-use std::time::SystemTime;
+mod files;
+mod formats;
 
-/// Where to look for what an agent left.
-#[derive(Debug, Clone, Copy)]
-pub struct Reference<'a> {
-    /// The user's home directory.
-    pub home: &'a Path,
-    /// The directory that the agent was started in.
-    pub directory: &'a Path,
-    /// The agent's own session: the one that it was given or has named.
-    pub agent_session: Option<&'a str>,
-    /// When it was started.
-    pub since: SystemTime,
-    /// The environment that it was started with.
-    pub environment: &'a [(OsString, OsString)],
-}
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::activity::{Activity, Answer, Texts};
+use files::Found;
+
+pub use files::Reference;
+pub use formats::Format;
+
+/// A file's time may be older than the clock said when the agent was started: kernels
+/// stamp with the time of their last tick, and file systems keep seconds.
+const CLOCK_SLACK: Duration = Duration::from_secs(2);
+
+/// Newer files of other directories that are opened on the way to the one meant.
+const MOST_OPENED: usize = 32;
+
+/// What is told of partial work: the last things done.
+const TOLD_ACTS: usize = 20;
+const TOLD_CHARS: usize = 200;
 
 /// What an agent's storage shows of a run that ended badly.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,4 +47,93 @@ pub enum Recovery {
     },
     /// Nothing is to be found.
     Nothing,
+}
+
+/// Where a program keeps its conversations.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Storage {
+    /// `$VARIABLE/…`, `~/…` or `.`; the first one whose variable is set.
+    pub roots: Vec<String>,
+    /// Below the root, with `*` within a name.
+    pub files: Vec<String>,
+    pub format: Format,
+}
+
+impl Storage {
+    /// What the conversation shows.
+    pub(super) fn recover(&self, reference: &Reference<'_>) -> Recovery {
+        let mut found = files::find(&self.roots, &self.files, reference);
+        found.sort_by_key(|file| std::cmp::Reverse(file.modified));
+        let text = self
+            .of_session(&found, reference)
+            .or_else(|| self.newest(&found, reference));
+        match text {
+            Some(text) => recovery(&formats::activities(self.format, &text)),
+            None => Recovery::Nothing,
+        }
+    }
+
+    fn of_session(&self, found: &[Found], reference: &Reference<'_>) -> Option<String> {
+        let id = reference.agent_session?;
+        found.iter().find_map(|file| file.text_of_session(id))
+    }
+
+    fn newest(&self, found: &[Found], reference: &Reference<'_>) -> Option<String> {
+        let since = reference.since.checked_sub(CLOCK_SLACK)?;
+        found
+            .iter()
+            .take_while(|file| file.modified >= since)
+            .take(MOST_OPENED)
+            .find_map(|file| {
+                let text = file.text().ok()?;
+                let directory = formats::directory(self.format, &file.path, &text);
+                let is_other = directory.is_some_and(|known| !reference.is_directory(&known));
+                (!is_other).then_some(text)
+            })
+    }
+}
+
+/// What a conversation amounts to.
+fn recovery(activities: &[Activity]) -> Recovery {
+    let mut answer = Answer::new(Texts::Messages);
+    for activity in activities {
+        answer.see(activity);
+    }
+    let text = answer.text().trim();
+    if !text.is_empty() && answer.error().is_none() {
+        let text = text.to_owned();
+        return Recovery::Success { text };
+    }
+    let acts: Vec<String> = activities.iter().filter_map(told).collect();
+    match acts.is_empty() {
+        true => Recovery::Nothing,
+        false => Recovery::Partial { what: list(&acts) },
+    }
+}
+
+fn told(activity: &Activity) -> Option<String> {
+    let text = match activity {
+        Activity::ToolCall { name, argument } => format!("{name}: {argument}"),
+        Activity::FileWritten { path } => format!("wrote {path}"),
+        _ => return None,
+    };
+    let line = text.lines().collect::<Vec<_>>().join(" ");
+    Some(match line.char_indices().nth(TOLD_CHARS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    })
+}
+
+fn list(acts: &[String]) -> String {
+    let last = acts.get(acts.len().saturating_sub(TOLD_ACTS)..);
+    let mut what = match acts.len() {
+        more if more > TOLD_ACTS => format!("the last {TOLD_ACTS} of {more} things done:"),
+        _ => "what was done:".to_owned(),
+    };
+    for act in last.unwrap_or_default() {
+        what.push_str("\n- ");
+        what.push_str(act);
+    }
+    what
 }

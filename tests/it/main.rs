@@ -5,6 +5,7 @@
 //! under test is the one that Cargo built, or the one that `ZSH_TOOL_BIN` names (the
 //! static build is tested so).
 
+mod agent_openai;
 mod alan_faults;
 mod arguments;
 mod calls_under_way;
@@ -18,6 +19,7 @@ mod exec;
 mod exit_codes;
 mod http;
 mod http_times;
+mod judge;
 mod keys;
 mod kill;
 mod leftovers;
@@ -55,6 +57,7 @@ mod programs {
 /// What the tests are written with; no test of its own.
 mod support {
     pub mod client;
+    pub mod endpoint;
     pub mod env;
     pub mod http;
     pub mod inbox;

@@ -2,6 +2,8 @@
 //!
 //! Limits: data, and the rules that hold for every prompt. Nothing is started here.
 
+use std::borrow::Cow;
+
 pub use crate::config::PromptBy;
 
 /// What an agent is started for.
@@ -22,6 +24,10 @@ impl Role {
         }
     }
 }
+
+/// The longest prompt that is passed as an argument: one argument holds 131,071 bytes
+/// (`MAX_ARG_STRLEN` of Linux), and quotes take some of them.
+pub const MAX_ARGUMENT_PROMPT: usize = 100 << 10;
 
 /// One start of an agent.
 #[derive(Debug, Clone, Copy)]
@@ -49,4 +55,50 @@ pub struct Launch {
     pub stdin: Option<String>,
     /// Variables beyond the environment that tasks get.
     pub environment: Vec<(String, String)>,
+}
+
+/// A prompt as programs can take it: without NUL, which no argument holds and no program
+/// expects.
+pub(super) fn clean(prompt: &str) -> Cow<'_, str> {
+    match prompt.contains('\0') {
+        true => Cow::Owned(prompt.replace('\0', "")),
+        false => Cow::Borrowed(prompt),
+    }
+}
+
+/// Cuts the middle out of a text that is longer than this many bytes, with a note of how
+/// much is left out. What comes out is never longer, unless the note alone is.
+pub fn cut_middle(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let note = |left_out: usize| format!("\n[… {left_out} bytes are left out here …]\n");
+    let room = most.saturating_sub(note(text.len()).len());
+    let head = text.floor_char_boundary(room.div_ceil(2));
+    let tail = text.ceil_char_boundary(text.len() - room / 2);
+    let begin = text.get(..head).unwrap_or_default();
+    let end = text.get(tail..).unwrap_or_default();
+    [begin, &note(tail - head), end].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_is_cut_on_character_boundaries_and_told() {
+        let text = format!("begin{}end", "é漢".repeat(2_000));
+        for most in [60, 61, 62, 63, 1_000, 5_001] {
+            let cut = cut_middle(&text, most);
+            assert!(cut.len() <= most, "{most}: {}", cut.len());
+            assert!(cut.starts_with("begin") && cut.ends_with("end"), "{cut}");
+            let note = cut.lines().find(|line| line.starts_with("[… "));
+            let left_out = note.and_then(|line| line.split(' ').nth(1));
+            let left_out: usize = left_out.and_then(|words| words.parse().ok()).unwrap();
+            let note = format!("\n[… {left_out} bytes are left out here …]\n");
+            assert_eq!(cut.len() - note.len() + left_out, text.len());
+        }
+        assert_eq!(cut_middle(&text, text.len()), text);
+        assert!(cut_middle(&text, 0).contains("left out"));
+    }
 }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::evidence::{Evidence, Judgement};
 use super::{Judge, JudgeError, prompt, reply};
-use crate::agent::activity::Activity;
+use crate::agent::activity::AgentError;
 use crate::agent::executor::{Executor, Executors, Ids, Launch, Role, UnknownExecutor};
 use crate::agent::stream::Framer;
 use crate::task::attendance::Attendance;
@@ -45,15 +45,15 @@ pub trait Program: Send + Sync {
     fn answer(&self, stdout: &[u8]) -> Result<String, String>;
 
     /// What to do where it is missing.
-    fn install_hint(&self) -> &str;
+    fn install_hint(&self) -> String;
 }
 
 /// An executor, asked for a judgement instead of work.
 pub struct ExecutorProgram {
     executors: Arc<Executors>,
+    executor: String,
+    /// The judge's own.
     name: String,
-    /// The name as the judge's.
-    label: String,
     model: Option<String>,
 }
 
@@ -70,21 +70,21 @@ impl ExecutorProgram {
         executors.find(name)?;
         Ok(ExecutorProgram {
             executors,
-            name: name.to_owned(),
-            label: format!("command:{name}"),
+            executor: name.to_owned(),
+            name: format!("command:{name}"),
             model,
         })
     }
 
     /// It was there when this was made.
     fn executor(&self) -> Option<&Executor> {
-        self.executors.find(&self.name).ok()
+        self.executors.find(&self.executor).ok()
     }
 }
 
 impl Program for ExecutorProgram {
     fn name(&self) -> &str {
-        &self.label
+        &self.name
     }
 
     fn launch(&self, prompt: &str) -> Launch {
@@ -109,33 +109,33 @@ impl Program for ExecutorProgram {
 
     fn answer(&self, stdout: &[u8]) -> Result<String, String> {
         let executor = self.executor().ok_or("the executor is gone")?;
-        if executor.final_text_is_stdout() {
-            return Ok(String::from_utf8_lossy(stdout).into_owned());
-        }
         let mut framer = Framer::new(executor.framing());
         let mut records = framer.push(stdout);
         records.extend(framer.finish());
-        let mut said = None;
+        let mut answer = executor.answer();
         for activity in records.iter().flat_map(|record| executor.classify(record)) {
-            match activity {
-                Activity::Text(text) => said = Some(text),
-                Activity::Final(last) => {
-                    if let Some(error) = last.error {
-                        return Err(format!("the agent ended with {error:?}: {}", last.text));
-                    }
-                    return match (last.text.is_empty(), said) {
-                        (true, Some(said)) => Ok(said),
-                        _ => Ok(last.text),
-                    };
-                }
-                _ => {}
-            }
+            answer.see(&activity);
         }
-        said.ok_or_else(|| "the agent said nothing".to_owned())
+        match (answer.error(), answer.text()) {
+            (Some(error), text) => Err(format!("the agent ended with {}: {text}", word(error))),
+            (None, "") => Err("the agent said nothing".to_owned()),
+            (None, text) => Ok(text.to_owned()),
+        }
     }
 
-    fn install_hint(&self) -> &str {
-        self.executor().map_or("", Executor::install_hint)
+    fn install_hint(&self) -> String {
+        self.executor()
+            .map_or_else(String::new, Executor::install_hint)
+    }
+}
+
+/// What a class of failure is in a reason that a person reads.
+fn word(error: AgentError) -> &'static str {
+    match error {
+        AgentError::ConnectionRefused => "a refused connection",
+        AgentError::AuthFailed => "a failed login",
+        AgentError::ApiError => "an error of its endpoint",
+        AgentError::ToolError => "an error of its own",
     }
 }
 

@@ -25,10 +25,10 @@ pub fn heuristic(evidence: &Evidence) -> Judgement {
 fn counted(evidence: &Evidence) -> String {
     let last = match evidence.last_change {
         Some((kind, ago)) => format!("the last {} s ago ({})", ago.as_secs(), kind.name()),
-        None => "none yet".to_owned(),
+        None => "none so far".to_owned(),
     };
     format!(
-        "{} signs of life, {} changes, {last}",
+        "signs of life {}, changes {}, {last}",
         evidence.heartbeats, evidence.state_changes
     )
 }
@@ -58,14 +58,14 @@ mod tests {
     fn the_reason_tells_what_was_counted() {
         assert_eq!(
             heuristic(&evidence(Status::Stuck)).reason,
-            "it lives and does nothing new: 12 signs of life, 3 changes, \
+            "it lives and does nothing new: signs of life 12, changes 3, \
              the last 75 s ago (output)"
         );
         let mut young = evidence(Status::Slow);
         (young.heartbeats, young.state_changes, young.last_change) = (1, 0, None);
         assert_eq!(
             heuristic(&young).reason,
-            "it is slow, within its usual time: 1 signs of life, 0 changes, none yet"
+            "it is slow, within its usual time: signs of life 1, changes 0, none so far"
         );
     }
 }

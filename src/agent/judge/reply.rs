@@ -17,6 +17,9 @@ const MARKUP: &[char] = &[
     '*', '_', '`', '#', '>', '~', '-', '•', '"', '\'', '“', '”', '‘', '’', '«', '»', '(', '[', '{',
 ];
 
+/// What may close what was opened around the letter.
+const CLOSING: [char; 7] = ['*', '_', '`', '~', '"', '”', '\''];
+
 /// Words that no article stands in front of, so that an `A` before them is an answer. The
 /// option's own text begins with the first.
 const AFTER_NO_ARTICLE: &[&str] = &[
@@ -77,7 +80,7 @@ fn ends_the_letter(rest: &str, opened: &str) -> bool {
     let after = characters.next();
     let is_glued = after.is_some_and(char::is_alphanumeric);
     match next {
-        ')' | ']' | '}' | ',' | ';' | '!' | '–' | '—' | '”' | '’' | '»' => true,
+        ')' | ']' | '}' | ',' | ';' | '!' | '…' | '–' | '—' | '”' | '’' | '»' => true,
         // `C:\Users`, `C:/Users`.
         ':' => !matches!(after, Some('\\' | '/')),
         // `a.out`, `D-Bus`, `d'accord`.
@@ -111,23 +114,27 @@ fn is_joining(word: &str) -> bool {
 
 /// Whether the letter is a word of a sentence.
 fn is_prose(letter: char, rest: &str) -> bool {
+    let without_quotes = rest.trim_start_matches(CLOSING);
+    let is_wrapped = without_quotes.len() < rest.len();
     let is_blank = |c: char| c.is_whitespace() && c != '\n';
-    let after = rest.trim_start_matches(is_blank);
-    let begins_a_word = after.len() < rest.len() && after.starts_with(char::is_alphanumeric);
+    let after = without_quotes.trim_start_matches(is_blank);
+    if after.len() == without_quotes.len() {
+        return false;
+    }
     // `A & B`, `C + 1`, `C # comment`, `A / B`: neither a word nor what ends a letter.
-    let begins_strangely = after.len() < rest.len()
-        && after.starts_with(['&', '+', '#', '/', '\\', '%', '<', '?', '^', '@', '$']);
-    if begins_strangely {
+    if after.starts_with(['&', '+', '#', '/', '\\', '%', '<', '?', '^', '@', '$']) {
         return true;
     }
-    if !begins_a_word {
+    if !after.starts_with(char::is_alphanumeric) {
         return false;
     }
     let mut words = words(after);
     let first = words.next().unwrap_or_default().to_lowercase();
     let second = words.next().unwrap_or_default().to_lowercase();
-    let is_article =
-        letter.eq_ignore_ascii_case(&'a') && !AFTER_NO_ARTICLE.contains(&first.as_str());
+    // Nobody puts emphasis or quotes around an article.
+    let is_article = letter.eq_ignore_ascii_case(&'a')
+        && !is_wrapped
+        && !AFTER_NO_ARTICLE.contains(&first.as_str());
     is_article || is_denied(&first, &second)
 }
 
@@ -162,7 +169,7 @@ fn reason(rest: &str) -> &str {
     let is_separator = |c: char| {
         c.is_whitespace()
             || matches!(c, ')' | ']' | '}' | ':' | '.' | ',' | ';' | '=' | '!')
-            || matches!(c, '-' | '–' | '—' | '>' | '*' | '_' | '`' | '~')
+            || matches!(c, '…' | '-' | '–' | '—' | '>' | '*' | '_' | '`' | '~')
             || matches!(c, '"' | '\'' | '”' | '’' | '»')
     };
     rest.trim_start_matches(is_separator).trim_end()
@@ -213,6 +220,7 @@ mod tests {
             ("C, it waits for a lock", Blocked),
             ("D; exit code 1", Failed),
             ("D!", Failed),
+            ("B… it repeats", Loop),
             ("B) A loop of the same calls", Loop),
             ("C: a lock is held", Blocked),
             ("B -> loop", Loop),
@@ -235,7 +243,8 @@ mod tests {
             ("A progress bar is shown", Unknown),
             ("A loop was detected", Unknown),
             ("A slow but steady build", Unknown),
-            ("**A** build is running", Unknown),
+            ("*A build is running*", Unknown),
+            ("**A** slow build, and it gets on", Progress),
             // Words, names and paths.
             ("Certainly", Unknown),
             ("Certainly! B", Unknown),
@@ -268,6 +277,8 @@ mod tests {
             ("B? hard to say", Unknown),
             ("B is not the case", Unknown),
             ("B isn't it", Unknown),
+            ("**B** is not the case", Unknown),
+            ("B: is not getting anywhere", Loop),
             ("B is my answer", Loop),
             // Nothing, or something else.
             ("", Unknown),

@@ -1,0 +1,97 @@
+//! Claude Code, headless: `claude -p` with its stream of JSON.
+//!
+//! Verified with 2.1.197: options, events and error events. A session that asks for a
+//! permission is denied it there; which tools are allowed is the user's settings.
+
+use serde_json::Value;
+
+use super::launch::Ids;
+use crate::agent::activity::{Activity, AgentError, Final};
+use crate::agent::failure::class_of;
+use crate::agent::json;
+
+/// The user's own words go behind these; the prompt comes on stdin.
+pub(super) fn arguments(ids: &Ids<'_>) -> Vec<String> {
+    let mut arguments = vec![
+        "-p",
+        "--output-format",
+        "stream-json",
+        // Without it, that format is refused.
+        "--verbose",
+        "--session-id",
+        ids.agent_session,
+    ];
+    if let Some(model) = ids.model {
+        arguments.extend(["--model", model]);
+    }
+    arguments.into_iter().map(str::to_owned).collect()
+}
+
+pub(super) fn classify(event: &Value) -> Vec<Activity> {
+    let message = event.get("message").unwrap_or(&Value::Null);
+    match json::text_at(event, "type") {
+        Some("system") if json::text_at(event, "subtype") == Some("init") => session(event),
+        // Its own words for an error of its endpoint; the result repeats them.
+        Some("assistant") if event.get("error").is_some_and(|error| !error.is_null()) => {
+            vec![Activity::Other]
+        }
+        Some("assistant" | "user") => {
+            let mut activities = json::message(message);
+            activities.extend(written(event));
+            of_subagent(event, activities)
+        }
+        Some("result") => vec![Activity::Final(result(event))],
+        _ => vec![Activity::Other],
+    }
+}
+
+fn session(event: &Value) -> Vec<Activity> {
+    match json::text_at(event, "session_id") {
+        Some(id) => vec![Activity::Session { id: id.to_owned() }],
+        None => vec![Activity::Other],
+    }
+}
+
+/// What a subagent says is told to the agent, not to the user.
+fn of_subagent(event: &Value, activities: Vec<Activity>) -> Vec<Activity> {
+    if activities.is_empty() {
+        return vec![Activity::Other];
+    }
+    if json::text_at(event, "parent_tool_use_id").is_none() {
+        return activities;
+    }
+    let heard = activities.into_iter().map(|activity| match activity {
+        Activity::Text(text) => Activity::Reflection(text),
+        other => other,
+    });
+    heard.collect()
+}
+
+/// The tools that write say which file.
+fn written(event: &Value) -> Option<Activity> {
+    let result = event.get("tool_use_result")?;
+    let writes = matches!(json::text_at(result, "type"), Some("create" | "update"))
+        || result.get("structuredPatch").is_some();
+    let path = json::text_at(result, "filePath").filter(|_| writes)?;
+    Some(Activity::FileWritten {
+        path: path.to_owned(),
+    })
+}
+
+fn result(event: &Value) -> Final {
+    let text = json::text_at(event, "result")
+        .unwrap_or_default()
+        .to_owned();
+    let failed = event.get("is_error").and_then(Value::as_bool) == Some(true)
+        || json::text_at(event, "subtype").is_some_and(|kind| kind.starts_with("error"));
+    let error = failed.then(|| error_of(event, &text));
+    Final { text, error }
+}
+
+fn error_of(event: &Value, text: &str) -> AgentError {
+    match event.get("api_error_status").and_then(Value::as_u64) {
+        Some(401 | 403) => AgentError::AuthFailed,
+        Some(_) => AgentError::ApiError,
+        None => class_of(text).unwrap_or(AgentError::ToolError),
+    }
+}

@@ -1,0 +1,133 @@
+//! Reading JSON of unknown shape: what is missing is nothing, never an error.
+//!
+//! Pure. Limits: knows no program.
+
+use serde_json::Value;
+
+use super::activity::Activity;
+
+/// A tool call's argument is shown, logged and compared: a part of it is enough.
+const MAX_ARGUMENT: usize = 2_000;
+
+/// The arguments that tell what a call does, the most telling first.
+const TELLING: [&str; 13] = [
+    "command",
+    "cmd",
+    "commands",
+    "file_path",
+    "filePath",
+    "path",
+    "files",
+    "notebook_path",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "prompt",
+];
+
+/// The value at a dotted path; nothing for the empty one.
+pub(super) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |value, key| value.get(key))
+}
+
+/// The text at a dotted path.
+pub(super) fn text_at<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
+    at(value, path)?.as_str()
+}
+
+/// A text as it is; the texts of a list's parts; else the JSON.
+pub(super) fn text_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().map(|part| match part.get("text") {
+                Some(text) => text_of(text),
+                None => text_of(part),
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A tool call, with the argument that tells most.
+pub(super) fn call(name: &str, arguments: &Value) -> Activity {
+    // Some programs keep the arguments as text that is JSON.
+    let unpacked = arguments
+        .as_str()
+        .and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let arguments = unpacked.as_ref().unwrap_or(arguments);
+    let told = TELLING.iter().find_map(|key| arguments.get(key));
+    Activity::ToolCall {
+        name: name.to_owned(),
+        argument: cut(&flat(told.unwrap_or(arguments))),
+    }
+}
+
+/// As [`text_of`], with lists of words as one line.
+fn flat(value: &Value) -> String {
+    match value {
+        Value::Array(words) if words.iter().all(Value::is_string) => {
+            let words = words.iter().filter_map(Value::as_str);
+            words.collect::<Vec<_>>().join(" ")
+        }
+        Value::Array(_) => value.to_string(),
+        other => text_of(other),
+    }
+}
+
+/// The beginning, where a text is longer than an argument should be.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_ARGUMENT) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// The activities of a message of Anthropic's shape: a text, or blocks of text, thoughts,
+/// tool uses and tool results.
+pub(super) fn message(message: &Value) -> Vec<Activity> {
+    let is_user = text_at(message, "role") == Some("user");
+    match message.get("content") {
+        // The prompt.
+        Some(Value::String(_)) if is_user => Vec::new(),
+        Some(Value::String(text)) if !text.is_empty() => vec![Activity::Text(text.clone())],
+        Some(Value::Array(blocks)) => {
+            let blocks = blocks.iter();
+            blocks.filter_map(|part| block(part, is_user)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn block(block: &Value, is_user: bool) -> Option<Activity> {
+    match text_at(block, "type")? {
+        "text" if !is_user => Some(Activity::Text(text_at(block, "text")?.to_owned())),
+        "thinking" => Some(Activity::Reflection(text_at(block, "thinking")?.to_owned())),
+        "tool_use" | "server_tool_use" => {
+            let name = text_at(block, "name").unwrap_or("tool");
+            let input = block.get("input").unwrap_or(&Value::Null);
+            Some(match plan_of(name, input) {
+                Some(plan) => Activity::Plan(plan),
+                None => call(name, input),
+            })
+        }
+        "tool_result" => Some(Activity::ToolResult {
+            text: block.get("content").map(text_of).unwrap_or_default(),
+            failed: block.get("is_error").and_then(Value::as_bool) == Some(true),
+        }),
+        _ => None,
+    }
+}
+
+/// What a tool for lists of things to do was given.
+fn plan_of(name: &str, input: &Value) -> Option<String> {
+    if name != "TodoWrite" {
+        return None;
+    }
+    let items = input.get("todos")?.as_array()?.iter();
+    let words = items.filter_map(|item| text_at(item, "content"));
+    Some(words.collect::<Vec<_>>().join("\n"))
+}

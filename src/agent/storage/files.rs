@@ -1,0 +1,208 @@
+//! The files of an agent's storage, found by patterns and read within limits.
+//!
+//! A link is followed only to what lies within the same storage; pipes and devices are
+//! not opened. Limits: knows no format.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::process::files::open_regular;
+
+/// Of a longer file the end is read, from the first whole line on.
+pub(super) const MAX_READ: u64 = 64 << 20;
+
+/// Names that are looked at below a root; who has more has them in vain.
+const MAX_NAMES: usize = 50_000;
+
+/// The part of an id that some programs put into a file's name, and of a file that names
+/// the whole of it.
+const SHORT_ID: usize = 8;
+const HEAD: usize = 4_096;
+
+/// Where to look for what an agent left.
+#[derive(Debug, Clone, Copy)]
+pub struct Reference<'a> {
+    /// The user's home directory.
+    pub home: &'a Path,
+    /// The directory that the agent was started in.
+    pub directory: &'a Path,
+    /// The agent's own session: the one that it was given or has named.
+    pub agent_session: Option<&'a str>,
+    /// When it was started.
+    pub since: SystemTime,
+    /// The environment that it was started with.
+    pub environment: &'a [(OsString, OsString)],
+}
+
+impl Reference<'_> {
+    /// Whether it was started there, by whatever path.
+    pub(super) fn is_directory(&self, known: &Path) -> bool {
+        known == self.directory
+            || match (known.canonicalize(), self.directory.canonicalize()) {
+                (Ok(known), Ok(own)) => known == own,
+                _ => false,
+            }
+    }
+
+    /// A root: `$VARIABLE/…`, `~/…` or `.`; none where the variable is not set.
+    fn root(&self, written: &str) -> Option<PathBuf> {
+        let path = if let Some(rest) = written.strip_prefix('$') {
+            let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
+            let value = self.variable(name)?;
+            self.directory.join(value).join(rest)
+        } else if let Some(rest) = written.strip_prefix("~/") {
+            self.home.join(rest)
+        } else {
+            self.directory.join(written)
+        };
+        Some(path)
+    }
+
+    /// The value of a variable, where it is not empty; the last one of its name counts.
+    fn variable(&self, name: &str) -> Option<&OsStr> {
+        let mut entries = self.environment.iter().rev();
+        let (_, value) = entries.find(|(known, _)| known == name)?;
+        (!value.is_empty()).then_some(value)
+    }
+}
+
+/// A file of the storage.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub path: PathBuf,
+    pub modified: SystemTime,
+}
+
+impl Found {
+    /// Its text, where it is the one of this session.
+    pub(super) fn text_of_session(&self, id: &str) -> Option<String> {
+        let short = id.get(..SHORT_ID)?;
+        let own = [self.path.file_name(), self.path.parent()?.file_name()];
+        let mut names = own.into_iter().flatten().map(OsStr::to_string_lossy);
+        if names.clone().any(|name| name.contains(id)) {
+            return self.text().ok();
+        }
+        if !names.any(|name| name.contains(short)) {
+            return None;
+        }
+        let text = self.text().ok()?;
+        let head = text.get(..text.floor_char_boundary(HEAD))?;
+        head.contains(id).then_some(text)
+    }
+
+    /// Its text, or the end of it.
+    pub(super) fn text(&self) -> io::Result<String> {
+        let mut file = open_regular(&self.path)?;
+        let length = file.metadata()?.len();
+        let is_cut = length > MAX_READ;
+        if is_cut {
+            file.seek(SeekFrom::Start(length - MAX_READ))?;
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_READ).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(match text.split_once('\n') {
+            Some((_, rest)) if is_cut => rest.to_owned(),
+            _ => text.into_owned(),
+        })
+    }
+}
+
+/// The files that the patterns name below the first root that is set.
+pub(super) fn find(roots: &[String], patterns: &[String], reference: &Reference<'_>) -> Vec<Found> {
+    let root = roots.iter().find_map(|root| reference.root(root));
+    let Some(root) = root.and_then(|root| root.canonicalize().ok()) else {
+        return Vec::new();
+    };
+    let mut names_left = MAX_NAMES;
+    let mut found = Vec::new();
+    for pattern in patterns {
+        let mut paths = vec![root.clone()];
+        for part in pattern.split('/') {
+            paths = paths
+                .into_iter()
+                .flat_map(|path| named(path, part, &mut names_left))
+                .collect();
+        }
+        found.extend(paths.into_iter().filter_map(|path| within(&root, &path)));
+    }
+    found
+}
+
+/// What a directory holds by this name or pattern.
+fn named(directory: PathBuf, pattern: &str, names_left: &mut usize) -> Vec<PathBuf> {
+    if !pattern.contains('*') {
+        return vec![directory.join(pattern)];
+    }
+    let Ok(entries) = fs::read_dir(&directory) else {
+        return Vec::new();
+    };
+    let mut paths = Vec::new();
+    for entry in entries.flatten() {
+        *names_left = names_left.saturating_sub(1);
+        if *names_left == 0 {
+            break;
+        }
+        let name = entry.file_name();
+        if matches(&name.to_string_lossy(), pattern) {
+            paths.push(directory.join(name));
+        }
+    }
+    paths
+}
+
+/// Whether a name fits a pattern, in which `*` is any text.
+fn matches(name: &str, pattern: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return name == pattern;
+    };
+    let Some(mut name) = name.strip_prefix(start) else {
+        return false;
+    };
+    let mut parts = rest.split('*').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return name.ends_with(part);
+        }
+        match name.split_once(part) {
+            Some((_, rest)) => name = rest,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// A regular file that lies in the storage, also behind links.
+fn within(root: &Path, path: &Path) -> Option<Found> {
+    let path = path.canonicalize().ok()?;
+    let found = fs::metadata(&path).ok()?;
+    let is_own = path.starts_with(root) && found.is_file();
+    let modified = found.modified().ok()?;
+    is_own.then_some(Found { path, modified })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_names() {
+        for (name, pattern, expected) in [
+            ("a.jsonl", "*.jsonl", true),
+            ("a.json", "*.jsonl", false),
+            ("rollout-x.jsonl", "rollout-*.jsonl", true),
+            ("x-rollout-.jsonl", "rollout-*.jsonl", false),
+            ("1.messages.json", "*.messages.json", true),
+            ("a.json", "*.json*", true),
+            ("a.jsonl", "*.json*", true),
+            ("a", "*", true),
+            ("ab", "a*b", true),
+            ("a", "a*a", false),
+        ] {
+            assert_eq!(matches(name, pattern), expected, "{name} {pattern}");
+        }
+    }
+}
