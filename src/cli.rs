@@ -1,10 +1,11 @@
 //! The command line as it is written: low arguments, not yet resolved.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// zsh-tool: the shell that tells an AI agent the truth.
 #[derive(Debug, Parser)]
@@ -22,6 +23,8 @@ pub enum Command {
     Serve(ServeArguments),
     /// Run one command under supervision: its output, a status line on stderr, its exit code.
     Exec(ExecArguments),
+    /// Let a worker agent and an auditor take turns until the work is done.
+    Oneshot(Box<OneshotArguments>),
     /// List the tasks of all servers that run.
     Tasks(TasksArguments),
     /// Print the output of a task of any server.
@@ -79,6 +82,121 @@ pub struct ExecArguments {
     /// The command text; several words are joined by blanks.
     #[arg(required = true, trailing_var_arg = true)]
     pub command: Vec<String>,
+}
+
+/// Arguments of `oneshot`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct OneshotArguments {
+    /// What to do with runs that there are; nothing: run one.
+    #[command(subcommand)]
+    pub command: Option<OneshotCommand>,
+    /// The run.
+    #[command(flatten)]
+    pub run: OneshotRunArguments,
+}
+
+/// What to do with runs that there are.
+#[derive(Debug, Subcommand)]
+pub enum OneshotCommand {
+    /// List all runs, the one that changed last first.
+    List {
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a run: its states, what it was asked and what came of it.
+    Show {
+        /// The run's id, the beginning of it, or `latest`.
+        id: String,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what goes on in a run until it ends; the exit code is the run's.
+    Follow {
+        /// The run's id, the beginning of it, or `latest`.
+        id: String,
+        /// Print the lines of its log.
+        #[arg(long)]
+        json: bool,
+    },
+    /// End a run for good.
+    Stop {
+        /// The run's id, the beginning of it, or `latest`.
+        id: String,
+    },
+}
+
+/// Arguments of a run.
+#[derive(Debug, Args)]
+pub struct OneshotRunArguments {
+    /// The agent program that does the work.
+    #[arg(long, value_name = "NAME")]
+    pub executor: Option<String>,
+    /// The agent program that judges it; none: the same.
+    #[arg(long, value_name = "NAME")]
+    pub auditor: Option<String>,
+    /// The model that the worker is asked to use.
+    #[arg(long)]
+    pub model: Option<String>,
+    /// The model that the auditor is asked to use.
+    #[arg(long, value_name = "MODEL")]
+    pub auditor_model: Option<String>,
+    /// How many iterations there may be.
+    #[arg(long, value_name = "N")]
+    pub max_iterations: Option<NonZeroU32>,
+    /// Give an agent up after so many seconds without any sign of life.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
+    pub inactivity: Option<Duration>,
+    /// Give the run up after so many seconds (0: never).
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub max_runtime: Option<Duration>,
+    /// What to do about an agent that is stuck.
+    #[arg(long, value_name = "POLICY")]
+    pub on_stuck: Option<OnStuck>,
+    /// Who judges whether an agent is stuck.
+    #[arg(long, value_name = "NAME")]
+    pub judge: Option<String>,
+    /// Look for signs of life every so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
+    pub heartbeat: Option<Duration>,
+    /// Call an agent stuck after so many signs of life without anything new.
+    #[arg(long, value_name = "N")]
+    pub stuck_threshold: Option<NonZeroU32>,
+    /// Go on with a run that was interrupted: its id, the beginning of it, or `latest`.
+    #[arg(long, value_name = "ID", conflicts_with = "prompt")]
+    pub resume: Option<String>,
+    /// Print one JSON object with the result.
+    #[arg(long)]
+    pub json: bool,
+    /// Serve the dashboard at this address while the run goes on.
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<String>,
+    /// What is to be done; several words are joined by blanks, `-` reads it from stdin.
+    #[arg(required_unless_present = "resume")]
+    pub prompt: Vec<String>,
+}
+
+/// What is done about an agent that is stuck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnStuck {
+    /// Ask at the terminal; the agent goes on meanwhile.
+    Ask,
+    /// Nothing.
+    Wait,
+    /// End the agent and use what it has done.
+    Recover,
+    /// Give the run up.
+    Fail,
+}
+
+/// A time in seconds, with fractions, that is not 0.
+fn seconds_above_zero(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("expected a number of seconds above 0".to_owned()),
+        time => Ok(time),
+    }
 }
 
 /// A time in seconds, with fractions.

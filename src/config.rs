@@ -16,6 +16,7 @@ mod endpoint;
 mod executors;
 mod file;
 mod layers;
+mod oneshot;
 mod resolve;
 mod secrets;
 mod value;
@@ -33,11 +34,13 @@ use layers::Given;
 use value::{Count, File, Flag, Kind, Names, Program, Size, Time};
 
 pub use choices::{
-    ColorChoice, InsightChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode, TaskChoice,
+    ColorChoice, InsightChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode, StuckChoice,
+    TaskChoice,
 };
 pub use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
 pub use layers::{Source, Warning};
+pub use oneshot::{RunFlags, RunSettings};
 pub use resolve::{Cause, ResolveError, Surroundings};
 pub use secrets::{SecretSource, Secrets};
 
@@ -100,12 +103,14 @@ macro_rules! settings {
             pub state_dir: Result<PathBuf, StateDirError>,
             /// What `zsh_send` may type by name.
             pub secrets: Secrets,
+            /// What the file says of agent runs, not yet resolved.
+            oneshot: oneshot::Section,
             sources: BTreeMap<&'static str, Source>,
         }
 
         /// Every key that the file may hold.
         pub const KEYS: &[&str] =
-            &[$( key_of!($field $($key)?), )* secrets::KEY];
+            &[$( key_of!($field $($key)?), )* secrets::KEY, oneshot::KEY];
 
         impl Config {
             fn resolve(given: &mut Given<'_>) -> Config {
@@ -122,7 +127,8 @@ macro_rules! settings {
                 }
                 let (secrets, source) = Secrets::read(given);
                 sources.insert(secrets::KEY, source);
-                Config { $( $field, )* state_dir, secrets, sources }
+                let oneshot = oneshot::Section::read(given);
+                Config { $( $field, )* state_dir, secrets, oneshot, sources }
             }
 
             /// Every setting with its value and source, for people to read.

@@ -326,9 +326,13 @@ pub mod agent {
 /// L5: agent runs: their states, their files, and what goes on in them.
 pub mod oneshot {
     pub mod agent_task;
+    pub mod attempt;
     pub mod context;
     pub mod controls;
+    pub mod engine;
+    pub mod equipment;
     pub mod event;
+    pub mod face;
     pub mod lock;
     pub mod log;
     pub mod log_reader;
@@ -339,9 +343,12 @@ pub mod oneshot {
     pub mod reason;
     pub mod redaction;
     pub mod run;
+    pub mod salvage;
+    pub mod sessions;
     pub mod source;
     pub mod stage;
     pub mod state;
+    pub mod transcript;
 }
 
 /// L6: the tools of the MCP server.
@@ -405,6 +412,7 @@ pub mod commands {
     pub mod log;
     pub mod manopt;
     pub mod monitor;
+    pub mod oneshot;
     pub mod output;
     pub mod serve;
     pub mod setup;

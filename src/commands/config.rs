@@ -4,15 +4,19 @@
 use std::process::ExitCode;
 
 use super::{output, setup};
-use crate::config::Row;
+use crate::config::{Row, RunFlags};
 
 /// Longer values do not move the column of the sources.
 const WIDEST_VALUE: usize = 40;
 
 /// Runs the command.
 pub fn run() -> ExitCode {
-    let (config, warnings) = setup::load_config();
-    let printed = output::print(&table(&config.rows()));
+    let (config, mut warnings) = setup::load_config();
+    let (runs, of_runs) = setup::load_run_settings(&config, &RunFlags::default());
+    warnings.extend(of_runs);
+    let mut rows = config.rows();
+    rows.extend(runs.rows());
+    let printed = output::print(&table(&rows));
     for warning in &warnings {
         output::say(format_args!("warning: {warning}"));
     }

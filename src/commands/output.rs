@@ -24,7 +24,7 @@ pub enum OutputError {
     #[error("cannot write to stdout: {0}")]
     Failed(#[from] io::Error),
     /// What was to be written could not be read.
-    #[error("cannot read the output of the task: {0}")]
+    #[error("cannot read what is to be printed: {0}")]
     Unreadable(io::Error),
 }
 

@@ -21,7 +21,8 @@ use crate::alan::schema::Derivation;
 use crate::alan::store;
 use crate::base::clock::SystemClock;
 use crate::config::{
-    Config, JudgeChoice, LogLevel, ShellMode as ConfiguredMode, SpoolMode, Warning,
+    Config, JudgeChoice, LogLevel, RunFlags, RunSettings, ShellMode as ConfiguredMode, SpoolMode,
+    Warning,
 };
 use crate::neverhang::Rules;
 use crate::process::{files, orphans};
@@ -36,6 +37,12 @@ use crate::text::redact::{Redactor, is_secret_name};
 /// The settings of this process's environment, and what is wrong with them.
 pub fn load_config() -> (Config, Vec<Warning>) {
     Config::load(&|name| std::env::var_os(name))
+}
+
+/// The settings of a run in this directory, and what is wrong with them.
+pub fn load_run_settings(config: &Config, flags: &RunFlags) -> (RunSettings, Vec<Warning>) {
+    let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    RunSettings::load(config, &|name| std::env::var_os(name), &directory, flags)
 }
 
 /// Starts the log: to stderr, or to the configured file.

@@ -147,6 +147,47 @@ impl JudgeChoice {
     }
 }
 
+/// What is done about an agent that is stuck for sure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StuckChoice {
+    /// The user is asked at a terminal, else nothing is done.
+    Auto,
+    /// The user is asked; the agent goes on meanwhile.
+    Ask,
+    /// Nothing.
+    Wait,
+    /// It is ended and its work recovered.
+    Recover,
+    /// The run is given up.
+    Fail,
+}
+
+impl StuckChoice {
+    pub(crate) const WORDS: Choice<Self> = Choice(&[
+        ("auto", Self::Auto),
+        ("ask", Self::Ask),
+        ("wait", Self::Wait),
+        ("recover", Self::Recover),
+        ("fail", Self::Fail),
+    ]);
+
+    /// The choice of this name.
+    pub fn from_name(name: &str) -> Option<StuckChoice> {
+        let mut words = Self::WORDS.0.iter();
+        words
+            .find(|(word, _)| *word == name)
+            .map(|(_, choice)| *choice)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let mut words = Self::WORDS.0.iter();
+        words
+            .find(|(_, choice)| *choice == self)
+            .map_or("", |(word, _)| word)
+    }
+}
+
 /// What the server's log holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {

@@ -38,13 +38,15 @@ pub(crate) enum FileError {
     NotUtf8(usize),
     #[error("is not a YAML mapping of `key: value` lines: {text}")]
     Syntax { line: Option<u64>, text: String },
+    #[error("is not a JSON object: {text}")]
+    NotJson { line: Option<u64>, text: String },
 }
 
 impl FileError {
     /// The line at fault, from 1, where one is known.
     pub(crate) fn line(&self) -> Option<u64> {
         match self {
-            FileError::Syntax { line, .. } => *line,
+            FileError::Syntax { line, .. } | FileError::NotJson { line, .. } => *line,
             _ => None,
         }
     }
@@ -52,6 +54,11 @@ impl FileError {
 
 /// Reads and parses the file.
 pub(crate) fn read(path: &Path) -> Result<Vec<Entry>, FileError> {
+    parse(&read_bytes(path)?)
+}
+
+/// Reads a configuration file, of whatever form.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
     let of_io = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => FileError::Missing,
         _ => FileError::Unreadable(error),
@@ -67,7 +74,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Entry>, FileError> {
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(FileError::TooLarge);
     }
-    parse(&bytes)
+    Ok(bytes)
 }
 
 /// The entries of a YAML mapping in their order; a key given twice is there twice.

@@ -27,6 +27,11 @@ pub enum Source {
         /// Its name.
         name: &'static str,
     },
+    /// An option of the command line.
+    Flag {
+        /// As it is written, such as `--model`.
+        name: &'static str,
+    },
 }
 
 impl fmt::Display for Source {
@@ -39,6 +44,7 @@ impl fmt::Display for Source {
             } => write!(f, "{}:{line}", path.display()),
             Source::File { path, line: None } => write!(f, "{}", path.display()),
             Source::Env { name } => write!(f, "${name}"),
+            Source::Flag { name } => f.write_str(name),
         }
     }
 }
@@ -183,32 +189,51 @@ impl<'a> Given<'a> {
             (Source::File { path, line }, raw)
         });
 
-        let mut chosen = None;
-        let mut problems = Vec::new();
-        for (source, raw) in of_env.into_iter().chain(of_file) {
-            if raw.is_unset() {
-                continue;
-            }
-            match kind.read(&raw, self.home.as_deref()) {
-                Ok(value) => chosen = chosen.or(Some((value, source))),
-                Err(problem) => problems.push((source, problem)),
-            }
-        }
-
-        let (value, source) = chosen.unwrap_or((default, Source::Default));
-        for (place, problem) in problems {
-            self.warnings.push(Warning {
-                place,
-                key: Some(key.to_owned()),
-                text: format!("{problem}; using {} ({source})", kind.show(&value)),
-            });
-        }
-        (value, source)
+        choose(
+            of_env.into_iter().chain(of_file),
+            key,
+            kind,
+            default,
+            self.home.as_deref(),
+            &mut self.warnings,
+        )
     }
 }
 
+/// The first good value of those that are given, the strongest first; every bad one is a
+/// warning.
+pub(super) fn choose<K: Kind>(
+    given: impl Iterator<Item = (Source, Raw)>,
+    key: &str,
+    kind: &K,
+    default: K::Value,
+    home: Option<&Path>,
+    warnings: &mut Vec<Warning>,
+) -> (K::Value, Source) {
+    let mut chosen = None;
+    let mut problems = Vec::new();
+    for (source, raw) in given {
+        if raw.is_unset() {
+            continue;
+        }
+        match kind.read(&raw, home) {
+            Ok(value) => chosen = chosen.or(Some((value, source))),
+            Err(problem) => problems.push((source, problem)),
+        }
+    }
+    let (value, source) = chosen.unwrap_or((default, Source::Default));
+    for (place, problem) in problems {
+        warnings.push(Warning {
+            place,
+            key: Some(key.to_owned()),
+            text: format!("{problem}; using {} ({source})", kind.show(&value)),
+        });
+    }
+    (value, source)
+}
+
 /// What to say of a key that is none, with the nearest one where one is near.
-fn unknown_key(key: &str, known: &[&str]) -> String {
+pub(super) fn unknown_key(key: &str, known: &[&str]) -> String {
     let nearest = known
         .iter()
         .map(|known| (strsim::damerau_levenshtein(key, known), known))

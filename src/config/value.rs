@@ -403,6 +403,44 @@ impl Kind for Program {
     }
 }
 
+/// One line of text, not empty: a name that is looked up elsewhere.
+pub(crate) struct Word;
+
+impl Kind for Word {
+    type Value = String;
+
+    fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<String, String> {
+        match raw {
+            Raw::Text(text) if !text.trim().is_empty() && !text.contains(char::is_control) => {
+                Ok(text.trim().to_owned())
+            }
+            _ => expected("a name", raw),
+        }
+    }
+
+    fn show(&self, value: &String) -> String {
+        value.clone()
+    }
+}
+
+/// Something that may be left open; how that is shown.
+pub(crate) struct Maybe<K>(pub K, pub &'static str);
+
+impl<K: Kind> Kind for Maybe<K> {
+    type Value = Option<K::Value>;
+
+    fn read(&self, raw: &Raw, home: Option<&Path>) -> Result<Self::Value, String> {
+        self.0.read(raw, home).map(Some)
+    }
+
+    fn show(&self, value: &Self::Value) -> String {
+        match value {
+            Some(value) => self.0.show(value),
+            None => self.1.to_owned(),
+        }
+    }
+}
+
 /// A file, by an absolute path or one that begins with `~/`.
 pub(crate) struct File;
 

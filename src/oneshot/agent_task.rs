@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::controls::Bell;
 use super::source::{self, Received};
-use crate::agent::stream;
 use crate::process::signals::Exit;
 use crate::task::follower::{Follower, Heard, Topics};
 use crate::task::live::{LiveTask, Look};
@@ -104,24 +103,4 @@ pub fn last_life(task: &LiveTask) -> Option<Instant> {
     let state = task.state();
     let tracker = &state.progress.as_ref()?.tracker;
     tracker.heartbeats().last().map(|beat| beat.at)
-}
-
-/// The records of an agent's program.
-pub struct AgentFramer(pub stream::Framer);
-
-impl source::Framer for AgentFramer {
-    fn push(&mut self, bytes: &[u8]) -> Vec<source::Record> {
-        self.0.push(bytes).into_iter().map(record).collect()
-    }
-
-    fn finish(&mut self) -> Vec<source::Record> {
-        self.0.finish().into_iter().map(record).collect()
-    }
-}
-
-fn record(record: stream::Record) -> source::Record {
-    match record {
-        stream::Record::Json(text) => source::Record::Json(text),
-        stream::Record::Line(text) => source::Record::Line(text),
-    }
 }

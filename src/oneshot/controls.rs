@@ -22,7 +22,12 @@ pub enum Control {
     /// The run is to end for good.
     Cancel,
     /// The judge has answered, if it could.
-    Judged(Option<CheckState>),
+    Judged {
+        /// The task of the agent that it was asked about.
+        task: String,
+        /// The answer.
+        state: Option<CheckState>,
+    },
     /// The person has answered: whether a stuck agent is waited for.
     GoOn(bool),
 }

@@ -2,8 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use super::reason::{AgentFault, Crash};
+use super::reason::Crash;
 use super::stage::Audit;
+use crate::agent::activity::AgentError;
 
 /// What is done about an agent that is stuck for sure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub enum Event {
     /// The agent is stuck for sure.
     Stuck(StuckPolicy),
     /// The agent ended and reported an error of its own.
-    AgentError(AgentFault),
+    AgentError(AgentError),
     /// The agent had finished and did not end.
     ExitHang,
     /// The process that ran the run is gone.

@@ -5,8 +5,8 @@
 //! willing to wait, so that silence is the deadline of a receive and nobody sleeps. What
 //! is published has been written to the log before, and holds no secret.
 //!
-//! Limits: knows no process, which is behind [`Source`], and no agent's format, which is
-//! behind [`Framer`] and the parsing function.
+//! Limits: knows no process, which is behind [`Source`]; what records mean is
+//! the parsing function's.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use super::log::{Kind, LogError, NewLine, Origin, RunLog};
 use super::redaction::{self, Redacted};
-use super::source::{Framer, Received, Record, Source, StderrLines, Stream};
+use super::source::{Received, Source, StderrLines, Stream};
+use crate::agent::stream::{Framer, Record};
 use crate::base::clock::{Clock, Now};
 use crate::text::redact::Redactor;
 
@@ -93,16 +94,16 @@ struct Batch {
 }
 
 /// Makes records of bytes.
-struct Ingest<S: Source, F> {
+struct Ingest<S: Source> {
     source: S,
-    framer: F,
+    framer: Framer,
     stderr: StderrLines,
     /// What is left to be said at the end.
     rest: VecDeque<Batch>,
     end: Option<S::End>,
 }
 
-impl<S: Source, F: Framer> Stage for Ingest<S, F> {
+impl<S: Source> Stage for Ingest<S> {
     type Item = Batch;
     type End = S::End;
 
@@ -335,24 +336,23 @@ pub struct Means<'a> {
     pub origin: Origin,
 }
 
-type Stages<'a, S, F> = Write<'a, Redact<'a, InactivityMonitor<'a, Timestamp<'a, Ingest<S, F>>>>>;
+type Stages<'a, S> = Write<'a, Redact<'a, InactivityMonitor<'a, Timestamp<'a, Ingest<S>>>>>;
 
 /// The stages, one behind the other.
-pub struct Pipeline<'a, S: Source, F, A, P> {
-    stages: Stages<'a, S, F>,
+pub struct Pipeline<'a, S: Source, A, P> {
+    stages: Stages<'a, S>,
     parse: P,
     ready: VecDeque<Published<A>>,
 }
 
-impl<'a, S, F, A, P> Pipeline<'a, S, F, A, P>
+impl<'a, S, A, P> Pipeline<'a, S, A, P>
 where
     S: Source,
-    F: Framer,
     P: FnMut(&Record) -> Vec<A>,
 {
     /// A pipeline of this source; the agent counts as seen now. `parse` says what a record
     /// of stdout means.
-    pub fn new(source: S, framer: F, parse: P, means: Means<'a>) -> Self {
+    pub fn new(source: S, framer: Framer, parse: P, means: Means<'a>) -> Self {
         let ingest = Ingest {
             source,
             framer,

@@ -6,38 +6,42 @@
 use crate::agent::executor::cut_middle;
 
 /// What went before a worker's start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Before {
-    /// Nothing: it is the first.
-    Nothing,
-    /// The auditor wants more.
-    Feedback(String),
-    /// The last worker was cut off, after having done this.
-    CutOff(String),
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Before<'a> {
+    /// What the last auditor wants.
+    pub feedback: Option<&'a str>,
+    /// The last worker was cut off, after having done this, as far as is known.
+    pub cut_off: Option<&'a str>,
 }
 
 /// The worker's prompt: the first worker gets the task as it is.
-pub fn worker(task: &str, before: &Before) -> String {
-    match before {
-        Before::Nothing => task.to_owned(),
-        Before::Feedback(feedback) => format!(
-            "{task}\n\n\
-             --- This task has been tried before. The auditor of that work says:\n\
+pub fn worker(task: &str, before: &Before<'_>) -> String {
+    let mut prompt = task.to_owned();
+    match before.feedback {
+        None => {}
+        Some(feedback) if feedback.trim().is_empty() => prompt.push_str(
+            "\n\n--- This task has been tried before. The auditor of that work was not \
+             content, and gave no reason. Look at what is there, and go on.",
+        ),
+        Some(feedback) => prompt.push_str(&format!(
+            "\n\n--- This task has been tried before. The auditor of that work says:\n\
              {feedback}\n\
-             --- End of the auditor's words. Go on with the task as it stands, and mend \
-             what the auditor names."
-        ),
-        Before::CutOff(what) if what.trim().is_empty() => format!(
-            "{task}\n\n\
-             --- An earlier try of this task was cut off. Look at what is there, and go on."
-        ),
-        Before::CutOff(what) => format!(
-            "{task}\n\n\
-             --- An earlier try of this task was cut off. As far as is known, it did this:\n\
-             {what}\n\
-             --- End of what is known. Look at what is there, and go on."
-        ),
+             --- End of the auditor's words. Go on with the task as it stands, and mend what \
+             the auditor names."
+        )),
     }
+    match before.cut_off.map(str::trim) {
+        Some("") => prompt.push_str(
+            "\n\n--- The last try was cut off. Look at what is there, and go on from it.",
+        ),
+        Some(done) => prompt.push_str(&format!(
+            "\n\n--- The last try was cut off. As far as is known, it did this:\n\
+             {done}\n\
+             --- End of what is known. Look at what is there, and go on from it."
+        )),
+        None => {}
+    }
+    prompt
 }
 
 /// What the auditor judges.
@@ -110,15 +114,19 @@ mod tests {
 
     #[test]
     fn the_first_worker_gets_the_task_as_it_is() {
-        assert_eq!(worker("do\nthis\n", &Before::Nothing), "do\nthis\n");
+        assert_eq!(worker("do\nthis\n", &Before::default()), "do\nthis\n");
     }
 
     #[test]
     fn feedback_stands_in_the_next_prompt_word_for_word() {
         let feedback = "  1. \"quotes\" and $(subshells)\n\n2. émigré — 漢字\t";
-        let prompt = worker("task", &Before::Feedback(feedback.to_owned()));
+        let before = Before {
+            feedback: Some(feedback),
+            cut_off: Some("edited a.txt"),
+        };
+        let prompt = worker("task", &before);
         assert!(prompt.starts_with("task\n"));
-        assert!(prompt.contains(feedback));
+        assert!(prompt.contains(feedback) && prompt.contains("edited a.txt"));
     }
 
     #[test]

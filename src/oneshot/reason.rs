@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::agent::activity::AgentError;
+
 /// Why a run is where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
@@ -98,26 +100,13 @@ impl<'de> Deserialize<'de> for Reason {
     }
 }
 
-/// An error that an agent reported of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AgentFault {
-    /// Its service could not be reached.
-    ConnectionRefused,
-    /// Its service did not take its credentials.
-    AuthFailed,
-    /// Its service answered with an error.
-    ApiError,
-    /// One of its tools failed for good.
-    ToolError,
-}
-
-impl From<AgentFault> for Reason {
-    fn from(fault: AgentFault) -> Reason {
+impl From<AgentError> for Reason {
+    fn from(fault: AgentError) -> Reason {
         match fault {
-            AgentFault::ConnectionRefused => Reason::ConnectionRefused,
-            AgentFault::AuthFailed => Reason::AuthFailed,
-            AgentFault::ApiError => Reason::ApiError,
-            AgentFault::ToolError => Reason::ToolError,
+            AgentError::ConnectionRefused => Reason::ConnectionRefused,
+            AgentError::AuthFailed => Reason::AuthFailed,
+            AgentError::ApiError => Reason::ApiError,
+            AgentError::ToolError => Reason::ToolError,
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Where an agent's output comes from, and what it is made of: the seams between the
-//! pipeline and the supervised process on one side, the agents' formats on the other.
+//! Where an agent's output comes from, and what it is made of: the seam between the
+//! pipeline and the supervised process.
 //!
 //! Limits: reads nothing itself. Pure.
 
 use std::time::Instant;
+
+use crate::agent::stream::Record;
 
 /// A line of stderr is cut there; agents write records to stdout.
 const MAX_STDERR_LINE: usize = 1 << 20;
@@ -32,24 +34,6 @@ pub trait Source {
     /// When there was a sign of life last, other than output and processor time: the
     /// source looks (at I/O, files, processes) now.
     fn last_evidence(&mut self) -> Option<Instant>;
-}
-
-/// One record of an agent's stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Record {
-    /// A JSON value as it was written.
-    Json(String),
-    /// A line of anything else, without its end.
-    Line(String),
-}
-
-/// What makes records of bytes.
-pub trait Framer {
-    /// The records that these bytes complete.
-    fn push(&mut self, bytes: &[u8]) -> Vec<Record>;
-
-    /// What is left at the end.
-    fn finish(&mut self) -> Vec<Record>;
 }
 
 /// Where something was written.

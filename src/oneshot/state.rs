@@ -11,8 +11,9 @@
 use std::num::NonZeroU32;
 
 pub use super::event::{Action, Event, StuckPolicy};
-pub use super::reason::{AgentFault, Crash, Reason};
+pub use super::reason::{Crash, Reason};
 pub use super::stage::{Active, Audit, Cause, Role, Stage, State};
+use crate::agent::activity::AgentError;
 
 /// What the first line of an empty feedback is.
 const NO_FEEDBACK: &str = "the auditor gave no reason";
@@ -177,10 +178,10 @@ fn events_for(reason: Option<&Reason>) -> Vec<Event> {
             Some(Event::Crash(Crash::Signal(*signal)))
         }
         Some(Reason::ExitCode(code)) => Some(Event::Crash(Crash::ExitCode(*code))),
-        Some(Reason::ConnectionRefused) => Some(Event::AgentError(AgentFault::ConnectionRefused)),
-        Some(Reason::AuthFailed) => Some(Event::AgentError(AgentFault::AuthFailed)),
-        Some(Reason::ApiError) => Some(Event::AgentError(AgentFault::ApiError)),
-        Some(Reason::ToolError) => Some(Event::AgentError(AgentFault::ToolError)),
+        Some(Reason::ConnectionRefused) => Some(Event::AgentError(AgentError::ConnectionRefused)),
+        Some(Reason::AuthFailed) => Some(Event::AgentError(AgentError::AuthFailed)),
+        Some(Reason::ApiError) => Some(Event::AgentError(AgentError::ApiError)),
+        Some(Reason::ToolError) => Some(Event::AgentError(AgentError::ToolError)),
         _ => None,
     };
     events.extend(of_reason);

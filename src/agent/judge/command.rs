@@ -14,10 +14,9 @@ use super::{Judge, JudgeError, prompt, reply};
 use crate::agent::activity::AgentError;
 use crate::agent::executor::{Executor, Executors, Ids, Launch, Role, UnknownExecutor};
 use crate::agent::stream::Framer;
-use crate::task::attendance::Attendance;
-use crate::task::live::{Cancel, Look, State};
+use crate::task::live::{Attendance, Cancel, Look, State};
 use crate::task::registry::TaskHandle;
-use crate::task::request::{Request, Stderr, Stdin};
+use crate::task::request::{Request, Stdin};
 use crate::task::state::KillOrder;
 use crate::task::supervisor::Supervisor;
 use crate::text::lines::Place;
@@ -188,6 +187,7 @@ impl CommandJudge {
 
     fn request(&self, launch: Launch) -> Request {
         Request {
+            stderr: crate::task::request::Stderr::Merged,
             command: command_text(&launch.argv),
             description: Some("status check".to_owned()),
             directory: None,
@@ -197,7 +197,6 @@ impl CommandJudge {
             emulated: false,
             timeout: Some(self.time),
             timeout_most: None,
-            stderr: Stderr::Merged,
         }
     }
 

@@ -1,0 +1,161 @@
+//! What a worker that ended badly had done: our own log first, then what the agent's
+//! program keeps of its own.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use super::context::RunFile;
+use super::log::{Kind, Line};
+use super::log_reader::newest_that;
+use super::stage::{Role, State};
+use crate::agent::activity::{Activity, Final};
+use crate::agent::executor::{Executor, Recovery, Reference};
+use crate::agent::stream::Record;
+
+/// Where agents of this process run.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The user's home directory.
+    pub home: &'a Path,
+    /// What agents inherit.
+    pub environment: &'a [(OsString, OsString)],
+}
+
+/// What is to be found of the last worker of a run.
+///
+/// # Errors
+/// When the run's own log cannot be read.
+pub fn salvage(
+    directory: &Path,
+    run: &RunFile,
+    executor: &Executor,
+    around: Surroundings<'_>,
+) -> io::Result<Recovery> {
+    let own = read_own_log(directory, executor)?;
+    if let Some(text) = own.result {
+        return Ok(Recovery::Success { text });
+    }
+    let session = run.agent_sessions.iter().rev().find(|session| {
+        session.role == Role::Worker && session.iteration == run.iteration_count.max(1)
+    });
+    let found = executor.recover(&Reference {
+        home: around.home,
+        directory: &run.directory,
+        agent_session: session.map(|session| session.id.as_str()),
+        since: started(run),
+        environment: around.environment,
+    });
+    Ok(match (found, own.acts.last()) {
+        (Recovery::Nothing, Some(_)) => Recovery::Partial {
+            what: own
+                .acts
+                .iter()
+                .rev()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join("\n"),
+        },
+        (found, _) => found,
+    })
+}
+
+fn started(run: &RunFile) -> SystemTime {
+    let mut entries = run.history.iter().rev();
+    let start = entries.find(|entry| entry.state == State::WorkerExecuting);
+    let since = start.map_or(0.0, |entry| entry.ts);
+    let since = Duration::try_from_secs_f64(since).unwrap_or_default();
+    SystemTime::UNIX_EPOCH + since
+}
+
+/// What our own log tells of the last worker, the newest first.
+#[derive(Default)]
+struct OwnLog {
+    /// Its terminal event's text, where that is no error's.
+    result: Option<String>,
+    /// An error's terminal event was seen: older ones do not count.
+    over: bool,
+    last_text: Option<String>,
+    acts: Vec<String>,
+}
+
+/// Acts of the last worker that are told to the next one.
+const MOST_ACTS: usize = 50;
+
+fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
+    let own = RefCell::new(OwnLog::default());
+    let is_worker = |line: &Line| line.origin.role == Some(Role::Worker);
+    newest_that(
+        directory,
+        u64::MAX,
+        |line| {
+            let mut own = own.borrow_mut();
+            if is_worker(line) {
+                own.take(line, executor);
+            }
+            // What is before the prompt is of another worker.
+            own.result.is_some() && own.last_text.is_some()
+                || (is_worker(line) && line.kind == Kind::Prompt)
+        },
+        None,
+    )?;
+    let mut own = own.into_inner();
+    if own.result.as_deref() == Some("") {
+        own.result = own.last_text.take();
+    }
+    Ok(own)
+}
+
+impl OwnLog {
+    fn take(&mut self, line: &Line, executor: &Executor) {
+        match line.kind {
+            Kind::Result if !self.over && line.data["error"].is_null() => {
+                let text = line.data["text"].as_str().unwrap_or_default();
+                self.result.get_or_insert(text.to_owned());
+                self.last_text.get_or_insert_default();
+            }
+            Kind::Activity => {
+                for activity in executor.classify(&record(&line.data)).iter().rev() {
+                    self.take_activity(activity);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn take_activity(&mut self, activity: &Activity) {
+        match activity {
+            Activity::Final(Final { text, error: None }) if !self.over => {
+                self.result.get_or_insert_with(|| text.clone());
+            }
+            Activity::Final(_) => self.over = self.result.is_none(),
+            Activity::Text(text) => {
+                self.last_text.get_or_insert_with(|| text.clone());
+            }
+            Activity::ToolCall { name, argument } => self.act(format!("{name}: {argument}")),
+            Activity::FileWritten { path } => self.act(format!("wrote {path}")),
+            _ => {}
+        }
+    }
+
+    fn act(&mut self, act: String) {
+        if self.acts.len() < MOST_ACTS {
+            self.acts.push(act);
+        }
+    }
+}
+
+/// A record as the log has it.
+fn record(data: &Value) -> Record {
+    match data.as_object().filter(|data| data.len() == 1) {
+        Some(data) => match data.get("text").and_then(Value::as_str) {
+            Some(text) => Record::Line(text.to_owned()),
+            None => Record::Json(Value::Object(data.clone()).to_string()),
+        },
+        None => Record::Json(data.to_string()),
+    }
+}

@@ -1,0 +1,300 @@
+//! The agent runs of a state directory: listing them, finding one, stopping one.
+//!
+//! Limits: reads the runs' files as they are; who wants to change one opens it
+//! ([`super::run::OpenRun`]).
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::context::{LoadError, RunFile};
+use super::event::Event;
+use super::lock;
+use super::run::{ApplyError, OpenError, OpenRun, SESSIONS};
+use super::stage::State;
+use super::state;
+use crate::base::clock::Now;
+use crate::process::descriptors::{Interest, Poller};
+use crate::process::kill::{Handle, Undelivered};
+use crate::process::signals::Signal;
+use crate::process::survivors::Marks;
+use crate::process::tree::Identity;
+use crate::process::watch_file::DirectoryWatch;
+use crate::text::redact::Redactor;
+
+/// Instead of an id: the run that changed last.
+pub const LATEST: &str = "latest";
+
+/// The variable that every process of a run's agents carries.
+pub const ID_VARIABLE: &str = "ONESHOT_ID";
+
+/// A runner that was told to stop gets so long to end its agents, which have half a second
+/// themselves.
+const STOP_PATIENCE: Duration = Duration::from_secs(15);
+
+/// A run, seen from outside.
+#[derive(Debug, Clone)]
+pub struct RunView {
+    /// Where its files are.
+    pub directory: PathBuf,
+    /// What its file says.
+    pub file: RunFile,
+    /// Whether somebody runs it.
+    pub live: bool,
+    /// Who does, where that can be seen.
+    pub runner: Option<Identity>,
+}
+
+impl RunView {
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.file.oneshot_id
+    }
+
+    /// Whether it could be resumed as it is.
+    pub fn is_resumable(&self) -> bool {
+        let position = self.file.position();
+        !self.live && position.is_ok_and(|position| state::resume(&position, None).is_ok())
+    }
+
+    /// When it changed last: Unix seconds.
+    fn changed(&self) -> f64 {
+        self.file.last().map_or(0.0, |entry| entry.ts)
+    }
+}
+
+/// The run of this directory.
+///
+/// # Errors
+/// When its file cannot be used.
+pub fn view(directory: &Path) -> Result<RunView, LoadError> {
+    let file = RunFile::load(directory)?;
+    let live = lock::is_held(directory);
+    Ok(RunView {
+        runner: live.then(|| lock::runner(directory)).flatten(),
+        live,
+        file,
+        directory: directory.to_path_buf(),
+    })
+}
+
+/// All runs, and the directories whose file cannot be used.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The one that changed last comes first.
+    pub runs: Vec<RunView>,
+    /// Why each is not among them.
+    pub unusable: Vec<LoadError>,
+}
+
+/// The runs below a state directory.
+pub fn list(state: &Path) -> Listing {
+    let mut listing = Listing::default();
+    for directory in directories(state) {
+        match view(&directory) {
+            Ok(run) => listing.runs.push(run),
+            Err(error) => listing.unusable.push(error),
+        }
+    }
+    listing
+        .runs
+        .sort_by(|a, b| b.changed().total_cmp(&a.changed()));
+    listing
+}
+
+/// The directories that are named as runs are.
+fn directories(state: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(state.join(SESSIONS));
+    entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| id_of(path).is_some_and(|name| uuid::Uuid::try_parse(name).is_ok()))
+        .collect()
+}
+
+fn id_of(directory: &Path) -> Option<&str> {
+    directory.file_name()?.to_str()
+}
+
+/// Why there is no such run.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// Nobody has this id.
+    #[error("no run's id begins with {0:?}: `zsh-tool oneshot list` lists them")]
+    Unknown(String),
+    /// There is none at all.
+    #[error("there is no run yet")]
+    None,
+    /// More than one has.
+    #[error("{} runs' ids begin with {wanted:?}, give more of it: {}", .ids.len(), .ids.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        wanted: String,
+        /// Who has it.
+        ids: Vec<String>,
+    },
+    /// Its file cannot be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// The run of this id, the only one whose id begins so, or the [`LATEST`].
+///
+/// # Errors
+/// When there is none or more than one, or its file cannot be used.
+pub fn find(state: &Path, wanted: &str) -> Result<RunView, FindError> {
+    if wanted == LATEST {
+        return list(state).runs.into_iter().next().ok_or(FindError::None);
+    }
+    let lower = wanted.to_ascii_lowercase();
+    let mut found: Vec<PathBuf> = directories(state)
+        .into_iter()
+        .filter(|path| id_of(path).is_some_and(|id| id.starts_with(&lower)))
+        .collect();
+    // An empty beginning is everybody's, and nobody means that.
+    match (lower.is_empty(), found.len()) {
+        (true, _) | (_, 0) => Err(FindError::Unknown(wanted.to_owned())),
+        (_, 1) => Ok(view(&found.remove(0))?),
+        _ => Err(FindError::Ambiguous {
+            wanted: wanted.to_owned(),
+            ids: found
+                .iter()
+                .filter_map(|path| id_of(path).map(str::to_owned))
+                .collect(),
+        }),
+    }
+}
+
+/// How a run was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Its runner did it.
+    ByRunner {
+        /// Where it has come to.
+        state: State,
+    },
+    /// Nobody ran it: it was done here, and so many processes that had outlived a killed
+    /// runner were ended.
+    Here {
+        /// How many.
+        survivors: usize,
+    },
+}
+
+/// Why a run was not stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// There is nothing to stop.
+    #[error("the run is {0} already")]
+    Over(State),
+    /// Its runner is out of sight.
+    #[error("the run's runner cannot be seen from here: it may be another container's")]
+    OutOfSight,
+    /// Its runner is another user's.
+    #[error("the run's runner, pid {0}, belongs to another user")]
+    NotPermitted(i32),
+    /// Its runner has not done it.
+    #[error(
+        "the run's runner, pid {pid}, was told to stop it and has not within {} s: \
+         `kill -9 {pid}` ends it, the run stays resumable",
+        STOP_PATIENCE.as_secs()
+    )]
+    StillLive {
+        /// The runner.
+        pid: i32,
+    },
+    /// Its file cannot be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// It cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It cannot be changed.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+}
+
+/// Ends a run for good: through its runner, which gets SIGUSR1, or here, when nobody runs
+/// it. Returns when it is over.
+///
+/// # Errors
+/// When the run is over already, or its runner out of reach.
+pub fn stop(directory: &Path, redactor: Arc<Redactor>, now: Now) -> Result<Stopped, StopError> {
+    let run = view(directory)?;
+    if run.file.state.is_terminal() {
+        return Err(StopError::Over(run.file.state));
+    }
+    match (run.live, run.runner) {
+        (true, Some(runner)) => match tell_runner(directory, runner)? {
+            state if state.is_terminal() => Ok(Stopped::ByRunner { state }),
+            // It ended before it could do anything.
+            _ => stop_here(directory, redactor, now),
+        },
+        (true, None) => Err(StopError::OutOfSight),
+        (false, _) => stop_here(directory, redactor, now),
+    }
+}
+
+/// Tells the runner and waits for what it does; the state in which it has left the run.
+fn tell_runner(directory: &Path, runner: Identity) -> Result<State, StopError> {
+    // Watched before it is told, so that nothing is missed.
+    let watch = DirectoryWatch::new(directory).ok();
+    let handle = Handle::open(runner).ok();
+    let told = handle.as_ref().map(|handle| handle.signal(Signal::Usr1));
+    if told == Some(Err(Undelivered::NotPermitted)) {
+        return Err(StopError::NotPermitted(runner.pid));
+    }
+    let deadline = Instant::now() + STOP_PATIENCE;
+    loop {
+        if let Some(watch) = &watch {
+            watch.drain();
+        }
+        let run = view(directory)?;
+        if run.file.state.is_terminal() || !run.live {
+            return Ok(run.file.state);
+        }
+        let patience = deadline.saturating_duration_since(Instant::now());
+        if patience.is_zero() {
+            return Err(StopError::StillLive { pid: runner.pid });
+        }
+        let mut poller = Poller::default();
+        if let Some(watch) = &watch {
+            poller.watch(watch.as_fd(), Interest::Read);
+        }
+        if let Some(end) = handle.as_ref().and_then(Handle::ended) {
+            poller.watch(end, Interest::Read);
+        }
+        poller.wait(Some(patience));
+    }
+}
+
+fn stop_here(directory: &Path, redactor: Arc<Redactor>, now: Now) -> Result<Stopped, StopError> {
+    let mut run = OpenRun::open(directory, redactor)?;
+    let state = run.position().state();
+    if state.is_terminal() {
+        return Err(StopError::Over(state));
+    }
+    run.apply(&Event::Cancel, None, now)?;
+    let survivors = end_survivors(&run).len();
+    Ok(Stopped::Here { survivors })
+}
+
+/// Ends what lives on of an agent whose runner was killed; those that did. To be called
+/// by whoever has opened the run.
+pub fn end_survivors(run: &OpenRun) -> Vec<Identity> {
+    let leader = run
+        .file()
+        .history
+        .iter()
+        .rev()
+        .find(|entry| entry.state.is_executing())
+        .and_then(|entry| entry.process());
+    let marks = Marks {
+        leader,
+        variable: (ID_VARIABLE, run.id()),
+    };
+    marks.end().iter().map(|process| process.id).collect()
+}
