@@ -384,6 +384,7 @@ pub mod mcp {
 /// L6: the monitor's HTTP server.
 pub mod monitor {
     pub mod access;
+    pub mod answers;
     pub mod changes;
     pub mod checks;
     pub mod connection;
@@ -396,6 +397,8 @@ pub mod monitor {
     pub mod request;
     pub mod response;
     pub mod routes;
+    pub mod run_events;
+    pub mod runs;
     pub mod sessions;
     pub mod stream;
     pub mod wire;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::response::Response;
-use super::sessions::{Sessions, Task, evidence, now};
+use super::runs;
+use super::sessions::{Found as Session, Sessions, Task, evidence, now};
 use crate::agent::checks::{CheckState, Checks, Refused};
 use crate::agent::judge::{Evidence, Finding};
 use crate::progress::outlook::Status;
@@ -125,8 +126,15 @@ fn status_word(finding: Finding) -> String {
         .map_or_else(|| "unknown".to_owned(), |letter| letter.to_string())
 }
 
-/// What is known of a task, for a judge.
-pub fn evidence_of(sessions: &Sessions, task: &Task) -> Evidence {
+/// What is known of a session, for a judge.
+pub fn evidence_of(sessions: &Sessions, session: &Session) -> Evidence {
+    match session {
+        Session::Task(task) => evidence_of_task(sessions, task),
+        Session::Run(run) => runs::evidence(run, now(), RECENT_LINES),
+    }
+}
+
+fn evidence_of_task(sessions: &Sessions, task: &Task) -> Evidence {
     let (entry, now) = (&task.entry, now());
     let progress = entry.progress.as_ref();
     let since = |at: f64| Duration::try_from_secs_f64(now - at).unwrap_or_default();

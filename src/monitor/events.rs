@@ -20,10 +20,12 @@ use crate::text::lines::grouped;
 
 /// Of earlier output a new reader gets so much.
 const FIRST_BYTES: u64 = 256 * 1024;
+/// While output comes without a pause, how a session is is looked at so often.
+pub(super) const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// The list of all sessions is told at most so often.
 const LIST_PAUSE: Duration = Duration::from_secs(1);
 /// What the id of an end has behind the place.
-const END_MARK: &str = ".end";
+pub(super) const END_MARK: &str = ".end";
 
 /// Where a reader has been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +68,8 @@ pub struct TaskEvents {
     place: u64,
     /// Output before the place that a new reader is not given.
     left_out: u64,
+    /// When all of it was looked at.
+    looked: Option<Instant>,
     /// `end` was told.
     ended: bool,
 }
@@ -93,12 +97,21 @@ impl TaskEvents {
             told: None,
             place,
             left_out,
+            looked: None,
             ended: false,
         }
     }
 
     /// What there is to tell now; `None`: nothing until something changes.
     fn look(&mut self) -> Option<Event> {
+        if self
+            .looked
+            .is_some_and(|looked| looked.elapsed() < LOOK_PAUSE)
+            && let Some(event) = self.more_output(false)
+        {
+            return Some(event);
+        }
+        self.looked = Some(Instant::now());
         match &mut self.changes {
             Changes::Own(changes) => changes.note(),
             Changes::Files(changes) => {

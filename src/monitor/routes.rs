@@ -9,14 +9,20 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::json;
 
+use super::answers::{Progress, Standing};
 use super::checks::{self, Asked};
 use super::events::{Last, ListEvents, TaskEvents};
 use super::history::History;
 use super::output::Source;
 use super::request::{Method, Request};
 use super::response::{Response, Routes};
-use super::sessions::{Server, Sessions, Task, millis, now, state_word};
+use super::run_events::RunEvents;
+use super::runs;
+use super::sessions::{Found, Server, Sessions, Task, millis, now, state_word};
 use crate::agent::checks::Checks;
+use crate::base::clock::{Clock, SystemClock};
+use crate::oneshot::sessions::{self as oneshot, RunView, StopError, Stopped};
+use crate::oneshot::stage::State;
 use crate::task::kill_run::{Receipt, SurvivalReason};
 use crate::task::live::{Cancel, Look};
 use crate::task::registry::TaskHandle;
@@ -99,12 +105,14 @@ impl Routes for Api {
                 Response::Events(Box::new(ListEvents::new(Arc::clone(&self.sessions))))
             }
             Place::History => Response::json(200, &History::of(self.sessions.recorder(), now())),
-            Place::Progress(id) => self.with(id, |task| Response::json(200, &Progress::of(task))),
+            Place::Progress(id) => {
+                self.with(id, |found| Response::json(200, &Progress::of(&found)))
+            }
             Place::CheckStatus => self.check_status(request),
             Place::Check(id) => self.check(id, request),
             Place::Status => self.status(request),
             Place::Stop => self.stop(request),
-            Place::Kill(id) => self.with(id, |task| self.kill(task)),
+            Place::Kill(id) => self.with(id, |found| self.kill(&found)),
         }
     }
 
@@ -114,29 +122,32 @@ impl Routes for Api {
 }
 
 impl Api {
-    fn with(&self, id: &str, answer: impl FnOnce(&Task) -> Response) -> Response {
+    fn with(&self, id: &str, answer: impl FnOnce(Found) -> Response) -> Response {
         match self.sessions.find(id) {
-            Some(task) => answer(&task),
+            Some(found) => answer(found),
             None => unknown(id),
         }
     }
 
     fn session_events(&self, id: &str, request: &Request) -> Response {
         let last = Last::of(request.header("Last-Event-ID"));
-        self.with(id, |task| {
+        let sessions = Arc::clone(&self.sessions);
+        self.with(id, |found| match found {
             // A browser that comes back after the end is told to stay away.
-            if last == Last::End && task.entry.is_over() {
-                return Response::NoContent;
-            }
-            let sessions = Arc::clone(&self.sessions);
-            Response::Events(Box::new(TaskEvents::new(sessions, task.clone(), last)))
+            Found::Task(task) if last == Last::End && task.entry.is_over() => Response::NoContent,
+            Found::Run(run) if last == Last::End && !run.live => Response::NoContent,
+            Found::Task(task) => Response::Events(Box::new(TaskEvents::new(sessions, *task, last))),
+            Found::Run(run) => match RunEvents::new(*run, last) {
+                Ok(events) => Response::Events(Box::new(events)),
+                Err(error) => Response::error(500, &format!("cannot read its log: {error}")),
+            },
         })
     }
 
     fn check_status(&self, request: &Request) -> Response {
         match Asked::read(&request.body) {
-            Ok(asked) => self.with(&asked.session_id, |task| {
-                let evidence = checks::evidence_of(&self.sessions, task);
+            Ok(asked) => self.with(&asked.session_id, |found| {
+                let evidence = checks::evidence_of(&self.sessions, &found);
                 checks::start(&self.checks, &asked, evidence)
             }),
             Err(error) => Response::error(400, &error),
@@ -158,23 +169,53 @@ impl Api {
     fn status(&self, request: &Request) -> Response {
         let id = request.query("sessionId").or(request.query("session_id"));
         match id {
-            Some(id) => self.with(id, |task| Response::json(200, &Status::of(task))),
+            Some(id) => self.with(id, |found| Response::json(200, &Standing::of(&found))),
             None => Response::error(400, "say which: ?sessionId=…"),
         }
     }
 
     fn stop(&self, request: &Request) -> Response {
         match Asked::read(&request.body) {
-            Ok(asked) => self.with(&asked.session_id, |task| {
-                let id = &task.entry.id;
-                let way = format!("{id} is a task and no run: POST /api/tasks/{id}/kill ends it");
-                Response::error(409, &way)
+            Ok(asked) => self.with(&asked.session_id, |found| match found {
+                Found::Run(run) => self.stop_run(&run),
+                Found::Task(task) => {
+                    let id = &task.entry.id;
+                    let way =
+                        format!("{id} is a task and no run: POST /api/tasks/{id}/kill ends it");
+                    Response::error(409, &way)
+                }
             }),
             Err(error) => Response::error(400, &error),
         }
     }
 
-    fn kill(&self, task: &Task) -> Response {
+    fn stop_run(&self, run: &RunView) -> Response {
+        let redactor = Arc::clone(self.sessions.redactor());
+        let stopped = oneshot::stop(&run.directory, redactor, SystemClock.now());
+        match stopped {
+            Ok(stopped) => Response::json(200, &StoppedRun::of(run, stopped)),
+            Err(error) => {
+                let status = match error {
+                    StopError::Over(_)
+                    | StopError::OutOfSight
+                    | StopError::NotPermitted(_)
+                    | StopError::Open(_) => 409,
+                    StopError::StillLive { .. } => 503,
+                    StopError::Load(_) | StopError::Apply(_) => 500,
+                };
+                Response::error(status, &error.to_string())
+            }
+        }
+    }
+
+    fn kill(&self, found: &Found) -> Response {
+        let task = match found {
+            Found::Task(task) => task,
+            Found::Run(run) => {
+                let way = format!("{} is a run: POST /api/autonomous/stop stops it", run.id());
+                return Response::error(409, &way);
+            }
+        };
         let (own, handle) = match (self.sessions.own(), &task.source) {
             (Some(own), Source::Own(handle)) => (own, handle),
             _ => return of_another(&task.server),
@@ -231,77 +272,26 @@ fn await_end(task: &TaskHandle) {
     );
 }
 
-/// The seed's answer about a session's progress.
+/// How a run was stopped.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Progress<'a> {
+struct StoppedRun<'a> {
     session_id: &'a str,
-    alive: bool,
-    stuck: bool,
-    progress: Counts,
-    current_phase: &'static str,
-    iteration: Option<u64>,
+    state: &'static str,
+    reason: Option<String>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Counts {
-    heartbeats: u64,
-    state_changes: u64,
-    last_change: Option<&'static str>,
-    /// Milliseconds.
-    last_change_ago: Option<u64>,
-}
-
-impl Progress<'_> {
-    fn of(task: &Task) -> Progress<'_> {
-        let (entry, now) = (&task.entry, now());
-        let progress = entry.progress.as_ref();
-        let last = progress.and_then(|progress| progress.last_change);
-        Progress {
-            session_id: &entry.id,
-            alive: entry.alive(now),
-            stuck: entry.stuck(now),
-            progress: Counts {
-                heartbeats: progress.map_or(0, |progress| progress.heartbeats),
-                state_changes: progress.map_or(0, |progress| progress.state_changes),
-                last_change: last.map(|(kind, _)| kind.name()),
-                last_change_ago: last.map(|(_, at)| millis(now - at)),
+impl StoppedRun<'_> {
+    fn of(run: &RunView, stopped: Stopped) -> StoppedRun<'_> {
+        let after = oneshot::view(&run.directory).ok();
+        StoppedRun {
+            session_id: run.id(),
+            state: match (stopped, &after) {
+                (Stopped::ByRunner { state }, _) => state.name(),
+                (Stopped::Here { .. }, Some(after)) => after.file.state.name(),
+                (Stopped::Here { .. }, None) => State::Failed.name(),
             },
-            current_phase: match entry.outcome {
-                None => "execution",
-                Some(_) => "ended",
-            },
-            iteration: None,
-        }
-    }
-}
-
-/// What clients that wait for the end of a session look at: `running`, `completed` or
-/// `failed`, and then why.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Status<'a> {
-    session_id: &'a str,
-    status: &'static str,
-    iteration: Option<u64>,
-    error: Option<String>,
-}
-
-impl Status<'_> {
-    fn of(task: &Task) -> Status<'_> {
-        let entry = &task.entry;
-        let code = entry.exit_code.unwrap_or_default();
-        let (status, error) = match state_word(entry) {
-            word @ ("running" | "completed") => (word, None),
-            "failed" => ("failed", Some(format!("exit code {code}"))),
-            word => ("failed", Some(format!("{word} (exit code {code})"))),
-        };
-        Status {
-            session_id: &entry.id,
-            status,
-            iteration: None,
-            error,
+            reason: after.as_ref().and_then(runs::reason),
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Sessions as the lists of the monitor show them: the tasks of this process and those of
-//! other servers, which are known from the state directory.
+//! Sessions as the lists of the monitor show them: the tasks of this process, and those of
+//! other servers and agent runs, which are known from the state directory.
 //!
 //! How a task is, is said for the moment of asking. Limits: tasks of servers that have
-//! ended are not shown; of ended tasks the newest [`MOST_ENDED`].
+//! ended are not shown; of ended tasks the newest [`MOST_ENDED`], of runs that nobody runs
+//! those that changed last.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,10 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::output::Source;
+use super::runs::{self, RunFacts};
 use crate::alan::estimate::Estimate;
 use crate::alan::rows::unix_seconds;
+use crate::oneshot::sessions::{self as oneshot, RunView};
 use crate::process::files;
 use crate::progress::outlook::{BlockedOn, Status};
 use crate::record::recorder::Recorder;
@@ -27,8 +30,10 @@ use crate::task::words;
 use crate::text::lines::clip;
 use crate::text::redact::Redactor;
 
-/// Ended tasks in the list.
+/// Ended tasks in the list …
 const MOST_ENDED: usize = 100;
+/// … and runs that nobody runs.
+const MOST_RESTING: usize = 50;
 /// Lines of output with each session …
 const TAIL_LINES: usize = 20;
 /// … and with each ended one but the newest of them.
@@ -74,25 +79,33 @@ pub struct Task {
     pub source: Source,
 }
 
+/// What an id stands for.
+pub enum Found {
+    /// A task.
+    Task(Box<Task>),
+    /// An agent run.
+    Run(Box<RunView>),
+}
+
 /// A session of the list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
-    /// The task's id.
+    /// The task's id, or the run's.
     pub id: String,
-    /// `task`.
+    /// `task` or `run`.
     pub kind: &'static str,
-    /// The command line, redacted.
+    /// The command line or the beginning of the prompt, redacted.
     pub title: String,
     /// What it is for.
     pub description: Option<String>,
     /// Where it started.
     pub directory: String,
-    /// The shell's pid.
+    /// The shell's pid, or the runner's.
     pub pid: Option<i32>,
     /// Whether it has a terminal.
     pub pty: bool,
-    /// `running`, or how it ended.
+    /// `running`, or how it ended; of a run its state.
     pub state: &'static str,
     /// Whether it gets on; null before the first look.
     pub status: Option<String>,
@@ -126,10 +139,10 @@ pub struct Session {
     pub can_kill: bool,
     /// Whether it is a run that can be stopped.
     pub can_stop: bool,
-    /// The last lines of its output.
+    /// The last lines of its output, or of its log.
     pub tail: Vec<String>,
     /// What only runs have.
-    pub run: Option<()>,
+    pub run: Option<RunFacts>,
 }
 
 /// How long such commands take.
@@ -151,7 +164,7 @@ pub struct List {
     pub now: f64,
     /// Who answers.
     pub server: Answering,
-    /// Those that run first, each part newest first.
+    /// Runs and tasks that go on, then those that do not, each part newest first.
     pub sessions: Vec<Session>,
 }
 
@@ -174,10 +187,11 @@ impl Sessions {
         recorder: Arc<Recorder>,
         redactor: Arc<Redactor>,
     ) -> Sessions {
-        if let Some(state) = &state
-            && let Err(error) = files::private_dir(&journal::servers_folder(state))
-        {
-            tracing::warn!("no server but this one is seen: {error}");
+        // They can be watched from their beginning then.
+        for folder in state.iter().flat_map(|state| folders(state)) {
+            if let Err(error) = files::private_dir(&folder) {
+                tracing::warn!("sessions of other processes are not seen: {error}");
+            }
         }
         let instance = match &own {
             Some(own) => own.instance().to_owned(),
@@ -209,7 +223,7 @@ impl Sessions {
     }
 
     /// Takes secrets out of text.
-    pub fn redactor(&self) -> &Redactor {
+    pub fn redactor(&self) -> &Arc<Redactor> {
         &self.redactor
     }
 
@@ -220,6 +234,9 @@ impl Sessions {
         };
         let mut directories = vec![journal::servers_folder(state)];
         directories.extend(journal::servers(state));
+        directories.push(runs::folder(state));
+        let runs = oneshot::list(state).runs.into_iter();
+        directories.extend(runs.filter(|run| run.live).map(|run| run.directory));
         directories
     }
 
@@ -242,25 +259,44 @@ impl Sessions {
         ended.sort_by(newest_first);
         ended.truncate(MOST_ENDED);
         self.forget_estimates(&running);
-        let shown = running.len() + TAILS_OF_ENDED;
-        let sessions = running.into_iter().chain(ended).enumerate();
+        let (live, mut resting): (Vec<RunView>, Vec<RunView>) =
+            self.runs().into_iter().partition(|run| run.live);
+        resting.truncate(MOST_RESTING);
+        let with_tail = |place: usize| {
+            if place < TAILS_OF_ENDED {
+                TAIL_LINES
+            } else {
+                0
+            }
+        };
+        let running = running
+            .iter()
+            .map(|task| self.session(task, now, TAIL_LINES));
+        let live = live.iter().map(|run| runs::session(run, now, TAIL_LINES));
+        let ended = ended.iter().enumerate();
+        let ended = ended.map(|(place, task)| self.session(task, now, with_tail(place)));
+        let resting = resting.iter().enumerate();
+        let resting = resting.map(|(place, run)| runs::session(run, now, with_tail(place)));
         List {
             now,
             server: Answering {
                 server: self.server.clone(),
                 version: env!("CARGO_PKG_VERSION"),
             },
-            sessions: sessions
-                .map(|(place, task)| {
-                    let lines = if place < shown { TAIL_LINES } else { 0 };
-                    self.session(&task, now, lines)
-                })
-                .collect(),
+            sessions: live.chain(running).chain(resting).chain(ended).collect(),
         }
     }
 
-    /// A task by its whole id, of whatever server.
-    pub fn find(&self, id: &str) -> Option<Task> {
+    /// A task, of whatever server, or a run, by its whole id.
+    pub fn find(&self, id: &str) -> Option<Found> {
+        if let Some(task) = self.find_task(id) {
+            return Some(Found::Task(Box::new(task)));
+        }
+        let run = runs::find(self.state.as_ref()?, id)?;
+        Some(Found::Run(Box::new(run)))
+    }
+
+    fn find_task(&self, id: &str) -> Option<Task> {
         // The id becomes a file's name.
         if id.len() != 8 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -359,6 +395,12 @@ impl Sessions {
         tasks
     }
 
+    /// The one that changed last comes first.
+    fn runs(&self) -> Vec<RunView> {
+        let state = self.state.as_ref();
+        state.map_or_else(Vec::new, |state| oneshot::list(state).runs)
+    }
+
     fn own_task(&self, task: &Arc<TaskHandle>) -> Task {
         Task {
             entry: Entry::of(&task.live, &task.spool, &self.redactor),
@@ -432,6 +474,11 @@ impl List {
     }
 }
 
+/// Where servers and runs tell of themselves.
+fn folders(state: &Path) -> [PathBuf; 2] {
+    [journal::servers_folder(state), runs::folder(state)]
+}
+
 fn others_task(directory: &Path, entry: Entry) -> Task {
     let instance = directory.file_name().unwrap_or_default();
     Task {
@@ -486,7 +533,7 @@ pub fn evidence(entry: &Entry, now: f64) -> Vec<String> {
 }
 
 /// Text without line ends and other control characters.
-fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     text.trim().replace(|c: char| c.is_control(), " ")
 }
 

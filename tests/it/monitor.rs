@@ -43,12 +43,14 @@ fn end(monitor: Program) {
     assert_eq!(monitor.finish().code, 0);
 }
 
+/// A session of the list; it gets there soon after its start.
 fn session(watcher: &Watcher, id: &str) -> Value {
-    let list = watcher.get("/api/sessions").body;
-    assert_shape(&list_schema(), &list);
-    let sessions = list["sessions"].as_array().cloned().unwrap_or_default();
-    let found = sessions.into_iter().find(|session| session["id"] == id);
-    found.unwrap_or_else(|| panic!("{id} is not in {list}"))
+    wait_until("the session is in the list", || {
+        let list = watcher.get("/api/sessions").body;
+        assert_shape(&list_schema(), &list);
+        let sessions = list["sessions"].as_array().cloned().unwrap_or_default();
+        sessions.into_iter().find(|session| session["id"] == id)
+    })
 }
 
 fn progress(watcher: &Watcher, id: &str) -> Value {
@@ -452,7 +454,10 @@ fn characters_and_sequences_that_come_in_two_parts_are_told_whole() {
     assert_eq!(events.next_named("output").data, json!({"text": "a"}));
     fs::write(&go_on, "").expect("the task goes on");
     let (text, _) = events.output_to_end();
-    assert_eq!(text, "€red\n");
+    assert_eq!(
+        text, "€red^G\n",
+        "control characters as they are spelled elsewhere"
+    );
 }
 
 #[test]
