@@ -105,12 +105,15 @@ macro_rules! settings {
             pub secrets: Secrets,
             /// What the file says of agent runs, not yet resolved.
             oneshot: oneshot::Section,
+            /// The agent programs that the user adds or changes.
+            pub executors: Vec<UserExecutor>,
             sources: BTreeMap<&'static str, Source>,
         }
 
         /// Every key that the file may hold.
-        pub const KEYS: &[&str] =
-            &[$( key_of!($field $($key)?), )* secrets::KEY, oneshot::KEY];
+        pub const KEYS: &[&str] = &[
+            $( key_of!($field $($key)?), )* secrets::KEY, oneshot::KEY, executors::KEY,
+        ];
 
         impl Config {
             fn resolve(given: &mut Given<'_>) -> Config {
@@ -128,7 +131,9 @@ macro_rules! settings {
                 let (secrets, source) = Secrets::read(given);
                 sources.insert(secrets::KEY, source);
                 let oneshot = oneshot::Section::read(given);
-                Config { $( $field, )* state_dir, secrets, oneshot, sources }
+                let (executors, source) = executors::read(given);
+                sources.insert(executors::KEY, source);
+                Config { $( $field, )* state_dir, secrets, oneshot, executors, sources }
             }
 
             /// Every setting with its value and source, for people to read.
@@ -141,6 +146,7 @@ macro_rules! settings {
                     Err(error) => format!("none: {error}"),
                 }));
                 rows.push(self.row(secrets::KEY, self.secrets.to_string()));
+                rows.push(self.row(executors::KEY, executors::show(&self.executors)));
                 rows
             }
         }

@@ -51,7 +51,7 @@ enum Kind {
     Claude,
     Codex,
     OpenAi,
-    Listed(Listing),
+    Listed(Box<Listing>),
     /// Its command line only.
     Command(PromptBy),
 }
@@ -294,7 +294,7 @@ impl Executors {
         };
         for (name, listing) in listed::entries().map_err(ListError)? {
             let program = listing.program.clone();
-            let executor = Executor::new(&name, program, Kind::Listed(listing));
+            let executor = Executor::new(&name, program, Kind::Listed(Box::new(listing)));
             executors.all.push(executor);
         }
         for entry in user {

@@ -3,7 +3,10 @@
 mod flags;
 mod follow;
 mod list;
+mod run;
+mod screen;
 mod show;
+mod signals;
 mod stop;
 mod words;
 
@@ -25,13 +28,7 @@ pub fn run(arguments: &OneshotArguments) -> ExitCode {
         Some(OneshotCommand::Show { id, json }) => show::run(id, *json),
         Some(OneshotCommand::Follow { id, json }) => follow::run(id, *json),
         Some(OneshotCommand::Stop { id }) => stop::run(id),
-        None => {
-            let flags = flags::of(&arguments.run);
-            let (config, _) = setup::load_config();
-            let (_settings, _) = setup::load_run_settings(&config, &flags);
-            output::complain("agent runs cannot be started yet");
-            ExitCode::FAILURE
-        }
+        None => run::run(&arguments.run),
     }
 }
 

@@ -12,7 +12,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::output;
 use crate::agent::endpoint::{self, Endpoint};
-use crate::agent::executor::Executors;
+use crate::agent::executor::{Executors, ListError};
 use crate::agent::judge::command::{CommandJudge, ExecutorProgram};
 use crate::agent::judge::openai::OpenaiJudge;
 use crate::agent::judge::{Heuristic, Judge, Unusable};
@@ -179,8 +179,8 @@ pub fn judge(
     }
 }
 
-fn program(name: &str, _config: &Config) -> Result<ExecutorProgram, String> {
-    let executors = Executors::new(&[]).map_err(|error| error.to_string())?;
+fn program(name: &str, config: &Config) -> Result<ExecutorProgram, String> {
+    let executors = executors(config).map_err(|error| error.to_string())?;
     ExecutorProgram::new(Arc::new(executors), name, None).map_err(|error| error.to_string())
 }
 
@@ -188,6 +188,24 @@ fn program(name: &str, _config: &Config) -> Result<ExecutorProgram, String> {
 pub fn supervisor(config: &Config) -> Arc<Supervisor> {
     survive_file_size_limit();
     Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
+}
+
+/// A supervisor for the agents of a run, whose processes are looked at so often.
+pub fn supervisor_of_agents(config: &Config, tracking: tracker::Settings) -> Arc<Supervisor> {
+    survive_file_size_limit();
+    let settings = Settings {
+        tracking,
+        ..settings(config)
+    };
+    Arc::new(Supervisor::new(settings, Arc::new(SystemClock)))
+}
+
+/// The agent programs that runs can use.
+///
+/// # Errors
+/// When the built-in list is faulty.
+pub fn executors(config: &Config) -> Result<Executors, ListError> {
+    Executors::new(&config.executors)
 }
 
 /// Makes this process the one that orphaned descendants come to.

@@ -133,6 +133,14 @@ impl<'a> Engine<'a> {
         &self.run
     }
 
+    /// What the worker of the last iteration said in the end, as far as is known.
+    pub fn result(&self) -> Option<String> {
+        match &self.result {
+            Some((_, text)) => Some(text.clone()),
+            None => self.logged_result(self.last_iteration()).ok(),
+        }
+    }
+
     /// Runs it until it is over or paused, beginning with an event where there is one.
     /// Agents may live on when this returns.
     ///

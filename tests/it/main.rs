@@ -6,6 +6,7 @@
 //! static build is tested so).
 
 mod agent_openai;
+mod agents;
 mod alan_faults;
 mod arguments;
 mod calls_under_way;

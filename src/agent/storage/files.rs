@@ -47,18 +47,30 @@ impl Reference<'_> {
             }
     }
 
-    /// A root: `$VARIABLE/…`, `~/…` or `.`; none where the variable is not set.
-    fn root(&self, written: &str) -> Option<PathBuf> {
-        let path = if let Some(rest) = written.strip_prefix('$') {
+    /// The places that a root means: `$VARIABLE/…`, `~/…`, or `.` for the directory and the
+    /// repository that it lies in; none where the variable is not set.
+    fn places(&self, root: &str) -> Vec<PathBuf> {
+        if let Some(rest) = root.strip_prefix('$') {
             let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
-            let value = self.variable(name)?;
-            self.directory.join(value).join(rest)
-        } else if let Some(rest) = written.strip_prefix("~/") {
-            self.home.join(rest)
-        } else {
-            self.directory.join(written)
-        };
-        Some(path)
+            let value = self.variable(name).map(|value| self.directory.join(value));
+            let path = value.map(|value| match rest {
+                "" => value,
+                rest => value.join(rest),
+            });
+            return path.into_iter().collect();
+        }
+        if let Some(rest) = root.strip_prefix("~/") {
+            return vec![self.home.join(rest)];
+        }
+        let mut above = self.directory.ancestors();
+        let repository = above.find(|path| path.join(".git").exists());
+        let mut places = vec![self.directory.to_path_buf()];
+        places.extend(
+            repository
+                .filter(|path| *path != self.directory)
+                .map(Path::to_path_buf),
+        );
+        places
     }
 
     /// The value of a variable, where it is not empty; the last one of its name counts.
@@ -111,25 +123,38 @@ impl Found {
     }
 }
 
-/// The files that the patterns name below the first root that is set.
+/// The files that the patterns name below the first root that is set; a root that is a
+/// file is the one.
 pub(super) fn find(roots: &[String], patterns: &[String], reference: &Reference<'_>) -> Vec<Found> {
-    let root = roots.iter().find_map(|root| reference.root(root));
-    let Some(root) = root.and_then(|root| root.canonicalize().ok()) else {
-        return Vec::new();
-    };
+    let places = roots.iter().map(|root| reference.places(root));
+    let places = places.into_iter().find(|places| !places.is_empty());
     let mut names_left = MAX_NAMES;
     let mut found = Vec::new();
-    for pattern in patterns {
-        let mut paths = vec![root.clone()];
-        for part in pattern.split('/') {
-            paths = paths
-                .into_iter()
-                .flat_map(|path| named(path, part, &mut names_left))
-                .collect();
+    for place in places.unwrap_or_default() {
+        let Ok(root) = place.canonicalize() else {
+            continue;
+        };
+        if root.is_file() {
+            found.extend(within(&root, &root));
+            continue;
         }
-        found.extend(paths.into_iter().filter_map(|path| within(&root, &path)));
+        for pattern in patterns {
+            let paths = expanded(&root, pattern, &mut names_left);
+            found.extend(paths.into_iter().filter_map(|path| within(&root, &path)));
+        }
     }
     found
+}
+
+fn expanded(root: &Path, pattern: &str, names_left: &mut usize) -> Vec<PathBuf> {
+    let mut paths = vec![root.to_path_buf()];
+    for part in pattern.split('/') {
+        paths = paths
+            .into_iter()
+            .flat_map(|path| named(path, part, names_left))
+            .collect();
+    }
+    paths
 }
 
 /// What a directory holds by this name or pattern.

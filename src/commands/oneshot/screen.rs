@@ -1,0 +1,191 @@
+//! A run as a person sees it on stderr: a line of status that is drawn anew in place on a
+//! terminal, plain lines elsewhere, and the question whether a stuck agent is waited for.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use crate::agent::activity::Activity;
+use crate::commands::output;
+use crate::mcp::view;
+use crate::oneshot::controls::{Control, Controller};
+use crate::oneshot::face::{Face, News};
+use crate::oneshot::stage::{Role, State};
+
+use super::words;
+
+/// How often the line of status is drawn.
+const REDRAW: Duration = Duration::from_secs(1);
+/// Characters of what an agent does that are shown.
+const MAX_ACT: usize = 60;
+/// Goes to the line's beginning and clears it.
+const CLEAR: &str = "\r\x1b[K";
+
+/// Shows a run.
+pub(super) struct Screen {
+    controller: Controller,
+    /// stderr is a terminal.
+    live: bool,
+    /// A thread reads answers.
+    listens: bool,
+    started: Instant,
+    next: Instant,
+    drawn: bool,
+    phase: String,
+    status: String,
+    act: String,
+}
+
+impl Screen {
+    /// Shows a run that begins.
+    pub(super) fn new(id: &str, controller: Controller) -> Screen {
+        let now = Instant::now();
+        let screen = Screen {
+            controller,
+            live: io::stderr().is_terminal(),
+            listens: false,
+            started: now,
+            next: now,
+            drawn: false,
+            phase: String::new(),
+            status: String::new(),
+            act: String::new(),
+        };
+        output::say(format_args!("zsh-tool: run {id}"));
+        screen
+    }
+
+    /// Nothing more is drawn; what is drawn goes.
+    pub(super) fn close(&mut self) {
+        self.clear();
+        self.live = false;
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            let _ = io::stderr().write_all(CLEAR.as_bytes());
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        self.clear();
+        output::say(line);
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        if !self.live {
+            return;
+        }
+        let elapsed = view::seconds(self.started.elapsed());
+        let parts = [&self.phase, &elapsed, &self.status, &self.act];
+        let parts: Vec<&str> = parts
+            .into_iter()
+            .map(String::as_str)
+            .filter(|part| !part.is_empty())
+            .collect();
+        // One write: a line that is half there would flicker.
+        let line = format!("{CLEAR}{}", parts.join(" · "));
+        let _ = io::stderr().write_all(line.as_bytes());
+        self.drawn = true;
+    }
+
+    fn ask(&mut self) {
+        self.say("⚠ the agent appears stuck. Continue waiting? [Y/n] ");
+        if std::mem::replace(&mut self.listens, true) {
+            return;
+        }
+        let controller = self.controller.clone();
+        // It stays in its read until the process ends: nothing interrupts that.
+        let started = std::thread::Builder::new()
+            .name("answers".to_owned())
+            .spawn(move || {
+                for line in io::stdin().lock().lines() {
+                    let Ok(line) = line else { return };
+                    let word = line.trim().to_ascii_lowercase();
+                    let goes_on = !matches!(word.as_str(), "n" | "no");
+                    controller.ask(Control::GoOn(goes_on));
+                }
+            });
+        if let Err(error) = started {
+            tracing::warn!("no answer can be read: {error}");
+        }
+    }
+
+    fn act(&mut self, activity: &Activity) {
+        let act = match activity {
+            Activity::ToolCall { name, argument } => format!("{name}: {argument}"),
+            Activity::FileWritten { path } => format!("wrote {path}"),
+            Activity::Text(text) | Activity::Plan(text) | Activity::Reflection(text) => {
+                text.clone()
+            }
+            _ => return,
+        };
+        self.act = words::line(&act, MAX_ACT);
+    }
+}
+
+impl Face for Screen {
+    fn tell(&mut self, news: &News<'_>) {
+        match news {
+            News::State {
+                state,
+                reason,
+                iteration,
+                maximum,
+            } => {
+                let phase = match state {
+                    State::WorkerExecuting => "worker".to_owned(),
+                    State::AuditorExecuting => "auditor".to_owned(),
+                    other => other.name().to_owned(),
+                };
+                self.phase = format!("{phase} {iteration}/{maximum}");
+                self.status.clear();
+                self.act.clear();
+                let elapsed = view::seconds(self.started.elapsed());
+                let reason = reason.map(|reason| words::line(&reason.to_string(), MAX_ACT));
+                let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+                let line = format!(
+                    "{elapsed:>6}  {}/{maximum}  {}{reason}",
+                    iteration,
+                    state.name()
+                );
+                self.say(&line);
+            }
+            News::Activity { activity, .. } => self.act(activity),
+            News::Status(status) => {
+                self.status = (*status).to_owned();
+                self.draw();
+            }
+            News::Judged { finding, reason } => {
+                let finding = finding.map_or_else(|| "?".to_owned(), String::from);
+                self.say(&format!(
+                    "        judged {finding}: {}",
+                    words::line(reason, 200)
+                ));
+            }
+            News::Ask => self.ask(),
+            News::AskNoMore => self.say("        (the agent has ended; no answer is needed)"),
+            News::Note(text) => self.say(&format!("⚠ {}", words::clean(text))),
+            News::Complaint { role, line } => {
+                if *role == Role::Worker || !line.trim().is_empty() {
+                    tracing::debug!("{}: {}", role.name(), words::clean(line));
+                }
+            }
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.live.then_some(self.next)
+    }
+
+    fn refresh(&mut self) {
+        self.next = Instant::now() + REDRAW;
+        self.draw();
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

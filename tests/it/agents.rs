@@ -1,0 +1,762 @@
+//! Agent programs: how they are started, what their output means, and what can be told
+//! from what they leave. Streams and storage are those of the real programs, recorded with
+//! a scripted endpoint; `tests/fixtures/agents` has one folder for each.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use zsh_tool::agent::activity::{Activity, AgentError, Answer};
+use zsh_tool::agent::executor::{
+    Executor, Executors, Ids, Launch, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, Reference, Role,
+    UnknownExecutor,
+};
+use zsh_tool::agent::stream::{Framer, Framing};
+use zsh_tool::config::UserExecutor;
+
+const SESSION: &str = "11111111-1111-4111-8111-111111111111";
+/// Codex names its sessions itself.
+const CODEX_SESSION: &str = "01a201d3-7f4b-72a2-97d5-23f326a5f9ce";
+
+fn ids<'a>(prompt: &'a str, model: Option<&'a str>) -> Ids<'a> {
+    Ids {
+        oneshot: "0f0e0d0c-0000-4000-8000-000000000000",
+        role: Role::Auditor,
+        iteration: 3,
+        agent_session: SESSION,
+        model,
+        prompt,
+    }
+}
+
+fn executors(user: &[UserExecutor]) -> Executors {
+    Executors::new(user).expect("the built-in list")
+}
+
+fn launch(executors: &Executors, name: &str, prompt: &str, model: Option<&str>) -> Launch {
+    let executor = executors.find(name).expect(name);
+    executor.launch(&ids(prompt, model))
+}
+
+fn entry(name: &str, argv: &[&str], prompt_by: Option<PromptBy>) -> UserExecutor {
+    UserExecutor {
+        name: name.to_owned(),
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        env: Vec::new(),
+        prompt_by,
+    }
+}
+
+/// Every command line, with and without a model: program, arguments, prompt on stdin.
+const COMMAND_LINES: &[(&str, Option<&str>, &str, bool)] = &[
+    (
+        "claude",
+        None,
+        "claude|-p|--output-format|stream-json|--verbose|--session-id|SESSION",
+        true,
+    ),
+    (
+        "claude",
+        Some("opus"),
+        "claude|-p|--output-format|stream-json|--verbose|--session-id|SESSION|--model|opus",
+        true,
+    ),
+    ("codex", None, "codex|exec|--json|-", true),
+    (
+        "codex",
+        Some("gpt"),
+        "codex|exec|--json|--model|gpt|-",
+        true,
+    ),
+    ("cline", None, "cline|--json|--|PROMPT", false),
+    (
+        "cline",
+        Some("m"),
+        "cline|--json|--model|m|--|PROMPT",
+        false,
+    ),
+    (
+        "aider",
+        None,
+        "aider|--no-pretty|--no-check-update|--no-show-release-notes|--no-show-model-warnings\
+         |--message=PROMPT",
+        false,
+    ),
+    (
+        "aider",
+        Some("m"),
+        "aider|--no-pretty|--no-check-update|--no-show-release-notes|--no-show-model-warnings\
+         |--model|m|--message=PROMPT",
+        false,
+    ),
+    (
+        "gemini",
+        None,
+        "gemini|--output-format|stream-json|--session-id|SESSION",
+        true,
+    ),
+    (
+        "gemini",
+        Some("m"),
+        "gemini|--output-format|stream-json|--session-id|SESSION|--model|m",
+        true,
+    ),
+];
+
+#[test]
+fn every_command_line_is_as_it_was_verified() {
+    let executors = executors(&[]);
+    // Neither what looks like a placeholder nor what looks like an option is one.
+    let prompt = "-p {model} {session} 'quoted' $(x)\nend";
+    for (name, model, expected, by_stdin) in COMMAND_LINES {
+        let launch = launch(&executors, name, prompt, *model);
+        let argv: Vec<String> = expected
+            .split('|')
+            .map(|word| word.replace("SESSION", SESSION).replace("PROMPT", prompt))
+            .collect();
+        assert_eq!(launch.argv, argv, "{name}");
+        let stdin = by_stdin.then(|| prompt.to_owned());
+        assert_eq!(launch.stdin, stdin, "{name}");
+    }
+    let openai = launch(&executors, "openai", prompt, Some("m"));
+    assert_eq!(openai.argv[1..], ["agent-openai", "--model", "m"]);
+    assert!(Path::new(&openai.argv[0]).is_absolute());
+    assert_eq!(openai.stdin.as_deref(), Some(prompt));
+}
+
+#[test]
+fn no_executor_of_ours_skips_what_an_agent_asks_for() {
+    let executors = executors(&[]);
+    for name in executors.names() {
+        let line = launch(&executors, name, "go", Some("m")).argv.join(" ");
+        for word in [
+            "dangerous",
+            "skip",
+            "yolo",
+            "bypass",
+            "yes",
+            "approv",
+            "trust",
+            "full",
+        ] {
+            assert!(!line.contains(word), "{line}");
+        }
+    }
+}
+
+#[test]
+fn agents_know_their_run_by_their_environment() {
+    let mut mine = entry("mine", &["agent"], None);
+    mine.env = vec![
+        ("KEY".to_owned(), "value".to_owned()),
+        ("ONESHOT_ID".to_owned(), "another".to_owned()),
+    ];
+    let executors = executors(&[mine]);
+    let expected = [
+        ("KEY", "value"),
+        ("ONESHOT_ID", "0f0e0d0c-0000-4000-8000-000000000000"),
+        ("ONESHOT_ROLE", "auditor"),
+        ("ONESHOT_ITERATION", "3"),
+        ("ONESHOT_MODEL", "m"),
+    ];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let environment = launch(&executors, "mine", "go", Some("m")).environment;
+    assert_eq!(environment, expected);
+    let environment = launch(&executors, "claude", "go", None).environment;
+    assert_eq!(environment, expected[1..4]);
+}
+
+#[test]
+fn prompts_lose_their_nul_and_what_an_argument_cannot_hold() {
+    let user = [
+        entry("mine", &["agent"], Some(PromptBy::Argument)),
+        entry(
+            "yours",
+            &["agent", "--do={prompt}", "-q"],
+            Some(PromptBy::Argument),
+        ),
+    ];
+    let executors = executors(&user);
+    let of_stdin = launch(&executors, "claude", "a\0b", None).stdin;
+    assert_eq!(of_stdin.as_deref(), Some("ab"));
+    let argv = launch(&executors, "mine", "a\0b", None).argv;
+    assert_eq!(argv, ["agent", "ab"]);
+    let argv = launch(&executors, "yours", "a {prompt}", None).argv;
+    assert_eq!(argv, ["agent", "--do=a {prompt}", "-q"]);
+    let long = "é".repeat(MAX_ARGUMENT_PROMPT);
+    for name in ["mine", "cline", "aider"] {
+        let argv = launch(&executors, name, &long, None).argv;
+        let longest = argv.iter().map(String::len).max().expect("words");
+        assert!(longest < 131_072 && longest > 100_000, "{name}: {longest}");
+    }
+    assert_eq!(launch(&executors, "codex", &long, None).stdin, Some(long));
+}
+
+#[test]
+fn the_user_adds_programs_and_changes_ours() {
+    let user = [
+        entry("mine", &["/opt/agent", "-x"], None),
+        entry("command", &["other"], None),
+        entry(
+            "claude",
+            &["/opt/claude", "--permission-mode", "plan"],
+            None,
+        ),
+        entry(
+            "codex",
+            &["codex", "--sandbox", "workspace-write"],
+            Some(PromptBy::Stdin),
+        ),
+        entry("aider", &["aider", "--yes-always"], None),
+        entry("gemini", &[], Some(PromptBy::Argument)),
+        entry("empty", &[], None),
+    ];
+    let executors = executors(&user);
+    let argv = |name| launch(&executors, name, "go", None).argv;
+    assert_eq!(argv("mine"), ["/opt/agent", "-x"]);
+    assert_eq!(argv("command"), ["other"]);
+    assert_eq!(
+        argv("claude").join(" "),
+        format!(
+            "/opt/claude -p --output-format stream-json --verbose --session-id {SESSION} \
+             --permission-mode plan"
+        )
+    );
+    assert_eq!(
+        argv("codex").join(" "),
+        "codex exec --json --sandbox workspace-write -"
+    );
+    assert!(argv("aider").ends_with(&["--yes-always".to_owned(), "--message=go".to_owned()]));
+    assert_eq!(
+        executors.find("claude").expect("claude").program(),
+        "/opt/claude"
+    );
+    let problem = |name| executors.find(name).expect_err(name).to_string();
+    assert!(problem("gemini").contains("executors.gemini of config.yaml: its prompt_by"));
+    assert!(problem("empty").contains("executors.empty of config.yaml: it has no argv"));
+    let names: Vec<&str> = executors.names().collect();
+    assert_eq!(
+        names,
+        [
+            "claude", "codex", "openai", "aider", "cline", "mine", "command"
+        ]
+    );
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_the_known_ones() {
+    let executors = executors(&[]);
+    let error = executors.find("cursor").expect_err("no such executor");
+    assert!(matches!(error, UnknownExecutor::NoSuch { .. }));
+    let text = error.to_string();
+    assert!(text.contains("\"cursor\"") && text.contains("claude, codex, openai, aider, cline"));
+    let text = executors
+        .find("command")
+        .expect_err("no program")
+        .to_string();
+    assert!(
+        text.contains("executors.command of config.yaml: it has no argv"),
+        "{text}"
+    );
+}
+
+#[test]
+fn every_executor_says_how_to_get_it() {
+    let executors = executors(&[entry("mine", &["agent"], None)]);
+    for (name, part) in [
+        ("claude", "npm install -g @anthropic-ai/claude-code"),
+        ("codex", "npm install -g @openai/codex"),
+        ("cline", "npm install -g cline"),
+        ("gemini", "npm install -g @google/gemini-cli"),
+        ("aider", "pip install"),
+        ("mine", "executors.mine.argv"),
+    ] {
+        let hint = executors.find(name).expect(name).install_hint();
+        assert!(hint.contains(part), "{hint}");
+    }
+}
+
+fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/agents")
+        .join(path)
+}
+
+/// All that a recorded stream says, read in pieces of 7 bytes.
+fn said(executor: &Executor, path: &str) -> (Vec<Activity>, Answer) {
+    let bytes = fs::read(fixture(path)).expect(path);
+    let mut framer = Framer::new(executor.framing());
+    let mut records: Vec<_> = bytes.chunks(7).flat_map(|part| framer.push(part)).collect();
+    records.extend(framer.finish());
+    let activities: Vec<Activity> = records
+        .iter()
+        .flat_map(|record| executor.classify(record))
+        .collect();
+    let mut answer = executor.answer();
+    for activity in &activities {
+        answer.see(activity);
+    }
+    (activities, answer)
+}
+
+/// Activities in short: kind and what tells.
+fn short(activities: &[Activity]) -> Vec<String> {
+    let told = activities.iter().filter_map(|activity| match activity {
+        Activity::Session { id } => Some(format!("session {id}")),
+        Activity::Text(text) => Some(format!("text {text}")),
+        Activity::ToolCall { name, argument } => Some(format!("call {name} {argument}")),
+        Activity::ToolResult { text, failed } => {
+            let text: String = text
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(24)
+                .collect();
+            Some(format!(
+                "{} {text}",
+                if *failed { "failed" } else { "result" }
+            ))
+        }
+        Activity::Final(end) => Some(format!("final {:?} {}", end.error, end.text)),
+        Activity::FileWritten { path } => Some(format!("wrote {path}")),
+        Activity::Reflection(_) | Activity::Plan(_) | Activity::Other => None,
+    });
+    told.map(|told| told.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn recorded_streams_are_understood() {
+    let executors = executors(&[]);
+    for (name, expected) in [
+        (
+            "claude",
+            vec![
+                "session 11111111-1111-4111-8111-111111111111",
+                "call Read /work/project/a.txt",
+                "result 1\thello",
+                "call Write /work/project/b.txt",
+                "failed Claude requested permiss",
+                "call Bash false",
+                "failed Exit code 1",
+                "text all is done",
+                "final None all is done",
+            ],
+        ),
+        (
+            "codex",
+            vec![
+                "session 01a201d3-7f4b-72a2-97d5-23f326a5f9ce",
+                "call command /bin/bash -lc ls",
+                "result",
+                "text all is done",
+                "final None",
+            ],
+        ),
+        (
+            "gemini",
+            vec![
+                "session 11111111-1111-4111-8111-111111111111",
+                "call read_file a.txt",
+                "result",
+                "call write_file b.txt",
+                "failed Tool \"write_file\" not fo",
+                "text all is done",
+                "final None",
+            ],
+        ),
+        (
+            "cline",
+            vec![
+                "call read_files [{\"path\":\"/work/project/a.txt\"}]",
+                "result {\"query\":\"/work/project/",
+                "call run_commands ls",
+                "result {\"query\":\"ls\",\"result\":\"",
+                "text all is done",
+                "final None all is done",
+            ],
+        ),
+    ] {
+        let executor = executors.find(name).expect(name);
+        let (activities, answer) = said(executor, &format!("{name}/streams/ok.ndjson"));
+        assert_eq!(short(&activities), expected, "{name}");
+        assert_eq!(answer.text(), "all is done", "{name}");
+        assert!(answer.is_final() && answer.error().is_none(), "{name}");
+    }
+}
+
+#[test]
+fn the_errors_of_recorded_streams_are_told_apart() {
+    let executors = executors(&[]);
+    for (path, expected) in [
+        (
+            "claude/streams/refused.ndjson",
+            AgentError::ConnectionRefused,
+        ),
+        ("claude/streams/auth.ndjson", AgentError::AuthFailed),
+        ("claude/streams/api.ndjson", AgentError::ApiError),
+        ("claude/streams/bad.ndjson", AgentError::ApiError),
+        ("codex/streams/auth.ndjson", AgentError::AuthFailed),
+        ("codex/streams/api.ndjson", AgentError::ApiError),
+        ("gemini/streams/auth.ndjson", AgentError::AuthFailed),
+    ] {
+        let name = path.split('/').next().unwrap_or_default();
+        let (activities, answer) = said(executors.find(name).expect(name), path);
+        assert_eq!(answer.error(), Some(expected), "{path}");
+        assert!(!answer.text().is_empty(), "{path} says what went wrong");
+        assert!(!activities.iter().any(Activity::is_act), "{path}");
+    }
+    // It waits for its network, and has no terminal event.
+    let codex = executors.find("codex").expect("codex");
+    let (_, answer) = said(codex, "codex/streams/refused.ndjson");
+    assert!(!answer.is_final());
+}
+
+#[test]
+fn all_of_a_plain_programs_output_is_its_answer() {
+    let executors = executors(&[entry("mine", &["agent"], None)]);
+    let aider = executors.find("aider").expect("aider");
+    assert!(aider.final_text_is_stdout() && aider.framing() == Framing::Plain);
+    let (_, answer) = said(aider, "aider/streams/ok.txt");
+    let all = fs::read_to_string(fixture("aider/streams/ok.txt")).expect("a recording");
+    assert_eq!(answer.text(), all);
+    assert!(executors.find("mine").expect("mine").final_text_is_stdout());
+}
+
+/// A scratch home and project with what an agent left there.
+struct Left {
+    scratch: tempfile::TempDir,
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl Left {
+    fn nothing() -> Left {
+        let scratch = tempfile::tempdir().expect("a directory");
+        for name in ["home", "project", "moved"] {
+            fs::create_dir(scratch.path().join(name)).expect("a directory");
+        }
+        let environment = Vec::new();
+        Left {
+            scratch,
+            environment,
+        }
+    }
+
+    fn of(case: &str) -> Left {
+        let left = Left::nothing();
+        let project = left.path("project").display().to_string();
+        copy(&fixture(case), left.scratch.path(), &project);
+        left
+    }
+
+    fn with(mut self, name: &str, path: &str) -> Left {
+        self.environment.push((name.into(), self.path(path).into()));
+        self
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.scratch.path().join(path)
+    }
+
+    fn recover(&self, name: &str, session: Option<&str>) -> Recovery {
+        let since = SystemTime::now() - Duration::from_secs(60);
+        self.recover_since(name, session, since)
+    }
+
+    fn recover_since(&self, name: &str, session: Option<&str>, since: SystemTime) -> Recovery {
+        let executors = executors(&[entry("mine", &["agent"], None)]);
+        executors.find(name).expect(name).recover(&Reference {
+            home: &self.path("home"),
+            directory: &self.path("project"),
+            agent_session: session,
+            since,
+            environment: &self.environment,
+        })
+    }
+}
+
+/// Copies a tree; `@DIRECTORY@` in its files is the project.
+fn copy(from: &Path, to: &Path, project: &str) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a fixture").flatten() {
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &to, project);
+        } else {
+            let text = fs::read_to_string(entry.path()).expect("text");
+            fs::write(to, text.replace("@DIRECTORY@", project)).expect("a copy");
+        }
+    }
+}
+
+fn done() -> Recovery {
+    let text = "all is done".to_owned();
+    Recovery::Success { text }
+}
+
+/// The executors that keep something, and the session of their fixtures where its id is
+/// known to whoever started them.
+const KEEPERS: [(&str, Option<&str>); 5] = [
+    ("claude", Some(SESSION)),
+    ("codex", Some(CODEX_SESSION)),
+    ("gemini", Some(SESSION)),
+    ("cline", None),
+    ("aider", None),
+];
+
+#[test]
+fn a_finished_conversation_is_success() {
+    for (name, session) in KEEPERS {
+        let left = Left::of(&format!("{name}/success"));
+        assert_eq!(left.recover(name, session), done(), "{name}");
+        // Also when the id is not known: it is the newest of this directory.
+        assert_eq!(left.recover(name, None), done(), "{name}");
+    }
+    assert_eq!(
+        Left::of("gemini/document").recover("gemini", Some(SESSION)),
+        done()
+    );
+    assert_eq!(Left::of("cline/shown").recover("cline", None), done());
+}
+
+#[test]
+fn acts_without_an_answer_are_partial_work() {
+    for (name, session, parts) in [
+        ("claude", Some(SESSION), ["- Read: ", "- Bash: false"]),
+        (
+            "codex",
+            Some(CODEX_SESSION),
+            ["what was done:", "- exec_command: ls"],
+        ),
+        (
+            "gemini",
+            Some(SESSION),
+            ["- read_file: a.txt", "- write_file: b.txt"],
+        ),
+        ("cline", None, ["- read_files: ", "- run_commands: ls"]),
+        (
+            "aider",
+            None,
+            ["- wrote new.txt", "- Commit: 1a2b3c4 feat: Add new.txt"],
+        ),
+    ] {
+        let recovery = Left::of(&format!("{name}/partial")).recover(name, session);
+        let Recovery::Partial { what } = recovery else {
+            panic!("{name}: {recovery:?}");
+        };
+        for part in parts {
+            assert!(what.contains(part), "{name}: {what}");
+        }
+        assert!(!what.contains("old.txt"), "{what}");
+    }
+    let recovery = Left::of("cline/shown-partial").recover("cline", None);
+    assert!(matches!(recovery, Recovery::Partial { .. }), "{recovery:?}");
+}
+
+#[test]
+fn a_prompt_alone_is_nothing() {
+    for (name, session) in KEEPERS {
+        let left = Left::of(&format!("{name}/nothing"));
+        assert_eq!(left.recover(name, session), Recovery::Nothing, "{name}");
+    }
+    // An error of its endpoint is no answer.
+    let left = Left::of("claude/refused");
+    assert_eq!(left.recover("claude", Some(SESSION)), Recovery::Nothing);
+}
+
+#[test]
+fn a_torn_answer_is_no_answer() {
+    for (name, session) in KEEPERS {
+        let recovery = Left::of(&format!("{name}/torn")).recover(name, session);
+        match name {
+            // It has done nothing else.
+            "aider" => assert_eq!(recovery, Recovery::Nothing),
+            _ => assert!(
+                matches!(recovery, Recovery::Partial { .. }),
+                "{name}: {recovery:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_storage_that_was_moved_is_found() {
+    for (name, session, variable, path) in [
+        ("claude", Some(SESSION), "CLAUDE_CONFIG_DIR", "moved"),
+        ("codex", Some(CODEX_SESSION), "CODEX_HOME", "moved"),
+        ("gemini", Some(SESSION), "GEMINI_CLI_HOME", "moved"),
+        ("cline", None, "CLINE_DIR", "moved"),
+        ("cline", None, "CLINE_DATA_DIR", "moved/data"),
+        (
+            "aider",
+            None,
+            "AIDER_CHAT_HISTORY_FILE",
+            "moved/chats/history.md",
+        ),
+    ] {
+        let left = Left::of(&format!("{name}/moved"));
+        assert_eq!(left.recover(name, session), Recovery::Nothing, "{name}");
+        let left = left.with(variable, path);
+        assert_eq!(left.recover(name, session), done(), "{name}");
+    }
+}
+
+#[test]
+fn aiders_history_lies_at_the_top_of_the_repository() {
+    let left = Left::of("aider/success");
+    fs::rename(left.path("project"), left.path("top")).expect("a move");
+    fs::create_dir_all(left.path("top/.git")).expect("a repository");
+    fs::create_dir_all(left.path("top/below")).expect("a directory");
+    let executors = executors(&[]);
+    let recovery = executors.find("aider").expect("aider").recover(&Reference {
+        home: &left.path("home"),
+        directory: &left.path("top/below"),
+        agent_session: None,
+        since: SystemTime::UNIX_EPOCH,
+        environment: &[],
+    });
+    assert_eq!(recovery, done());
+}
+
+#[test]
+fn conversations_of_before_and_of_other_directories_are_not_taken() {
+    let later = SystemTime::now() + Duration::from_secs(3600);
+    for (name, _) in KEEPERS {
+        let left = Left::of(&format!("{name}/success"));
+        let recovery = left.recover_since(name, None, later);
+        assert_eq!(recovery, Recovery::Nothing, "{name}");
+    }
+    for name in ["claude", "codex", "gemini", "cline"] {
+        let left = Left::nothing();
+        copy(
+            &fixture(&format!("{name}/success")),
+            left.scratch.path(),
+            "/another/project",
+        );
+        assert_eq!(left.recover(name, None), Recovery::Nothing, "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_read_out_of_the_storage() {
+    use std::os::unix::fs::symlink;
+    let left = Left::of("claude/success");
+    let folder = left.path("home/.claude/projects/-work-project");
+    let file = folder.join(format!("{SESSION}.jsonl"));
+    let outside = left.path("moved/outside.jsonl");
+    fs::rename(&file, &outside).expect("a move");
+    symlink(&outside, &file).expect("a link");
+    assert_eq!(left.recover("claude", Some(SESSION)), Recovery::Nothing);
+    // Within it a link is as good as a file.
+    fs::remove_file(&file).expect("removed");
+    let inside = left.path("home/.claude/kept.jsonl");
+    fs::rename(&outside, &inside).expect("a move");
+    symlink(&inside, &file).expect("a link");
+    assert_eq!(left.recover("claude", None), done());
+}
+
+#[test]
+fn a_pipe_in_the_storage_holds_nobody_up() {
+    let left = Left::of("claude/success");
+    let folder = left.path("home/.claude/projects/-work-project");
+    let pipe = folder.join(format!("x-{SESSION}.jsonl"));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    assert_eq!(left.recover("claude", Some(SESSION)), done());
+}
+
+#[test]
+fn programs_that_keep_nothing_leave_nothing() {
+    let left = Left::nothing();
+    for name in [
+        "mine", "openai", "claude", "codex", "gemini", "cline", "aider",
+    ] {
+        assert_eq!(
+            left.recover(name, Some(SESSION)),
+            Recovery::Nothing,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_conversation_torn_anywhere_gives_no_answer_but_its_own() {
+    /// Places at which each file is torn.
+    const CUTS: usize = 60;
+    for (name, session) in KEEPERS {
+        let left = Left::of(&format!("{name}/success"));
+        let file = largest(left.scratch.path());
+        let whole = fs::read(&file).expect("a conversation");
+        for cut in (0..CUTS).map(|cut| whole.len() * cut / CUTS) {
+            fs::write(&file, &whole[..cut]).expect("a torn file");
+            if let Recovery::Success { text } = left.recover(name, session) {
+                // Aider's history of before is whole where the file ends with it.
+                let known = ["all is done", "the older answer"];
+                assert!(known.contains(&text.as_str()), "{name} at {cut}: {text}");
+            }
+        }
+    }
+}
+
+/// The conversation among what a program keeps.
+fn largest(folder: &Path) -> PathBuf {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder").flatten() {
+            match entry.file_type().expect("a type").is_dir() {
+                true => folders.push(entry.path()),
+                false => files.push((entry.metadata().expect("a size").len(), entry.path())),
+            }
+        }
+    }
+    files.into_iter().max().expect("a file").1
+}
+
+#[test]
+fn records_of_any_shape_mean_something() {
+    use serde_json::{Value, json};
+    use zsh_tool::agent::stream::Record;
+    let executors = executors(&[entry("mine", &["agent"], None)]);
+    let odd = [
+        json!(null),
+        json!(7),
+        json!("x"),
+        json!([]),
+        json!({}),
+        json!([[{"a": null}]]),
+    ];
+    for name in executors.names() {
+        let executor = executors.find(name).expect(name);
+        let path = fixture(&format!("{name}/streams/ok.ndjson"));
+        let stream = fs::read_to_string(path).unwrap_or_default();
+        for line in stream.lines() {
+            let event: Value = serde_json::from_str(line).expect("a record");
+            for changed in changed(&event, &odd) {
+                let record = Record::Json(changed.to_string());
+                assert!(!executor.classify(&record).is_empty(), "{name}: {changed}");
+            }
+        }
+        for record in ["", "{", "[]", "7"].map(|text| Record::Json(text.to_owned())) {
+            assert!(!executor.classify(&record).is_empty(), "{name}: {record:?}");
+        }
+    }
+
+    /// The value with each of its parts replaced in turn.
+    fn changed(value: &Value, odd: &[Value]) -> Vec<Value> {
+        let mut all = odd.to_vec();
+        let keys: Vec<String> = match value {
+            Value::Object(fields) => fields.keys().cloned().collect(),
+            _ => Vec::new(),
+        };
+        for key in keys {
+            for part in changed(&value[&key], odd) {
+                let mut copy = value.clone();
+                copy[&key] = part;
+                all.push(copy);
+            }
+        }
+        all
+    }
+}
