@@ -16,7 +16,7 @@ const LONGEST_SEQUENCE: usize = 4096;
 /// The beginning of some output as text, and how many bytes that is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readable {
-    /// Without escape sequences and control characters but newlines and tabs.
+    /// Without escape sequences; no character but newlines and tabs is a control character.
     pub text: String,
     /// How many of the bytes it is made from.
     pub bytes: usize,
@@ -127,9 +127,8 @@ mod tests {
 
     #[test]
     fn escape_sequences_and_control_characters_go_and_lines_are_drawn() {
-        let bytes =
-            b"\x1b[31mred\x1b[0m\tx\r\n 10%\r 50%\r100%\nbell\x07\x08!\n\x1b]0;title\x07end";
-        assert_eq!(all(bytes), "red\tx\n100%\nbel!\nend");
+        let bytes = b"\x1b[31mred\x1b[0m\tx\r\n 10%\r 50%\r100%\nbel\x08t\x01\n\x1b]0;title\x07end";
+        assert_eq!(all(bytes), "red\tx\n100%\nbet^A\nend");
         assert_eq!(
             all("caf\u{e9} \u{20ac}\n".as_bytes()),
             "caf\u{e9} \u{20ac}\n"

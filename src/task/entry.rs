@@ -151,10 +151,14 @@ impl Entry {
 
     /// How it is at this time (Unix seconds); `None`: it runs, and nobody has looked yet.
     pub fn status(&self, now: f64) -> Option<Status> {
-        if self.outcome.is_some() {
-            return Some(Status::Ended);
-        }
-        Some(self.progress.as_ref()?.outlook.status(now))
+        let held_up = match (&self.waiting, &self.progress) {
+            _ if self.outcome.is_some() => return Some(Status::Ended),
+            (_, Some(progress)) => return Some(progress.outlook.status(now)),
+            (Some(_), None) => BlockedOn::Input,
+            (None, None) if self.conditions.iter().any(Condition::holds_up) => BlockedOn::Stop,
+            (None, None) => return None,
+        };
+        Some(Status::Blocked(held_up))
     }
 
     /// Whether it runs and lives. Before the first look it has just begun.

@@ -17,7 +17,7 @@ use zsh_tool::config::UserExecutor;
 use zsh_tool::progress::tracker::{ChangeKind, Settings as Tracking, Status};
 use zsh_tool::task::live::{Cancel, Look};
 use zsh_tool::task::registry::TaskHandle;
-use zsh_tool::task::request::{Request, Stdin};
+use zsh_tool::task::request::{Request, Stderr, Stdin};
 use zsh_tool::task::shell::ShellMode;
 use zsh_tool::task::state::KillOrder;
 use zsh_tool::task::supervisor::{Settings, Supervisor};
@@ -449,6 +449,7 @@ fn three_checks_at_once_do_not_slow_a_task_down() {
         emulated: false,
         timeout: None,
         timeout_most: None,
+        stderr: Stderr::Merged,
     };
     let task = supervisor.start(flood, None).expect("a task");
     time_to_drain(&task);

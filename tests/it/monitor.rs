@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ fn monitor_alone(env: &Env) -> (Program, Watcher) {
     (program, Watcher::of(&link))
 }
 
-fn end(monitor: Program) {
+fn end_of(monitor: Program) {
     monitor.signal("TERM");
     assert_eq!(monitor.finish().code, 0);
 }
@@ -96,12 +97,21 @@ fn list_schema() -> Value {
     let maybe_string = json!({"type": ["string", "null"]});
     let maybe_integer = json!({"type": ["integer", "null"]});
     let server = json!({"instance": string, "pid": maybe_integer, "own": {"type": "boolean"}});
+    let run = object(json!({
+        "iteration": {"type": "integer"}, "maxIterations": {"type": "integer"},
+        "phase": string, "executor": string, "auditor": string,
+        "reason": maybe_string, "feedback": maybe_string,
+        "live": {"type": "boolean"},
+    }));
     let session = object(json!({
-        "id": {"type": "string", "pattern": "^[0-9a-f]{8}$"},
-        "kind": {"const": "task"},
+        "id": {"type": "string", "pattern": "^[0-9a-f]{8}(-[0-9a-f-]{27})?$"},
+        "kind": {"enum": ["task", "run"]},
         "title": string, "description": maybe_string, "directory": string,
-        "pid": {"type": "integer"}, "pty": {"type": "boolean"},
-        "state": {"enum": ["running", "completed", "failed", "timeout", "killed", "interrupted"]},
+        "pid": maybe_integer, "pty": {"type": "boolean"},
+        "state": {"anyOf": [
+            {"enum": ["running", "completed", "failed", "timeout", "killed", "interrupted"]},
+            {"pattern": "^[A-Z_]+$"},
+        ]},
         "status": {"enum": [null, "ended", "blocked", "stuck", "silent", "progressing", "slow"]},
         "evidence": {"type": "array", "items": string},
         "degraded": {"type": "boolean"},
@@ -119,7 +129,7 @@ fn list_schema() -> Value {
         "server": object(server.clone()),
         "canKill": {"type": "boolean"}, "canStop": {"type": "boolean"},
         "tail": {"type": "array", "items": string, "maxItems": 20},
-        "run": {"type": "null"},
+        "run": {"anyOf": [{"type": "null"}, run]},
     }));
     let mut answering = server;
     answering["version"] = string;
@@ -234,7 +244,7 @@ fn a_task_of_another_server_is_shown_and_only_its_server_ends_it() {
     assert!(text.starts_with("Ada"), "{text:?}");
     let ended = session(&watcher, &task);
     assert_eq!(ended["state"], "completed");
-    end(monitor);
+    end_of(monitor);
 }
 
 #[test]
@@ -258,7 +268,7 @@ fn a_task_whose_server_was_killed_is_shown_no_more_and_its_stream_ends() {
             .status,
         404
     );
-    end(monitor);
+    end_of(monitor);
 }
 
 #[test]
@@ -280,6 +290,140 @@ fn a_kill_by_http_gives_the_receipt_and_a_second_one_finds_nothing() {
     let again = watcher.post(&path, &json!({}));
     assert_eq!(again.status, 409, "{again:?}");
     assert_eq!(status(&watcher, &task)["status"], "failed");
+}
+
+/// `zsh-tool oneshot` with an agent program that does what a script says: the worker says
+/// something and waits for a file.
+fn run_of_agents(env: &Env, go_on: &Path) -> Program {
+    let (programs, notes) = (env.path("programs"), env.path("notes"));
+    for folder in [&programs, &notes] {
+        fs::create_dir(folder).expect("a folder for the agent");
+    }
+    let agent = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/agents/fake-agent");
+    std::os::unix::fs::symlink(agent, programs.join("claude")).expect("the program");
+    let script = json!({
+        "worker": [[{"text": "on it"}, {"wait": go_on}, {"result": "done it"}]],
+        "auditor": [[{"result": "{\"verdict\": \"DONE\"}"}]],
+    });
+    fs::write(env.path("script.json"), script.to_string()).expect("a script");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = zsh_tool(
+        env,
+        &[
+            "oneshot",
+            "--executor",
+            "claude",
+            "--heartbeat",
+            "0.2",
+            "Count password=hunter2hunter2",
+        ],
+    );
+    command
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .env("FAKE_AGENT", env.path("script.json"))
+        .env("FAKE_AGENT_NOTES", notes);
+    Program::start(command)
+}
+
+/// The only run, once its worker works and has given a sign of life.
+fn working_run(watcher: &Watcher) -> Value {
+    wait_until("a run is in the list", || {
+        let list = watcher.get("/api/sessions").body;
+        assert_shape(&list_schema(), &list);
+        let sessions = list["sessions"].as_array().cloned().unwrap_or_default();
+        let is_run = |session: &Value| session["kind"] == "run" && session["status"].is_string();
+        sessions.into_iter().find(is_run)
+    })
+}
+
+#[test]
+fn an_agent_run_is_shown_with_its_log_while_it_goes_on_and_after() {
+    let env = Env::new();
+    let (monitor, watcher) = monitor_alone(&env);
+    let go_on = env.path("go-on");
+    let runner = run_of_agents(&env, &go_on);
+    let shown = working_run(&watcher);
+    let id = shown["id"].as_str().expect("an id").to_owned();
+    assert_eq!(shown["state"], "WORKER_EXECUTING");
+    assert_eq!(shown["title"], "Count password=[redacted]");
+    assert_eq!(shown["canStop"], true);
+    assert_eq!(shown["canKill"], false);
+    assert_eq!(shown["run"]["phase"], "worker");
+    assert_eq!(shown["run"]["iteration"], 1);
+    assert_eq!(shown["run"]["live"], true);
+    let now = progress(&watcher, &id);
+    assert_eq!(now["currentPhase"], "worker");
+    assert_eq!(now["iteration"], 1);
+    assert_eq!(now["alive"], true);
+    assert_eq!(status(&watcher, &id)["status"], "running");
+    let killed = watcher.post(&format!("/api/tasks/{id}/kill"), &json!({}));
+    assert_eq!(killed.status, 409, "a run is no task: {killed:?}");
+    let asked = json!({"sessionId": id, "checkId": "of-a-run"});
+    assert_eq!(
+        watcher.post("/api/autonomous/check-status", &asked).status,
+        202
+    );
+
+    let path = format!("/api/sessions/{id}/events");
+    let mut events = watcher.events(&path, Some("0"));
+    let mut lines = Vec::new();
+    while lines.len() < 3 {
+        let seen = events.next_named("log");
+        assert_eq!(seen.id, Some(seen.data["seq"].to_string()));
+        lines.push(seen.data);
+    }
+    drop(events);
+    let last = lines.last().expect("lines")["seq"].to_string();
+    let mut events = watcher.events(&path, Some(&last));
+    fs::write(&go_on, "").expect("the agent goes on");
+    let end = loop {
+        let seen = events.next().expect("an end");
+        match seen.name.as_str() {
+            "log" => lines.push(seen.data),
+            "end" => break seen,
+            _ => {}
+        }
+    };
+    assert_eq!(end.data, json!({"exitCode": 0}));
+    let numbers: Vec<u64> = lines
+        .iter()
+        .filter_map(|line| line["seq"].as_u64())
+        .collect();
+    let whole: Vec<u64> = (1..=numbers.len() as u64).collect();
+    assert_eq!(numbers, whole, "no line is lost and none comes twice");
+    assert_eq!(lines[0]["data"]["to"], "CREATED");
+
+    let ended = session(&watcher, &id);
+    assert_eq!(ended["state"], "COMPLETED");
+    assert_eq!(ended["canStop"], false);
+    assert_eq!(ended["exitCode"], 0);
+    assert_eq!(status(&watcher, &id)["status"], "completed");
+    assert_eq!(progress(&watcher, &id)["currentPhase"], "ended");
+    assert_eq!(
+        watcher.get_after(&path, &end.id.expect("an id")).status,
+        204
+    );
+    let stopped = watcher.post("/api/autonomous/stop", &json!({"sessionId": id}));
+    assert_eq!(stopped.status, 409, "it is over: {stopped:?}");
+    assert_eq!(runner.finish().code, 0);
+    end_of(monitor);
+}
+
+#[test]
+fn a_stop_by_http_ends_a_run_as_cancelled_by_its_user() {
+    let env = Env::new();
+    let (monitor, watcher) = monitor_alone(&env);
+    let runner = run_of_agents(&env, &env.path("never"));
+    let id = working_run(&watcher)["id"].clone();
+    let stopped = watcher.post("/api/autonomous/stop", &json!({"sessionId": id}));
+    assert_eq!(stopped.status, 200, "{stopped:?}");
+    let wanted = json!({"sessionId": id, "state": "FAILED", "reason": "user_cancelled"});
+    assert_eq!(stopped.body, wanted);
+    let standing = status(&watcher, id.as_str().expect("an id"));
+    assert_eq!(standing["status"], "failed");
+    assert_eq!(standing["error"], "user_cancelled");
+    assert_ne!(runner.finish().code, 0);
+    end_of(monitor);
 }
 
 #[test]
@@ -491,7 +635,7 @@ fn output_that_the_quota_has_dropped_is_told_as_a_gap() {
         }
         assert_eq!((at, gaps), (whole.len(), 1));
     }
-    end(alone);
+    end_of(alone);
 }
 
 #[test]
@@ -523,7 +667,7 @@ fn the_stream_of_all_sessions_tells_of_each_change() {
             }
         }
     }
-    end(alone);
+    end_of(alone);
 }
 
 #[test]
@@ -624,5 +768,5 @@ fn no_secret_of_a_command_or_prompt_is_shown_or_stands_in_the_state_directory() 
             assert!(!is_entry || !text.contains("hunter2"), "{text}");
         }
     }
-    end(monitor);
+    end_of(monitor);
 }
