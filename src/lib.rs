@@ -399,8 +399,10 @@ pub mod monitor {
     pub mod routes;
     pub mod run_events;
     pub mod runs;
+    pub mod session;
     pub mod sessions;
     pub mod stream;
+    pub mod tasks;
     pub mod wire;
 }
 

@@ -10,7 +10,8 @@ use super::{output, setup};
 use crate::cli::TasksArguments;
 use crate::mcp::render;
 use crate::mcp::view;
-use crate::task::journal::{self, Entry, RecordedOutcome};
+use crate::monitor::tasks::state_word;
+use crate::task::journal::{self, Entry};
 
 /// How much of a command a line shows.
 const COMMAND_CHARS: usize = 80;
@@ -99,7 +100,7 @@ impl Listed {
 
     fn cells(&self) -> [String; 5] {
         let entry = &self.entry;
-        let mut status = status_word(entry).to_owned();
+        let mut status = state_word(entry).to_owned();
         if let Some(code) = entry.exit_code {
             status.push_str(&format!(" exit={code}"));
         }
@@ -132,7 +133,7 @@ impl Listed {
         let entry = &self.entry;
         json!({
             "task_id": entry.id,
-            "status": status_word(entry),
+            "status": state_word(entry),
             "exit_code": entry.exit_code,
             "age_ms": view::millis(self.age),
             "duration_ms": entry.duration_ms,
@@ -145,16 +146,5 @@ impl Listed {
             "server": self.instance,
             "server_pid": self.server_pid,
         })
-    }
-}
-
-fn status_word(entry: &Entry) -> &'static str {
-    match entry.outcome {
-        None => "running",
-        Some(RecordedOutcome::Success) => "completed",
-        Some(RecordedOutcome::Failure) => "failed",
-        Some(RecordedOutcome::Timeout) => "timeout",
-        Some(RecordedOutcome::Killed) => "killed",
-        Some(RecordedOutcome::Interrupted) => "interrupted",
     }
 }

@@ -4,7 +4,9 @@
 use serde::Serialize;
 
 use super::runs;
-use super::sessions::{Found, Task, millis, now, state_word};
+use super::session::{millis, now};
+use super::sessions::Found;
+use super::tasks::{Task, state_word};
 use crate::oneshot::sessions::RunView;
 use crate::oneshot::stage::State;
 

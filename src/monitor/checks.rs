@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::response::Response;
 use super::runs;
-use super::sessions::{Found as Session, Sessions, Task, evidence, now};
+use super::session::{millis, now};
+use super::sessions::{Found as Session, Sessions};
+use super::tasks::{Task, evidence};
 use crate::agent::checks::{CheckState, Checks, Refused};
 use crate::agent::judge::{Evidence, Finding};
 use crate::progress::outlook::Status;
@@ -104,7 +106,7 @@ pub fn result(checks: &Checks, id: &str, wait: Duration) -> Response {
             let found = Found {
                 status: status_word(judgement.finding),
                 reason: judgement.reason,
-                ts: super::sessions::millis(check.at),
+                ts: millis(check.at),
             };
             ("done", Some(found), None)
         }

@@ -14,7 +14,9 @@ use serde_json::json;
 use super::changes::{FileChanges, OwnChanges};
 use super::output::{Chunk, Source};
 use super::response::{Event, EventSource, Next};
-use super::sessions::{List, Session, Sessions, Task, now};
+use super::session::{List, Session, now};
+use super::sessions::Sessions;
+use super::tasks::Task;
 use crate::task::live::Cancel;
 use crate::text::lines::grouped;
 
@@ -142,7 +144,7 @@ impl TaskEvents {
 
     fn changed_session(&mut self) -> Option<Event> {
         // The output comes by itself.
-        let session = self.sessions.session(&self.task, now(), 0);
+        let session = self.sessions.session_of(&self.task, now(), 0);
         let still = session.without_times();
         if self.told.as_ref() == Some(&still) {
             return None;

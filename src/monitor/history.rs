@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::sessions::millis;
+use super::session::millis;
 use crate::alan::outcome::Outcome;
 use crate::alan::store::plots::{Plot, PlottedRun};
 use crate::neverhang::State;
@@ -117,7 +117,7 @@ impl Circuit {
                 State::HalfOpen { .. } => "half-open",
             },
             failures: standing.circuit.timeouts.len(),
-            retry_at: standing.refuses().then(|| now + standing.retry_in),
+            retry_at: standing.refuses().then_some(now + standing.retry_in),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::changes::FileChanges;
 use super::events::{END_MARK, LOOK_PAUSE, Last};
 use super::response::{Event, EventSource, Next};
 use super::runs;
-use super::sessions::{Session, now};
+use super::session::{Session, now};
 use crate::oneshot::log::Line;
 use crate::oneshot::log_reader::{self, Follower};
 use crate::oneshot::sessions::{self, RunView};

@@ -6,9 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Serialize;
-
-use super::sessions::{Server, Session, millis, one_line};
+use super::session::{RunFacts, Server, Session, millis, one_line};
 use crate::agent::judge::Evidence;
 use crate::oneshot::log::{Heartbeat, Kind, Line};
 use crate::oneshot::log_reader;
@@ -28,28 +26,6 @@ const TAIL_WITHIN: u64 = 256 * 1024;
 const SHOWN_CHARS: usize = 400;
 /// What stands for the server of a run: whoever started it.
 const SERVER: &str = "oneshot";
-
-/// What only runs have.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunFacts {
-    /// The number of the iteration.
-    pub iteration: u32,
-    /// How many there may be.
-    pub max_iterations: u32,
-    /// `worker`, `auditor`, `recovery`, …
-    pub phase: &'static str,
-    /// The worker's executor.
-    pub executor: String,
-    /// The auditor's.
-    pub auditor: String,
-    /// Why it is in its state, where that has a reason.
-    pub reason: Option<String>,
-    /// What the last auditor wants to be done.
-    pub feedback: Option<String>,
-    /// Whether somebody runs it.
-    pub live: bool,
-}
 
 /// The run of this id; `None`: there is none, or its file cannot be used.
 pub fn find(state: &Path, id: &str) -> Option<RunView> {

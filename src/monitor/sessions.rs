@@ -8,26 +8,21 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use parking_lot::Mutex;
-use serde::Serialize;
 
 use super::output::Source;
-use super::runs::{self, RunFacts};
+use super::runs;
+use super::session::{Answering, List, Server, Session, now};
+use super::tasks::Task;
 use crate::alan::estimate::Estimate;
-use crate::alan::rows::unix_seconds;
 use crate::oneshot::sessions::{self as oneshot, RunView};
 use crate::process::files;
-use crate::progress::outlook::{BlockedOn, Status};
 use crate::record::recorder::Recorder;
-use crate::task::entry::{Entry, RecordedOutcome};
+use crate::task::entry::Entry;
 use crate::task::journal;
-use crate::task::live::Input;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
-use crate::task::words;
-use crate::text::lines::clip;
 use crate::text::redact::Redactor;
 
 /// Ended tasks in the list …
@@ -38,10 +33,6 @@ const MOST_RESTING: usize = 50;
 const TAIL_LINES: usize = 20;
 /// … and with each ended one but the newest of them.
 const TAILS_OF_ENDED: usize = 20;
-/// How much of a command is its title.
-const TITLE_CHARS: usize = 300;
-/// How much of a prompt is repeated.
-const PROMPT_CHARS: usize = 120;
 /// Estimates that are kept for tasks that are shown again and again.
 const ESTIMATES_KEPT: usize = 256;
 
@@ -57,125 +48,12 @@ pub struct Sessions {
     estimates: Mutex<HashMap<String, Option<Estimate>>>,
 }
 
-/// Whose a session is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Server {
-    /// Its name in the state directory.
-    pub instance: String,
-    /// Its pid, where that is known.
-    pub pid: Option<i32>,
-    /// Whether it is this process.
-    pub own: bool,
-}
-
-/// A task with what is needed to follow it.
-#[derive(Debug, Clone)]
-pub struct Task {
-    /// What it is and how.
-    pub entry: Entry,
-    /// Whose it is.
-    pub server: Server,
-    /// Its output.
-    pub source: Source,
-}
-
 /// What an id stands for.
 pub enum Found {
     /// A task.
     Task(Box<Task>),
     /// An agent run.
     Run(Box<RunView>),
-}
-
-/// A session of the list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Session {
-    /// The task's id, or the run's.
-    pub id: String,
-    /// `task` or `run`.
-    pub kind: &'static str,
-    /// The command line or the beginning of the prompt, redacted.
-    pub title: String,
-    /// What it is for.
-    pub description: Option<String>,
-    /// Where it started.
-    pub directory: String,
-    /// The shell's pid, or the runner's.
-    pub pid: Option<i32>,
-    /// Whether it has a terminal.
-    pub pty: bool,
-    /// `running`, or how it ended; of a run its state.
-    pub state: &'static str,
-    /// Whether it gets on; null before the first look.
-    pub status: Option<String>,
-    /// Why that is thought, the strongest evidence first.
-    pub evidence: Vec<String>,
-    /// Not all evidence can be had.
-    pub degraded: bool,
-    /// `input` or `password`.
-    pub waiting_for: Option<&'static str>,
-    /// What it asks.
-    pub prompt: Option<String>,
-    /// Unix seconds.
-    pub started_at: f64,
-    /// Since the start; of an ended one its duration.
-    pub elapsed_ms: u64,
-    /// Since output last came; null once it has ended.
-    pub silent_ms: Option<u64>,
-    /// From the start to the end.
-    pub duration_ms: Option<u64>,
-    /// The exit code.
-    pub exit_code: Option<i32>,
-    /// Processes that outlive it.
-    pub leftovers: Vec<i32>,
-    /// How long such commands take.
-    pub estimate: Option<Expected>,
-    /// The median of what is left, given the time already run.
-    pub remaining_ms: Option<u64>,
-    /// Whose it is.
-    pub server: Server,
-    /// Whether this server can end it.
-    pub can_kill: bool,
-    /// Whether it is a run that can be stopped.
-    pub can_stop: bool,
-    /// The last lines of its output, or of its log.
-    pub tail: Vec<String>,
-    /// What only runs have.
-    pub run: Option<RunFacts>,
-}
-
-/// How long such commands take.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Expected {
-    /// Half of them are done by then.
-    pub median_ms: u64,
-    /// Nine in ten are done by then.
-    pub p90_ms: u64,
-    /// So many are known.
-    pub samples: usize,
-}
-
-/// All sessions at one moment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct List {
-    /// Unix seconds.
-    pub now: f64,
-    /// Who answers.
-    pub server: Answering,
-    /// Runs and tasks that go on, then those that do not, each part newest first.
-    pub sessions: Vec<Session>,
-}
-
-/// Who answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Answering {
-    /// This process.
-    #[serde(flatten)]
-    pub server: Server,
-    /// The program's version.
-    pub version: &'static str,
 }
 
 impl Sessions {
@@ -271,10 +149,10 @@ impl Sessions {
         };
         let running = running
             .iter()
-            .map(|task| self.session(task, now, TAIL_LINES));
+            .map(|task| self.session_of(task, now, TAIL_LINES));
         let live = live.iter().map(|run| runs::session(run, now, TAIL_LINES));
         let ended = ended.iter().enumerate();
-        let ended = ended.map(|(place, task)| self.session(task, now, with_tail(place)));
+        let ended = ended.map(|(place, task)| self.session_of(task, now, with_tail(place)));
         let resting = resting.iter().enumerate();
         let resting = resting.map(|(place, run)| runs::session(run, now, with_tail(place)));
         List {
@@ -310,7 +188,7 @@ impl Sessions {
             .filter(|directory| !self.is_own(directory))
             .find_map(|directory| {
                 let entry = journal::read(&directory, id)?;
-                journal::server_lives(&directory).then(|| others_task(&directory, entry))
+                journal::server_lives(&directory).then(|| Task::of_another(&directory, entry))
             })
     }
 
@@ -320,63 +198,16 @@ impl Sessions {
             Source::Own(own) => Some(self.own_task(own)),
             Source::Files { directory, task } => {
                 let entry = journal::read(directory, task)?;
-                journal::server_lives(directory).then(|| others_task(directory, entry))
+                journal::server_lives(directory).then(|| Task::of_another(directory, entry))
             }
         }
     }
 
     /// A task as the list shows it, with so many lines of its output.
-    pub fn session(&self, task: &Task, now: f64, lines: usize) -> Session {
-        let entry = &task.entry;
-        let runs = entry.outcome.is_none();
-        let elapsed = match entry.duration_ms {
-            Some(duration) => duration as f64 / 1000.0,
-            None => (now - entry.started).max(0.0),
-        };
-        let estimate = runs.then(|| self.estimate(entry)).flatten();
-        let waiting = entry.waiting.as_ref().filter(|_| runs);
-        let prompt = waiting.map(|waiting| clip(waiting.prompt.trim(), PROMPT_CHARS));
-        Session {
-            id: entry.id.clone(),
-            kind: "task",
-            title: clip(&one_line(&entry.command), TITLE_CHARS),
-            description: entry.description.clone(),
-            directory: entry.directory.clone(),
-            pid: Some(entry.pid),
-            pty: entry.pty,
-            state: state_word(entry),
-            status: entry.status(now).map(|status| status.to_string()),
-            evidence: evidence(entry, now),
-            degraded: entry
-                .progress
-                .as_ref()
-                .is_some_and(|progress| progress.degraded),
-            waiting_for: waiting.map(|waiting| words::wanted_word(waiting.wanted)),
-            prompt: prompt.filter(|prompt| !prompt.is_empty()),
-            started_at: entry.started,
-            elapsed_ms: millis(elapsed),
-            silent_ms: runs.then(|| millis(now - task.last_output())),
-            duration_ms: entry.duration_ms,
-            exit_code: entry.exit_code,
-            leftovers: entry.leftovers.clone(),
-            remaining_ms: estimate
-                .as_ref()
-                .and_then(|estimate| estimate.remaining(elapsed))
-                .map(millis),
-            estimate: estimate.map(|estimate| Expected {
-                median_ms: millis(estimate.median.seconds),
-                p90_ms: millis(estimate.p90.seconds),
-                samples: estimate.sample_size,
-            }),
-            server: task.server.clone(),
-            can_kill: task.server.own && !entry.is_over(),
-            can_stop: false,
-            tail: match lines {
-                0 => Vec::new(),
-                lines => task.source.tail(entry, lines),
-            },
-            run: None,
-        }
+    pub fn session_of(&self, task: &Task, now: f64, lines: usize) -> Session {
+        let runs = task.entry.outcome.is_none();
+        let estimate = runs.then(|| self.estimate(&task.entry)).flatten();
+        task.session(now, lines, estimate)
     }
 
     fn tasks(&self) -> Vec<Task> {
@@ -390,7 +221,7 @@ impl Sessions {
                 continue;
             }
             let entries = journal::read_server(&directory).into_iter();
-            tasks.extend(entries.map(|entry| others_task(&directory, entry)));
+            tasks.extend(entries.map(|entry| Task::of_another(&directory, entry)));
         }
         tasks
     }
@@ -437,113 +268,7 @@ impl Sessions {
     }
 }
 
-impl Task {
-    /// When output last came, or it started, in Unix seconds. Another server's file says
-    /// so later than the output's own file does.
-    fn last_output(&self) -> f64 {
-        let told = self.entry.last_output.unwrap_or(self.entry.started);
-        let Source::Files { directory, task } = &self.source else {
-            return told;
-        };
-        let newest = journal::output_files(directory, task).pop();
-        let written = newest.and_then(|(_, path)| std::fs::metadata(path).ok()?.modified().ok());
-        written.map_or(told, |at| unix_seconds(at).max(told))
-    }
-}
-
-impl Session {
-    /// The same without what passes by itself: two that differ have something to tell.
-    pub fn without_times(&self) -> Session {
-        Session {
-            elapsed_ms: 0,
-            silent_ms: None,
-            remaining_ms: None,
-            ..self.clone()
-        }
-    }
-}
-
-impl List {
-    /// As [`Session::without_times`].
-    pub fn without_times(&self) -> List {
-        List {
-            now: 0.0,
-            server: self.server.clone(),
-            sessions: self.sessions.iter().map(Session::without_times).collect(),
-        }
-    }
-}
-
 /// Where servers and runs tell of themselves.
 fn folders(state: &Path) -> [PathBuf; 2] {
     [journal::servers_folder(state), runs::folder(state)]
-}
-
-fn others_task(directory: &Path, entry: Entry) -> Task {
-    let instance = directory.file_name().unwrap_or_default();
-    Task {
-        server: Server {
-            instance: instance.to_string_lossy().into_owned(),
-            pid: journal::server_pid(directory),
-            own: false,
-        },
-        source: Source::Files {
-            directory: directory.to_path_buf(),
-            task: entry.id.clone(),
-        },
-        entry,
-    }
-}
-
-/// What a task's state is called.
-pub fn state_word(entry: &Entry) -> &'static str {
-    match entry.outcome {
-        None => "running",
-        Some(RecordedOutcome::Success) => "completed",
-        Some(RecordedOutcome::Failure) => "failed",
-        Some(RecordedOutcome::Timeout) => "timeout",
-        Some(RecordedOutcome::Killed) => "killed",
-        Some(RecordedOutcome::Interrupted) => "interrupted",
-    }
-}
-
-/// Why a running task's status is what it is, the strongest evidence first.
-pub fn evidence(entry: &Entry, now: f64) -> Vec<String> {
-    if entry.outcome.is_some() {
-        return Vec::new();
-    }
-    let input = if entry.pty {
-        Input::Terminal
-    } else {
-        Input::Pipe
-    };
-    let waiting = entry.waiting.as_ref();
-    let mut evidence: Vec<String> = waiting
-        .map(|waiting| words::proof(waiting, input))
-        .into_iter()
-        .collect();
-    evidence.extend(words::summary(&entry.conditions));
-    if let Some(progress) = &entry.progress {
-        let awaited = progress.outlook.status(now) == Status::Blocked(BlockedOn::Network);
-        let peer = progress.peer.as_ref().filter(|_| awaited);
-        let peer = peer.map(|peer| (peer.pid, peer.name.as_str()));
-        evidence.extend(words::deeds(&progress.deeds, peer));
-    }
-    evidence
-}
-
-/// Text without line ends and other control characters.
-pub fn one_line(text: &str) -> String {
-    text.trim().replace(|c: char| c.is_control(), " ")
-}
-
-/// Seconds as whole milliseconds.
-pub fn millis(seconds: f64) -> u64 {
-    // Casts of floats saturate: below zero there is zero.
-    (seconds * 1000.0).round() as u64
-}
-
-/// The present in Unix seconds.
-pub fn now() -> f64 {
-    unix_seconds(SystemTime::now())
 }
