@@ -128,6 +128,13 @@
 //!   keeps; only what no entry can say gets code in [`agent::executor`].
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
+// What comes from outside must not be able to panic, so nothing may that can be written
+// otherwise. Tests may.
+#![cfg_attr(
+    not(test),
+    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
+
 pub mod app;
 pub mod cli;
 pub mod config;
@@ -377,6 +384,7 @@ pub mod mcp {
     pub mod search;
     pub mod server;
     pub mod task_answers;
+    pub mod times;
     pub mod tools;
     pub mod view;
 }
@@ -411,6 +419,10 @@ pub mod commands {
     pub mod agent_openai;
     pub mod alan;
     pub mod completions;
+    #[cfg_attr(
+        not(test),
+        warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+    )]
     pub mod config;
     pub mod doctor;
     pub mod exec;

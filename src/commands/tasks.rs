@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{output, setup};
 use crate::cli::TasksArguments;
 use crate::mcp::render;
-use crate::mcp::view;
+use crate::mcp::times;
 use crate::monitor::tasks::state_word;
 use crate::task::journal::{self, Entry};
 
@@ -123,7 +123,7 @@ impl Listed {
         [
             entry.id.clone(),
             status,
-            view::seconds(self.age),
+            times::seconds(self.age),
             server,
             command,
         ]
@@ -135,7 +135,7 @@ impl Listed {
             "task_id": entry.id,
             "status": state_word(entry),
             "exit_code": entry.exit_code,
-            "age_ms": view::millis(self.age),
+            "age_ms": times::millis(self.age),
             "duration_ms": entry.duration_ms,
             "command": entry.command,
             "description": entry.description,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::process::probe::Shortcoming;
 use crate::progress::condition::{Condition, Evidence, StopSignal};
 use crate::progress::waiting::{Proof, Waiting, Wanted};
+use crate::protocol::message::put;
 use crate::task::live::Input;
 use crate::task::words::{Kind, kinds, name, signal_name};
 pub use crate::task::words::{proof, summary, wanted_word};
@@ -90,10 +91,10 @@ pub fn meta(conditions: &[Condition]) -> Vec<Value> {
             match condition {
                 Condition::Stopped { by, holds_up, .. } => {
                     let known = *by != StopSignal::Unknown;
-                    value["signal"] = json!(known.then(|| signal_name(*by)));
-                    value["holds_up"] = json!(holds_up);
+                    put(&mut value, "signal", known.then(|| signal_name(*by)));
+                    put(&mut value, "holds_up", *holds_up);
                 }
-                Condition::OutOfReach { user, .. } => value["user"] = json!(user),
+                Condition::OutOfReach { user, .. } => put(&mut value, "user", user.as_str()),
                 Condition::DiskSleep { .. } | Condition::ZombieLeader { .. } => {}
             }
             value

@@ -20,6 +20,7 @@ use super::screen;
 use super::tools::{Tool, ToolName};
 use super::view::View;
 use crate::config::{Config, InsightChoice, Warning};
+use crate::protocol::message::put;
 use crate::record::notices;
 use crate::record::recorder::Recorder;
 use crate::task::live::{Cancel, Input};
@@ -83,10 +84,10 @@ impl Outcome {
             "isError": self.is_error,
         });
         if let Some(structured) = self.structured {
-            result["structuredContent"] = structured;
+            put(&mut result, "structuredContent", structured);
         }
         if let Some(meta) = self.meta {
-            result["_meta"] = json!({"zsh-tool/result": meta});
+            put(&mut result, "_meta", json!({"zsh-tool/result": meta}));
         }
         result
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::insight::size;
-use super::progress;
-use super::view::{View, seconds};
+use super::progress::{self, Standing};
+use super::times::seconds;
+use super::view::View;
 use crate::alan::estimate::{self, Estimate, Quantile};
 use crate::alan::insight::{KIND_CHARS, cut};
 use crate::progress::advice::{Advice, Situation, advise};
@@ -144,8 +145,11 @@ pub fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>) -> Opt
         elapsed: view.elapsed,
         estimate: estimate.map(for_advice),
         waiting_for_input: view.waiting.is_some(),
-        stuck: standing.is_some_and(|standing| standing.status == Status::Stuck),
+        stuck_for: standing
+            .filter(|standing| standing.status == Status::Stuck)
+            .map(|standing| standing.unchanged_for),
         io_progress: standing.is_some_and(|standing| standing.moves_bytes),
+        computes: standing.is_some_and(Standing::computes),
     })
 }
 

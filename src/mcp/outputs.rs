@@ -17,6 +17,11 @@ struct TaskRow {
     task_id: String,
     /// running, completed, failed, timeout, killed or interrupted.
     status: String,
+    /// Whether it gets on: progressing, slow, silent, stuck or blocked; null when it has
+    /// ended, or has only just begun.
+    progress: Option<String>,
+    /// What that is known by, the strongest first.
+    evidence: Vec<String>,
     /// Of its shell; null while it runs.
     exit_code: Option<i32>,
     /// Milliseconds since its start.

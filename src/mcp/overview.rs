@@ -10,8 +10,10 @@ use super::conditions::{self, wanted_word};
 use super::insight::size;
 use super::memory::outputs::{self, DatabaseOutput};
 use super::memory::words;
+use super::progress::{self, Standing};
 use super::render::{self, status_word};
-use super::view::{View, millis, seconds};
+use super::times::{millis, seconds};
+use super::view::View;
 use crate::config::{Config, Warning};
 use crate::process::probe;
 use crate::progress::condition::Condition;
@@ -102,6 +104,8 @@ pub fn tasks(supervisor: &Supervisor, all: bool, limit: usize) -> Overview {
 struct Row {
     id: String,
     status: &'static str,
+    standing: Option<Standing>,
+    evidence: Vec<String>,
     exit_code: Option<i32>,
     age: Duration,
     silent: Option<Duration>,
@@ -117,6 +121,7 @@ impl Row {
     fn of(task: &TaskHandle, redact: &impl Fn(&str) -> String) -> Row {
         let facts = &task.live.facts;
         let view = View::of(&task.live);
+        let is_running = view.running();
         let now = Instant::now();
         let state = task.live.state();
         let silent = (!state.closed)
@@ -141,6 +146,16 @@ impl Row {
             leftovers,
             waiting,
             conditions: view.conditions().to_vec(),
+            evidence: match is_running {
+                true => progress::evidence(
+                    view.standing.as_ref(),
+                    view.waiting.as_ref(),
+                    &view.conditions,
+                    facts.input,
+                ),
+                false => Vec::new(),
+            },
+            standing: view.standing.filter(|_| is_running),
             command: command.chars().skip(2).take(COMMAND_CHARS).collect(),
             description: facts.description.as_deref().map(redact),
             pid: facts.pid,
@@ -148,9 +163,10 @@ impl Row {
     }
 
     fn line(&self) -> String {
-        let status = match self.exit_code {
-            Some(code) => format!("{} exit={code}", self.status),
-            None => self.status.to_owned(),
+        let status = match (self.exit_code, &self.standing) {
+            (Some(code), _) => format!("{} exit={code}", self.status),
+            (None, Some(standing)) => format!("{}, {}", self.status, standing.status),
+            (None, None) => self.status.to_owned(),
         };
         let mut facts = vec![format!("age {}", seconds(self.age))];
         if let Some(silent) = self.silent {
@@ -169,7 +185,7 @@ impl Row {
             .map(|text| format!("  # {text}"))
             .unwrap_or_default();
         format!(
-            "{}  {status:<18}  {:<24}  {}{description}",
+            "{}  {status:<20}  {:<24}  {}{description}",
             self.id,
             facts.join(", "),
             self.command
@@ -180,6 +196,8 @@ impl Row {
         json!({
             "task_id": self.id,
             "status": self.status,
+            "progress": self.standing.as_ref().map(|standing| standing.status.to_string()),
+            "evidence": self.evidence,
             "exit_code": self.exit_code,
             "age_ms": millis(self.age),
             "silent_ms": self.silent.map(millis),

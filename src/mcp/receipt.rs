@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::insight::size;
 use super::render::{DIM, Palette, RED, YELLOW, echo, leftovers_meta, status_line, status_word};
-use super::view::{View, millis};
+use super::times::millis;
+use super::view::View;
 use crate::alan::kill::{KillClass, KillInsight};
 use crate::task::kill_run::{Receipt, SurvivalReason};
 use crate::task::live::Facts;

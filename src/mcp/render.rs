@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::conditions;
 use super::insight::{Insight, Level, Source, size};
 use super::meter;
-use super::view::{View, millis};
+use super::times::millis;
+use super::view::View;
 use crate::alan::estimate::Estimate;
 use crate::progress::advice::Advice;
 use crate::task::live::{End, Facts, Input, Leftover};
@@ -211,8 +212,10 @@ fn suggestion(advice: &Advice, id: &str, listen: f64) -> String {
     );
     let call = match advice {
         Advice::SendInput => format!("zsh_send task_id={id}"),
-        Advice::Hung { .. } => format!("zsh_kill task_id={id}"),
-        Advice::NearingCompletion | Advice::SpacePolls { .. } => wait,
+        Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
+        Advice::NearingCompletion | Advice::WorksSilently { .. } | Advice::SpacePolls { .. } => {
+            wait
+        }
     };
     format!("{advice} → {call}")
 }

@@ -446,11 +446,11 @@ impl RunningCall {
     fn tell_progress(&self, token: &Value, progress: Progress) {
         let mut params = json!({"progressToken": token, "progress": progress.elapsed});
         if let Some(usual) = progress.usual {
-            params["total"] = json!(usual);
+            message::put(&mut params, "total", usual);
         }
         let text = progress.message;
         if !text.is_empty() {
-            params["message"] = text.into();
+            message::put(&mut params, "message", text);
         }
         if let Ok(notification) = message::notification("notifications/progress", &params) {
             send(&self.outbound, notification);

@@ -15,7 +15,7 @@ use super::insight::Insight;
 use super::render::{Palette, end_words};
 use crate::config::TaskChoice;
 use crate::progress::waiting::{Waiting, Wanted};
-use crate::protocol::message::INTERNAL_ERROR;
+use crate::protocol::message::{INTERNAL_ERROR, put};
 use crate::protocol::tasks::{Failure, Operation, Status, Task, UnknownTask};
 use crate::task::live::End;
 use crate::task::reading;
@@ -237,7 +237,7 @@ fn end_message(end: &End) -> String {
 
 /// A result that stands within another one is read by its own type.
 fn complete(mut result: Value) -> Value {
-    result["resultType"] = "complete".into();
+    put(&mut result, "resultType", "complete");
     result
 }
 

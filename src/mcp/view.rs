@@ -1,8 +1,9 @@
-//! A task at one moment, as far as results tell of it, and times as people read them.
+//! A task at one moment, as far as results tell of it.
 
 use std::time::{Duration, Instant};
 
 use super::progress::Standing;
+pub use super::times::{millis, seconds};
 use crate::progress::condition::{Condition, Evidence};
 use crate::progress::waiting::Waiting;
 use crate::task::live::{End, Leftover, LiveTask};
@@ -85,19 +86,4 @@ impl View {
     pub fn running(&self) -> bool {
         self.ended.is_none()
     }
-}
-
-/// Whole seconds, minutes, hours: `18s`, `3m05s`, `2h10m`.
-pub fn seconds(duration: Duration) -> String {
-    let all = duration.as_secs();
-    match all {
-        0..120 => format!("{all}s"),
-        120..7200 => format!("{}m{:02}s", all / 60, all % 60),
-        _ => format!("{}h{:02}m", all / 3600, all % 3600 / 60),
-    }
-}
-
-/// Milliseconds.
-pub fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,12 +3,12 @@
 //! How it is, is said for the moment of asking. Limits: reads only.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::output::Source;
 use super::session::{Expected, Server, Session, millis, one_line};
 use crate::alan::estimate::Estimate;
 use crate::alan::rows::unix_seconds;
-use crate::progress::outlook::{BlockedOn, Status};
 use crate::task::entry::{Entry, RecordedOutcome};
 use crate::task::journal;
 use crate::task::live::Input;
@@ -145,10 +145,13 @@ pub fn evidence(entry: &Entry, now: f64) -> Vec<String> {
         .collect();
     evidence.extend(words::summary(&entry.conditions));
     if let Some(progress) = &entry.progress {
-        let awaited = progress.outlook.status(now) == Status::Blocked(BlockedOn::Network);
-        let peer = progress.peer.as_ref().filter(|_| awaited);
+        let peer = progress.peer.as_ref();
         let peer = peer.map(|peer| (peer.pid, peer.name.as_str()));
-        evidence.extend(words::deeds(&progress.deeds, peer));
+        let newest = progress.last_change.map_or(entry.started, |(_, at)| at);
+        let unchanged_for = Duration::try_from_secs_f64(now - newest).unwrap_or_default();
+        let status = progress.outlook.status(now);
+        let deeds = &progress.deeds;
+        evidence.extend(words::evidence(status, deeds, peer, unchanged_for));
     }
     evidence
 }

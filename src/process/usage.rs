@@ -1,8 +1,11 @@
 //! What processes have read, written and computed since their start, as `/proc` tells it.
 //!
 //! Limits: Linux; `io` is shown of this user's own processes that do not hide, and of any
-//! to root. The kernel counts bytes of terminals, pipes and sockets like those of files.
+//! to root. The kernel counts what goes through `read`, `write` and their kin, of terminals,
+//! pipes and sockets as of files, and neither what `send` and `recv` carry nor what is
+//! written into a file that is mapped.
 
+use std::io::Read;
 use std::time::Duration;
 
 use super::tree::ProcessInfo;
@@ -27,6 +30,20 @@ pub fn members(processes: &[ProcessInfo]) -> Vec<Member> {
             })
         })
         .collect()
+}
+
+/// So much of a command line tells one from another.
+const COMMAND_LINE_BYTES: u64 = 4 * 1024;
+
+/// The beginning of a process's command line; empty where that is not shown.
+pub fn command_line(pid: i32) -> String {
+    let mut line = Vec::new();
+    let read = std::fs::File::open(format!("/proc/{pid}/cmdline"))
+        .and_then(|file| file.take(COMMAND_LINE_BYTES).read_to_end(&mut line));
+    match read {
+        Ok(_) => String::from_utf8_lossy(&line).replace('\0', " "),
+        Err(_) => String::new(),
+    }
 }
 
 /// The number that was given to the newest process or thread of the machine; from two of
@@ -88,5 +105,12 @@ mod tests {
         let read = std::fs::read("/proc/self/exe").expect("its own program");
         assert!(bytes() >= before + read.len() as u64);
         assert!(newest_pid().is_some());
+    }
+
+    #[test]
+    fn the_command_line_of_this_process_is_its_own() {
+        let own = std::env::args().next().expect("its own name");
+        assert!(command_line(std::process::id() as i32).starts_with(&own));
+        assert_eq!(command_line(50_000_000), "");
     }
 }

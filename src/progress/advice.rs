@@ -14,6 +14,10 @@ const SPACE_POLLS_FROM: u32 = 3;
 /// From this many idle polls on, a command without I/O may be hung.
 const HUNG_FROM: u32 = 10;
 
+/// One that computes without I/O for longer may be hung; a compiler that optimises a large
+/// file does so for tens of seconds.
+const LONG_COMPUTATION: Duration = Duration::from_secs(60);
+
 /// The part of the median run time, in percent, from which and up to which completion
 /// is near.
 const NEARING_PERCENT: std::ops::RangeInclusive<u128> = 80..=120;
@@ -48,10 +52,12 @@ pub struct Situation {
     pub estimate: Option<Estimate>,
     /// The task reads from its terminal or standard input.
     pub waiting_for_input: bool,
-    /// The tracker found the task alive without progress.
-    pub stuck: bool,
+    /// The tracker found the task alive without progress: for how long nothing was new.
+    pub stuck_for: Option<Duration>,
     /// The task reads or writes steadily, though it prints nothing.
     pub io_progress: bool,
+    /// The task uses CPU time, which is weak evidence.
+    pub computes: bool,
 }
 
 /// A suggestion; its text is what [`fmt::Display`] gives. The agent decides.
@@ -66,8 +72,20 @@ pub enum Advice {
         /// Polls without output.
         polls: u32,
     },
+    /// The command lives and does not get on.
+    Stuck {
+        /// Time without anything new.
+        unchanged: Duration,
+    },
     /// Commands of this kind usually end about now.
     NearingCompletion,
+    /// It has been silent for long, and gets on nevertheless.
+    WorksSilently {
+        /// Time without output.
+        silent: Duration,
+        /// Polls without output.
+        polls: u32,
+    },
     /// Polling less often costs nothing.
     SpacePolls {
         /// Time without output.
@@ -89,13 +107,20 @@ pub fn advise(situation: &Situation) -> Option<Advice> {
     if situation.waiting_for_input {
         return Some(Advice::SendInput);
     }
-    if situation.stuck || (polls >= HUNG_FROM && !situation.io_progress) {
+    let long_idle = polls >= HUNG_FROM;
+    if long_idle && !situation.io_progress && !computes_as_compilers_do(situation) {
         return Some(Advice::Hung { silent, polls });
+    }
+    if let Some(unchanged) = situation.stuck_for {
+        return Some(Advice::Stuck { unchanged });
     }
     if let Some(estimate) = &situation.estimate
         && is_near(situation.elapsed, estimate.median)
     {
         return Some(Advice::NearingCompletion);
+    }
+    if long_idle && situation.io_progress {
+        return Some(Advice::WorksSilently { silent, polls });
     }
     (polls >= SPACE_POLLS_FROM).then(|| Advice::SpacePolls {
         silent,
@@ -112,6 +137,11 @@ pub fn idle_polls_of(wait: Duration) -> u32 {
         .clamp(1, MAX_POLLS_PER_WAIT)
 }
 
+/// Whether it does nothing but compute, and for no longer than is usual for that.
+fn computes_as_compilers_do(situation: &Situation) -> bool {
+    situation.computes && situation.stuck_for.is_none() && situation.silent_for < LONG_COMPUTATION
+}
+
 fn is_near(elapsed: Duration, median: Duration) -> bool {
     // In whole numbers, so that exactly 80 % is 80 %; a rest beyond 120 % is past it.
     let (elapsed, median) = (elapsed.as_nanos() * 100, median.as_nanos());
@@ -125,9 +155,19 @@ impl fmt::Display for Advice {
             Advice::SendInput => write!(f, "Waiting for input. Answer it with zsh_send."),
             Advice::Hung { silent, polls } => write!(
                 f,
-                "No output for {}s across {polls} poll{}. Command may be hung. Consider zsh_kill.",
+                "No output for {}s across {polls} polls. Command may be hung. Consider zsh_kill.",
                 Seconds(*silent),
-                if *polls == 1 { "" } else { "s" },
+            ),
+            Advice::Stuck { unchanged } => write!(
+                f,
+                "Nothing new for {}s, though it runs. Command may be stuck. Consider zsh_kill.",
+                Seconds(*unchanged),
+            ),
+            Advice::WorksSilently { silent, polls } => write!(
+                f,
+                "No output for {}s across {polls} polls, but it reads and writes. \
+                 Consider spacing polls wider.",
+                Seconds(*silent),
             ),
             Advice::NearingCompletion => {
                 write!(f, "Nearing typical completion — poll again soon.")
@@ -158,15 +198,15 @@ impl fmt::Display for Advice {
     }
 }
 
-/// Whole seconds; tenths below ten, where they matter.
+/// Whole seconds that have passed; tenths below ten, where they matter.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tenths = (self.0.as_millis() + 50) / 100;
+        let tenths = self.0.as_millis() / 100;
         match (tenths / 10, tenths % 10) {
             (whole, tenth) if whole < 10 && tenth > 0 => write!(f, "{whole}.{tenth}"),
-            _ => write!(f, "{}", (self.0.as_millis() + 500) / 1000),
+            (whole, _) => write!(f, "{whole}"),
         }
     }
 }
@@ -243,7 +283,7 @@ mod tests {
         let situation = Situation {
             new_output: true,
             waiting_for_input: true,
-            stuck: true,
+            stuck_for: Some(Duration::from_secs(40)),
             ..with_median(idle(12), 25)
         };
         assert_eq!(text(&situation), None);
@@ -279,7 +319,7 @@ mod tests {
     fn a_command_that_waits_for_input_is_not_called_hung() {
         let situation = Situation {
             waiting_for_input: true,
-            stuck: true,
+            stuck_for: Some(Duration::from_secs(40)),
             ..idle(12)
         };
         assert_eq!(advise(&situation), Some(Advice::SendInput));
@@ -287,22 +327,47 @@ mod tests {
 
     #[test]
     fn a_silent_writer_is_never_called_hung() {
-        let situation = Situation {
+        let situation = |polls| Situation {
             io_progress: true,
-            ..idle(30)
+            ..idle(polls)
         };
-        assert_eq!(text(&situation).as_deref(), Some(SPACE));
+        assert_eq!(text(&situation(9)).as_deref(), Some(SPACE));
+        assert_eq!(
+            text(&situation(30)).as_deref(),
+            Some(
+                "No output for 20s across 30 polls, but it reads and writes. \
+                 Consider spacing polls wider."
+            )
+        );
     }
 
     #[test]
-    fn a_stuck_command_is_said_to_be_hung_before_ten_polls() {
-        let situation = Situation {
-            stuck: true,
-            ..idle(1)
+    fn one_that_only_computes_is_called_hung_when_it_does_so_for_long() {
+        let situation = |seconds| Situation {
+            computes: true,
+            silent_for: Duration::from_secs(seconds),
+            ..idle(12)
+        };
+        assert_eq!(text(&situation(20)).as_deref(), Some(SPACE));
+        let hung = text(&situation(60)).unwrap_or_default();
+        assert!(hung.contains("may be hung"), "{hung}");
+    }
+
+    #[test]
+    fn a_stuck_command_is_told_by_what_is_missing_before_ten_polls() {
+        let situation = |polls| Situation {
+            stuck_for: Some(Duration::from_secs(40)),
+            silent_for: Duration::from_millis(200),
+            computes: true,
+            ..idle(polls)
         };
         assert_eq!(
-            text(&situation).as_deref(),
-            Some("No output for 20s across 1 poll. Command may be hung. Consider zsh_kill.")
+            text(&situation(1)).as_deref(),
+            Some("Nothing new for 40s, though it runs. Command may be stuck. Consider zsh_kill.")
+        );
+        assert_eq!(
+            text(&situation(10)).as_deref(),
+            Some("No output for 0.2s across 10 polls. Command may be hung. Consider zsh_kill.")
         );
     }
 
@@ -326,7 +391,7 @@ mod tests {
 
     #[test]
     fn short_times_are_shown_with_tenths() {
-        for (milliseconds, shown) in [(0, "0"), (440, "0.4"), (9_990, "10"), (61_600, "62")] {
+        for (milliseconds, shown) in [(0, "0"), (440, "0.4"), (9_990, "9.9"), (61_600, "61")] {
             let seconds = Seconds(Duration::from_millis(milliseconds));
             assert_eq!(seconds.to_string(), shown);
         }

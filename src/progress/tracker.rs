@@ -374,6 +374,13 @@ impl Tracker {
         self.changes.iter()
     }
 
+    /// For how long there has been nothing new: since the newest state change, or since the
+    /// start before the first.
+    pub fn unchanged_for(&self, now: Instant) -> Duration {
+        let newest = self.last_change().map_or(self.started, |last| last.at);
+        now.saturating_duration_since(newest)
+    }
+
     /// What was done between the last two looks; `None` before the first.
     pub fn deeds(&self) -> Option<&Deeds> {
         self.last_look.map(|_| &self.deeds)
@@ -537,6 +544,7 @@ mod tests {
         assert_eq!(run.tracker.change_count(), 1_000_000);
         assert_eq!(run.tracker.changes().count(), CHANGES_KEPT);
         assert!(run.tracker.heartbeats.capacity() <= 2 * HEARTBEATS_KEPT);
+        assert!(run.tracker.changes.capacity() <= 2 * CHANGES_KEPT);
     }
 
     #[test]
@@ -563,6 +571,18 @@ mod tests {
         assert_eq!(loops.status(), Status::Silent);
         let share = loops.tracker.deeds().map(|deeds| deeds.cpu_share);
         assert!(share.is_some_and(|share| (share - 1.0).abs() < 0.01));
+    }
+
+    #[test]
+    fn how_long_nothing_was_new_counts_from_the_last_change_or_the_start() {
+        let mut run = Run::new();
+        run.pass(INTERVAL);
+        run.beat();
+        assert_eq!(run.tracker.unchanged_for(run.now), INTERVAL);
+        run.change(ChangeKind::ToolCall, "read");
+        run.pass(INTERVAL / 2);
+        run.change(ChangeKind::ToolCall, "read");
+        assert_eq!(run.tracker.unchanged_for(run.now), INTERVAL / 2);
     }
 
     #[test]

@@ -242,6 +242,13 @@ pub fn error(id: Option<&RequestId>, code: i64, message: &str, data: Option<Valu
     .unwrap_or_else(|_| LAST_RESORT.as_bytes().to_vec())
 }
 
+/// Adds a member to an object, or replaces it; what is no object has none.
+pub fn put(object: &mut Value, name: &str, member: impl Into<Value>) {
+    if let Value::Object(members) = object {
+        members.insert(name.to_owned(), member.into());
+    }
+}
+
 /// A message that wants no answer, such as `notifications/progress`.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::era::{Capabilities, SERVER_INFO};
-use super::message::INVALID_PARAMS;
+use super::message::{INVALID_PARAMS, put};
 
 /// The version of this era, as it is written in messages.
 pub const VERSION: &str = "2026-07-28";
@@ -178,12 +178,12 @@ pub enum CacheScope {
 /// may be kept, and for whom.
 pub fn cacheable(scope: CacheScope, result: Value) -> Value {
     let mut result = stamped(ResultType::Complete, result);
-    result["ttlMs"] = TTL_MS.into();
-    result["cacheScope"] = match scope {
+    let scope = match scope {
         CacheScope::Public => "public",
         CacheScope::Private => "private",
-    }
-    .into();
+    };
+    put(&mut result, "ttlMs", TTL_MS);
+    put(&mut result, "cacheScope", scope);
     result
 }
 

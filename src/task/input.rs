@@ -158,7 +158,9 @@ impl InputQueue {
                     continue;
                 }
                 Piece::Ending { code, left } => {
-                    let transfer = descriptors::write(fd, &[*code; 2][..(*left).min(2)]);
+                    let codes = [*code; 2];
+                    let rest = codes.get(..*left).unwrap_or(&codes);
+                    let transfer = descriptors::write(fd, rest);
                     if let Transfer::Bytes(count) = transfer {
                         *left = left.saturating_sub(count);
                     }

@@ -270,32 +270,53 @@ pub fn last_line(
 /// How much of the newest output is looked at for its last lines.
 const NEWEST_BYTES: u64 = 8 * 1024;
 
-/// The newest lines of the output from `from` on as plain text, at most so many, in their
-/// order; of much output only what its end holds. The last one may be unfinished.
+/// The newest lines of an output, and how far it has been read for them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// As plain text, in their order.
+    pub lines: Vec<String>,
+    /// Where the next reading begins.
+    pub read_to: u64,
+}
+
+/// The newest whole lines of the output from `from` on, at most so many; of much output
+/// only what its end holds. A line that is being written is left to the next reading,
+/// since where it is cut is chance, unless nothing but it has come: it may be all that
+/// there ever is, as of a bar or a row of dots.
 pub fn newest_lines(
     spool: &Spool,
     from: u64,
     end: Position,
     most: usize,
     columns: Option<u16>,
-) -> Vec<String> {
-    if end.offset <= from {
-        return Vec::new();
-    }
+) -> Newest {
+    let from = from.min(end.offset);
     let bytes = newest_bytes(
         spool,
         from.max(end.offset.saturating_sub(NEWEST_BYTES)),
         end.offset,
     );
-    let mut lines: Vec<String> = bytes
-        .split(|byte| *byte == b'\n')
+    let begins = end.offset - bytes.len() as u64;
+    let (read, read_to) = match memchr::memrchr(b'\n', &bytes) {
+        Some(last) => (
+            bytes.get(..last).unwrap_or_default(),
+            begins + last as u64 + 1,
+        ),
+        None => (&bytes[..], end.offset),
+    };
+    let mut lines: Vec<&[u8]> = read.split(|byte| *byte == b'\n').collect();
+    if begins > from && lines.len() > 1 {
+        lines.remove(0);
+    }
+    let mut lines: Vec<String> = lines
+        .into_iter()
         .rev()
         .map(|line| ansi::readable(line, Colours::Drop, columns))
         .filter(|line| !line.trim().is_empty())
         .take(most)
         .collect();
     lines.reverse();
-    lines
+    Newest { lines, read_to }
 }
 
 /// So much of the beginning …
@@ -634,14 +655,47 @@ mod tests {
         let newest = |writer: &SpoolWriter, from: u64| {
             newest_lines(&writer.reader(), from, writer.end(), 3, None)
         };
-        assert_eq!(newest(&writer, from), Vec::<String>::new());
-        writer.append(b"one\n\n\x1b[31mtwo\x1b[0m\n10%\r20%");
-        assert_eq!(newest(&writer, from), ["one", "two", "20%"]);
+        assert_eq!(newest(&writer, from).lines, Vec::<String>::new());
+        writer.append(b"one\n\n\x1b[31mtwo\x1b[0m\nthr");
+        let read = newest(&writer, from);
+        assert_eq!(read.lines, ["one", "two"]);
+        writer.append(b"ee\n");
+        assert_eq!(newest(&writer, read.read_to).lines, ["three"]);
         for line in 0..100_000 {
             writer.append(format!("line {line}\n").as_bytes());
         }
         let wanted = ["line 99997", "line 99998", "line 99999"];
-        assert_eq!(newest(&writer, from), wanted);
+        assert_eq!(newest(&writer, from).lines, wanted);
+    }
+
+    #[test]
+    fn of_a_line_that_never_ends_what_has_come_is_read() {
+        let mut writer = writer();
+        let mut read_to = 0;
+        for (more, shown) in [("10%\r20%", "20%"), ("\r30%", "30%"), ("\r40%", "40%")] {
+            writer.append(more.as_bytes());
+            let newest = newest_lines(&writer.reader(), read_to, writer.end(), 3, None);
+            assert_eq!(newest.lines, [shown]);
+            read_to = newest.read_to;
+        }
+    }
+
+    #[test]
+    fn a_flood_of_one_line_is_one_line_wherever_the_reading_cuts_it() {
+        let mut writer = writer();
+        let line = format!(
+            "{}\n",
+            "a line that is long and the same for ever ".repeat(5)
+        );
+        let flood = line.repeat(100);
+        let mut read_to = 0;
+        for bytes in flood.as_bytes().chunks(line.len() * 50 / 7) {
+            writer.append(bytes);
+            let newest = newest_lines(&writer.reader(), read_to, writer.end(), 20, None);
+            let whole = |shown: &String| shown.trim_end() == line.trim_end();
+            assert!(newest.lines.iter().all(whole));
+            read_to = newest.read_to;
+        }
     }
 
     #[test]

@@ -6,16 +6,16 @@
 //! judgement of that moment. Limits: nothing is decided here; a deadline that moves with
 //! progress is the machine's (`state`).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::cancel::Watched;
 use super::live::LiveTask;
 use super::reading;
 use super::spool::SpoolWriter;
 use crate::process::network;
 use crate::process::snapshots::Snapshots;
-use crate::process::tree::{Family, ProcessInfo};
+use crate::process::tree::{Family, Identity, ProcessInfo};
 use crate::process::usage;
 use crate::progress::findings::Findings;
 use crate::progress::ledger::{Balance, Ledger};
@@ -50,9 +50,18 @@ pub(super) struct Tracking {
     newest_pid: Option<u64>,
     /// What the ledger told at the last look.
     counted: u64,
-    /// Up to where the output was looked at.
-    looked_up_to: u64,
     totals: Totals,
+    /// How far the output has been read for something new.
+    read_to: u64,
+    children: Children,
+}
+
+/// What a look has found that may be new.
+#[derive(Default)]
+struct News {
+    lines: Vec<String>,
+    begun: Vec<String>,
+    ended: Vec<String>,
 }
 
 impl Tracking {
@@ -73,8 +82,9 @@ impl Tracking {
             balance: Balance::default(),
             newest_pid: None,
             counted: 0,
-            looked_up_to: 0,
             totals: Totals::default(),
+            read_to: 0,
+            children: Children::default(),
         };
         tracking.next = Some(tracking.time_after_pause(now));
         tracking
@@ -126,14 +136,22 @@ impl Tracking {
         let errors = task.state().errors.total();
         self.count(&members, spool.end().offset.saturating_add(errors));
         let peer = self.peer_awaited(&before, &members);
+        let news = self.news(task, &members, spool);
+        self.next = Some(self.time_after_pause(now));
+        Some(self.judge(task, members.is_empty(), peer, &news))
+    }
+
+    fn news(&mut self, task: &LiveTask, members: &[ProcessInfo], spool: &SpoolWriter) -> News {
         let columns = task.state().columns;
         let (output, end) = (spool.reader(), spool.end());
-        let from = std::mem::replace(&mut self.looked_up_to, end.offset);
-        let lines = reading::newest_lines(&output, from, end, LINES_PER_LOOK, columns);
-        self.next = Some(self.time_after_pause(now));
-        let gets_on = self.judge(task, peer, &lines);
-        task.wake_watchers();
-        Some(gets_on)
+        let newest = reading::newest_lines(&output, self.read_to, end, LINES_PER_LOOK, columns);
+        self.read_to = newest.read_to;
+        let (begun, ended) = self.children.take(members, usage::command_line);
+        News {
+            lines: newest.lines,
+            begun,
+            ended,
+        }
     }
 
     /// Counts what the members have done, and these bytes of output in all.
@@ -179,7 +197,14 @@ impl Tracking {
         Some((waiting.id.pid, waiting.name.clone()))
     }
 
-    fn judge(&self, task: &LiveTask, peer: Option<(i32, String)>, lines: &[String]) -> bool {
+    /// `unseen`: the machine does not show a single process of a task that runs.
+    fn judge(
+        &self,
+        task: &LiveTask,
+        unseen: bool,
+        peer: Option<(i32, String)>,
+        news: &News,
+    ) -> bool {
         let now = Instant::now();
         let blocked = peer.is_some().then_some(BlockedOn::Network);
         task.report(|state| {
@@ -193,14 +218,94 @@ impl Tracking {
                 progress.tracker.expect(usual);
             }
             progress.tracker.look(now, self.totals, blocked);
-            for line in lines {
-                progress.tracker.change(now, ChangeKind::Output, line);
+            for (kind, texts) in [
+                (ChangeKind::Output, &news.lines),
+                (ChangeKind::ChildStarted, &news.begun),
+                (ChangeKind::ChildEnded, &news.ended),
+            ] {
+                for text in texts {
+                    progress.tracker.change(now, kind, text);
+                }
             }
             progress.peer = peer;
-            progress.degraded = self.ledger.hides();
+            progress.degraded = unseen || self.ledger.hides();
             state.looks += 1;
             let status = state.status(now);
             matches!(status, Some(Status::Progressing | Status::Slow))
         })
+    }
+}
+
+/// The processes of a task by their command lines, so that work that goes from one thing
+/// to the next is told from a loop around the same.
+#[derive(Debug, Default)]
+struct Children {
+    /// `None`: nobody has looked yet; whom the first look finds has not begun since.
+    known: Option<HashMap<Identity, String>>,
+}
+
+impl Children {
+    /// The command lines of those that have begun and of those that have ended since the
+    /// last look.
+    fn take(
+        &mut self,
+        members: &[ProcessInfo],
+        command_line: impl Fn(i32) -> String,
+    ) -> (Vec<String>, Vec<String>) {
+        let before = self.known.take();
+        let is_first = before.is_none();
+        let mut before = before.unwrap_or_default();
+        let mut now = HashMap::new();
+        let mut begun = Vec::new();
+        for member in members {
+            let known = before.remove(&member.id);
+            let line = known.unwrap_or_else(|| {
+                let line = command_line(member.id.pid);
+                begun.push(line.clone());
+                line
+            });
+            now.insert(member.id, line);
+        }
+        self.known = Some(now);
+        match is_first {
+            true => (Vec::new(), Vec::new()),
+            false => (begun, before.into_values().collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32) -> ProcessInfo {
+        ProcessInfo {
+            id: Identity { pid, started: 1 },
+            parent: 1,
+            group: pid,
+            session: pid,
+            name: "sh".to_owned(),
+            zombie: false,
+            hindrance: None,
+            cpu_ticks: 0,
+            children_ticks: 0,
+        }
+    }
+
+    #[test]
+    fn children_begin_and_end_between_two_looks() {
+        let mut children = Children::default();
+        let mut take = |pids: &[i32]| {
+            let members: Vec<ProcessInfo> = pids.iter().map(|pid| process(*pid)).collect();
+            children.take(&members, |pid| format!("step {pid}"))
+        };
+        let none = Vec::<String>::new;
+        assert_eq!(take(&[1, 2]), (none(), none()), "where counting begins");
+        assert_eq!(take(&[1, 2]), (none(), none()));
+        assert_eq!(
+            take(&[1, 3]),
+            (vec!["step 3".into()], vec!["step 2".into()])
+        );
+        assert_eq!(take(&[]).0, none());
     }
 }

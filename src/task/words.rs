@@ -2,20 +2,30 @@
 //!
 //! One short phrase for each. Limits: what a caller might do about it is the faces' to say.
 
+use std::time::Duration;
+
 use super::live::Input;
 use crate::progress::condition::{Condition, StopSignal};
+use crate::progress::outlook::{BlockedOn, Status};
 use crate::progress::tracker::{BYTES_THAT_COUNT, Deeds};
 use crate::progress::waiting::{Proof, Waiting, Wanted};
-use crate::text::quantity::size;
+use crate::text::quantity::{seconds, size};
 
 /// Processes of one kind that are named; the others are counted.
 const NAMED: usize = 4;
+/// From this part of a core on, CPU time is worth a word where nothing else is done.
+const BUSY_SHARE: f64 = 0.1;
 
-/// `["io +5.5 MB", "cpu 0%"]`, the strongest first; `peer` is who waits for the network,
-/// where that holds the task up.
-pub fn deeds(deeds: &Deeds, peer: Option<(i32, &str)>) -> Vec<String> {
+/// `["io +5.5 MB", "cpu 0%"]`, the strongest first. `peer` is who waits for the network,
+/// where somebody does, and `unchanged_for` how long there has been nothing new.
+pub fn evidence(
+    status: Status,
+    deeds: &Deeds,
+    peer: Option<(i32, &str)>,
+    unchanged_for: Duration,
+) -> Vec<String> {
     let mut evidence = Vec::new();
-    if let Some((pid, name)) = peer {
+    if let (Status::Blocked(BlockedOn::Network), Some((pid, name))) = (status, peer) {
         evidence.push(format!("waits for its peer: {pid} {name}"));
     }
     let io = (deeds.io > 0).then(|| format!("io +{}", size(deeds.io)));
@@ -32,8 +42,20 @@ pub fn deeds(deeds: &Deeds, peer: Option<(i32, &str)>) -> Vec<String> {
         evidence.push(format!("processes +{born} -{ended}"));
     }
     evidence.extend(little);
-    evidence.push(format!("cpu {:.0}%", 100.0 * deeds.cpu_share));
+    if status == Status::Stuck {
+        evidence.push(format!("nothing new for {}", seconds(unchanged_for)));
+    }
+    let cpu = format!("cpu {:.0}%", 100.0 * deeds.cpu_share);
+    evidence.push(match computes(deeds) && !deeds.are_life() {
+        true => format!("{cpu} (busy, unverified)"),
+        false => cpu,
+    });
     evidence
+}
+
+/// Whether it uses CPU time; that alone is weak evidence.
+pub fn computes(deeds: &Deeds) -> bool {
+    deeds.cpu_share >= BUSY_SHARE
 }
 
 /// What a task waits for, in one word.

@@ -1,5 +1,7 @@
 //! Amounts in words.
 
+use std::time::Duration;
+
 /// Bytes for people: `2.0 KB`, `5.5 MB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
@@ -17,6 +19,16 @@ pub fn size(bytes: u64) -> String {
         unit = larger;
     }
     format!("{value:.1} {unit}")
+}
+
+/// Whole seconds, minutes, hours: `18s`, `3m05s`, `2h10m`.
+pub fn seconds(duration: Duration) -> String {
+    let all = duration.as_secs();
+    match all {
+        0..120 => format!("{all}s"),
+        120..7200 => format!("{}m{:02}s", all / 60, all % 60),
+        _ => format!("{}h{:02}m", all / 3600, all % 3600 / 60),
+    }
 }
 
 #[cfg(test)]

@@ -455,7 +455,8 @@ fn unquoted(text: &str, range: Range<usize>) -> Range<usize> {
         return range;
     };
     let start = (range.start + quote.len()).min(range.end);
-    match text.as_bytes()[start..range.end].ends_with(quote) {
+    let value = text.as_bytes().get(start..range.end).unwrap_or_default();
+    match value.ends_with(quote) {
         true => start..range.end - quote.len(),
         false => start..range.end,
     }

@@ -280,9 +280,16 @@ impl Screen {
     }
 }
 
-/// How many bytes the first character has, or what there is of it.
+/// How many bytes the first character has, or what there is of it. What cannot belong to it
+/// stays out: it may end a sequence, and what follows would take the sequence's end along.
 fn first_character(bytes: &[u8]) -> usize {
-    let goes_on = bytes.iter().skip(1).take(UNFINISHED_BYTES);
+    let more = match bytes.first() {
+        Some(0xc2..=0xdf) => 1,
+        Some(0xe0..=0xef) => 2,
+        Some(0xf0..=0xf4) => 3,
+        _ => 0,
+    };
+    let goes_on = bytes.iter().skip(1).take(more);
     1 + goes_on
         .take_while(|byte| matches!(byte, 0x80..=0xbf))
         .count()
@@ -295,6 +302,17 @@ fn side(length: u16, least: u16) -> NonZeroU16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_character_takes_no_sequence_along() {
+        let bytes = b"\x1b[?7l\x1ba\x80bc";
+        let mut whole = Screen::new(1, 80);
+        whole.feed(bytes);
+        assert_eq!(whole.view().rows, ["bc"]);
+        let mut cut = Screen::new(1, 80);
+        bytes.chunks(1).for_each(|byte| cut.feed(byte));
+        assert_eq!(cut.view(), whole.view());
+    }
 
     #[test]
     fn a_character_that_two_reads_share_takes_nothing_with_it() {

@@ -2,8 +2,12 @@
 //! move with it.
 
 use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use zsh_tool::progress::tracker::{ChangeKind, Settings, Totals, Tracker};
 
 use crate::support::client::Client;
 use crate::support::env::Env;
@@ -33,7 +37,7 @@ fn a_loop_that_spins_is_busy_and_gives_no_sign_of_life() {
     let told = told_of("while :; do :; done", "silent");
     let cpu: u32 = evidence(&told)[0]
         .strip_prefix("cpu ")
-        .and_then(|share| share.strip_suffix('%')?.parse().ok())
+        .and_then(|share| share.strip_suffix("% (busy, unverified)")?.parse().ok())
         .unwrap_or_else(|| panic!("{}", told.text));
     assert!(cpu > 5, "{}", told.text);
 }
@@ -103,6 +107,57 @@ fn the_same_lines_for_ever_are_stuck_and_counting_lines_get_on() {
 #[test]
 fn a_flood_of_one_line_is_stuck() {
     told_of_with("yes same", "stuck", "output +");
+    // Wherever a look cuts it.
+    let long = "the same words again and again ".repeat(6);
+    let told = told_of_with(&format!("yes '{long}'"), "stuck", "output +");
+    assert!(told.text.contains(", nothing new for "), "{}", told.text);
+}
+
+#[test]
+fn a_silent_loop_over_different_things_gets_on() {
+    let env = short_intervals();
+    let client = env.client();
+    // Each of them reads next to nothing.
+    let works = "for name in {a..z}{a..z}; do sh -c 'sleep 0.3' $name; done";
+    let task = client.start_task(works);
+    wait_for_status(&client, &task, "progressing", "");
+    // As long as others take to be stuck.
+    let later = client.poll(&task, json!({"wait_for": "end", "listen": 7}));
+    assert_eq!(status(&later), "progressing", "{}", later.text);
+    client.kill_task(&task);
+}
+
+#[test]
+fn a_make_of_a_real_project_gets_on_and_is_never_called_hung() {
+    let env = Env::new();
+    env.configure("heartbeat_interval: 0.5\nstuck_threshold: 4\n");
+    let client = env.client();
+    let sources = c_project();
+    let makefile = format!(
+        "VPATH := {0}/crypto {0}/crypto/curve25519 {0}/crypto/poly1305 {0}/crypto/fipsmodule/ec \
+         {0}/crypto/fipsmodule/aes {0}/crypto/limbs\n\
+         CFLAGS := -O2 -I{0}/include -I{0}/pregenerated\n\
+         all: curve25519.o curve25519_64_adx.o poly1305.o gfp_p384.o aes_nohw.o limbs.o mem.o\n",
+        sources.display()
+    );
+    std::fs::write(env.work().join("Makefile"), makefile).expect("a makefile");
+    let build = "for round in 1 2 3; do make -s -B || break; done";
+    let task = client.start_task(build);
+    let mut seen = Vec::new();
+    let ended = loop {
+        let poll = client.poll(&task, json!({"wait_for": "end", "listen": 0.4}));
+        if poll.status() != "running" {
+            break poll;
+        }
+        let suggestion = &poll.meta["poll_meta"]["suggestion"];
+        let calls_it_hung = suggestion.to_string().contains("zsh_kill");
+        assert!(!calls_it_hung, "{}", poll.text);
+        seen.push(status(&poll).to_owned());
+    };
+    assert_eq!(ended.meta["exit_code"], json!(0), "{}", ended.text);
+    assert!(seen.iter().any(|seen| seen == "progressing"), "{seen:?}");
+    let wrong = ["stuck", "blocked"].map(str::to_owned);
+    assert!(!seen.iter().any(|seen| wrong.contains(seen)), "{seen:?}");
 }
 
 #[test]
@@ -111,7 +166,7 @@ fn a_loop_of_short_programs_is_no_work() {
 }
 
 #[test]
-fn a_stuck_command_is_said_to_be_hung_before_polls_tell() {
+fn a_stuck_command_is_told_before_polls_tell() {
     let env = short_intervals();
     let client = env.client();
     // It prints nothing, and does the same again and again.
@@ -120,8 +175,20 @@ fn a_stuck_command_is_said_to_be_hung_before_polls_tell() {
     let suggestion = told.meta["poll_meta"]["suggestion"]
         .as_str()
         .unwrap_or_default();
-    assert!(suggestion.contains("may be hung"), "{}", told.text);
+    assert!(suggestion.contains("Nothing new for "), "{}", told.text);
+    assert!(suggestion.contains("zsh_kill"), "{}", told.text);
+    let list = client.call("zsh_tasks", json!({}));
+    assert!(list.text.contains("  running, stuck  "), "{}", list.text);
+    let row = &list.raw["structuredContent"]["tasks"][0];
+    assert_eq!(row["progress"], json!("stuck"), "{row}");
+    assert!(row["evidence"][0].is_string(), "{row}");
     client.kill_task(&task);
+    let list = client.call("zsh_tasks", json!({"all": true}));
+    assert!(list.text.contains("  killed exit="), "{}", list.text);
+    assert_eq!(
+        list.raw["structuredContent"]["tasks"][0]["progress"],
+        Value::Null
+    );
 }
 
 #[test]
@@ -186,6 +253,18 @@ fn where_not_all_can_be_read_the_tracker_says_so() {
 }
 
 #[test]
+fn where_no_process_is_shown_the_tracker_says_so_and_output_still_tells() {
+    let env = short_intervals();
+    let client = unprivileged::client_after(&env, "mount -t tmpfs none /proc");
+    let counts = "i=0; while :; do echo line $((++i)); sleep 0.2; done";
+    let task = client.start_task(counts);
+    let told = wait_for_status(&client, &task, "progressing", "output +");
+    let tracker = &told.meta["poll_meta"]["progress"]["tracker"];
+    assert_eq!(*tracker, json!("degraded"), "{}", told.text);
+    client.kill_task(&task);
+}
+
+#[test]
 fn evidence_is_there_within_the_first_answers() {
     let env = Env::new();
     let client = env.client();
@@ -194,6 +273,68 @@ fn evidence_is_there_within_the_first_answers() {
     // Even in an interval of ten seconds.
     assert_eq!(progress["status"], json!("slow"), "{}", result.text);
     client.kill_task(&result.task_id());
+}
+
+// Memory
+
+/// How much a process may grow by what is remembered of a task, whatever it does.
+const FLAT: u64 = 256 * 1024;
+/// Asks this program to follow a task of its own, since only a process of its own shows
+/// what its memory comes to.
+const MILLION: &str = "progress::a_million_signs_of_life_in_a_process_of_its_own";
+
+#[test]
+fn a_million_signs_of_life_leave_memory_flat() {
+    let own = std::env::current_exe().expect("this program");
+    let run = Command::new(own)
+        .args(["--exact", MILLION, "--ignored", "--nocapture"])
+        .output()
+        .expect("this program again");
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+#[test]
+#[ignore = "another test runs it in a process of its own"]
+fn a_million_signs_of_life_in_a_process_of_its_own() {
+    let start = Instant::now();
+    let mut tracker = Tracker::new(Settings::default(), start);
+    let mut follow = |beats: std::ops::Range<u64>| {
+        for beat in beats {
+            let now = start + Duration::from_millis(beat);
+            let totals = Totals {
+                output: beat,
+                io: beat * 5000,
+                born: beat,
+                ..Totals::default()
+            };
+            tracker.heartbeat(now, Some(beat));
+            tracker.look(now, totals, None);
+            let line = format!(
+                "step {beat} of {:x}",
+                beat.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            );
+            tracker.change(now, ChangeKind::Output, &line);
+        }
+        tracker.heartbeat_count()
+    };
+    follow(0..100_000);
+    let before = own_memory();
+    assert!(follow(100_000..1_100_000) > 1_100_000);
+    let after = own_memory();
+    println!("own memory before {before}, after {after}");
+    assert!(after <= before + FLAT, "from {before} to {after} bytes");
+}
+
+/// Memory of this process in bytes that no file backs.
+fn own_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    1024 * kilobytes.expect("the size of this process")
 }
 
 // A deadline that moves
@@ -254,6 +395,41 @@ fn a_deadline_that_is_to_move_and_is_not_there_is_said() {
         result.text
     );
     client.kill_task(&result.task_id());
+}
+
+/// Where the C sources of `ring` are, BoringSSL's: this package is built with it, so that
+/// they are on any machine that builds it.
+fn c_project() -> PathBuf {
+    let version = cargo(&["-vV"]);
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let described = cargo(&[
+        "metadata",
+        "--format-version=1",
+        "--offline",
+        "--locked",
+        // Packages of other machines need not be here.
+        "--filter-platform",
+        host.expect("the platform that cargo is for"),
+    ]);
+    let described: Value = serde_json::from_str(&described).expect("JSON");
+    let packages = described["packages"].as_array().into_iter().flatten();
+    let mut manifests = packages
+        .filter(|package| package["name"] == "ring")
+        .filter_map(|package| package["manifest_path"].as_str());
+    let manifest = PathBuf::from(manifests.next().expect("the package ring"));
+    manifest.parent().expect("its directory").to_owned()
+}
+
+/// What cargo, which has built this test, says of this package.
+fn cargo(arguments: &[&str]) -> String {
+    let said = Command::new(env!("CARGO"))
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("the cargo program");
+    let complaints = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "cargo {arguments:?}: {complaints}");
+    String::from_utf8(said.stdout).expect("UTF-8")
 }
 
 fn short_intervals() -> Env {

@@ -98,7 +98,8 @@ fn converse(scratch: Option<&Scratch>) -> Result<(), Failure> {
         }}),
     )?;
     let answer = server.answer(1, "initialize")?;
-    if !answer["result"]["serverInfo"].is_object() {
+    let introduced = answer.pointer("/result/serverInfo");
+    if !introduced.is_some_and(Value::is_object) {
         return Err(unexpected("initialize", &answer));
     }
     server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
@@ -109,19 +110,21 @@ fn converse(scratch: Option<&Scratch>) -> Result<(), Failure> {
         }}),
     )?;
     let answer = server.answer(2, "a command")?;
-    let text = answer["result"]["content"][0]["text"]
-        .as_str()
-        .unwrap_or_default();
+    let text = text_of(&answer).unwrap_or_default();
     // The echoed command names it too; the output is a line of its own.
     let printed = text.lines().any(|line| line == EXPECTED);
-    if !printed || answer["result"]["isError"] == json!(true) {
+    if !printed || answer.pointer("/result/isError") == Some(&json!(true)) {
         return Err(unexpected("a command", &answer));
     }
     server.end()
 }
 
+fn text_of(answer: &Value) -> Option<&str> {
+    answer.pointer("/result/content/0/text")?.as_str()
+}
+
 fn unexpected(what: &'static str, answer: &Value) -> Failure {
-    let text = match answer["result"]["content"][0]["text"].as_str() {
+    let text = match text_of(answer) {
         Some(text) => text.to_owned(),
         None => answer.to_string(),
     };
@@ -193,7 +196,7 @@ impl Server {
         loop {
             while let Some(line) = self.take_line() {
                 if let Ok(message) = serde_json::from_slice::<Value>(&line)
-                    && message["id"] == json!(id)
+                    && message.get("id") == Some(&json!(id))
                 {
                     return Ok(message);
                 }

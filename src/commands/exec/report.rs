@@ -8,7 +8,8 @@ use crate::commands::output::{self, OutputError, say};
 use crate::config::{ColorChoice, Config};
 use crate::mcp::insight::size;
 use crate::mcp::render::{self, Palette};
-use crate::mcp::view::{self, View};
+use crate::mcp::times;
+use crate::mcp::view::View;
 use crate::task::live::{Leftover, LiveTask};
 use crate::task::reading;
 use crate::task::registry::TaskHandle;
@@ -75,7 +76,7 @@ pub fn json(task: &TaskHandle, leftovers: &[Leftover], config: &Config) -> Resul
         "status": render::status_word(&view),
         "exit_code": end.as_ref().map(|end| end.exit.code()),
         "pipestatus": end.as_ref().map(|end| end.pipestatus.clone()).unwrap_or_default(),
-        "duration_ms": end.as_ref().map(|end| view::millis(end.duration)),
+        "duration_ms": end.as_ref().map(|end| times::millis(end.duration)),
         "cwd": directory.unwrap_or(&live.facts.directory).to_string_lossy(),
         "output": shown.text,
         "total_lines": shown.to_line,

@@ -6,7 +6,7 @@ use super::outputs::{self, QueryOutput, StatsOutput};
 use crate::alan::history::RETRY_WINDOW_MINUTES;
 use crate::alan::insight::{self, Level};
 use crate::alan::store::breaker::Reset;
-use crate::mcp::{render, view};
+use crate::mcp::{render, times};
 use crate::neverhang::{Rules, State};
 use crate::record::consultation::{Consultation, Standing};
 use crate::text::lines::grouped;
@@ -304,7 +304,7 @@ fn time(seconds: f64) -> String {
         Ok(time) if seconds < 10.0 && seconds.fract() != 0.0 => {
             format!("{:.1}s", time.as_secs_f64())
         }
-        Ok(time) => view::seconds(time),
+        Ok(time) => times::seconds(time),
         Err(_) => "ever".to_owned(),
     }
 }
