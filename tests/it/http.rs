@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::support::env::Env;
+use crate::support::env::{Env, binary};
 use crate::support::http::{Connection, Site};
 use crate::support::processes::{assert_none_left, wait_until};
 use crate::support::program::{Program, ran, zsh_tool};
@@ -387,6 +387,33 @@ fn a_connection_beyond_the_limit_is_told_so_and_one_that_ends_makes_room() {
             (site.ask(site.request("GET /", "")).status == 200).then_some(())
         });
     });
+}
+
+#[test]
+fn a_server_without_descriptors_serves_again_when_there_are_some() {
+    let env = Env::new();
+    let mut command = env.command("sh");
+    let script = r#"ulimit -n 24; exec "$1" monitor"#;
+    let log = env.path("log");
+    command
+        .args(["-c", script, "sh"])
+        .arg(binary())
+        .env("ZSH_TOOL_LOG", "warn")
+        .env("ZSH_TOOL_LOG_FILE", &log);
+    let mut program = Program::start(command);
+    let site = Site::of(&mut program);
+    let crowd: Vec<Connection> = (0..30).map(|_| Connection::open(site.address)).collect();
+    let logged = || fs::read_to_string(&log).unwrap_or_default();
+    wait_until("no descriptor is left", || {
+        logged().contains("cannot accept").then_some(())
+    });
+    let mut first = crowd.into_iter().next().expect("30 of them");
+    first.send(site.request("GET /", ""));
+    assert_eq!(first.answer().expect("an answer").status, 200);
+    assert_eq!(site.get(UNKNOWN).status, 404);
+    assert_eq!(logged().matches("cannot accept").count(), 1);
+    program.signal("TERM");
+    assert_eq!(program.finish_with_stdin_open().code, 0);
 }
 
 #[test]
