@@ -342,6 +342,7 @@ pub mod oneshot {
     pub mod face;
     pub mod lock;
     pub mod log;
+    pub mod log_line;
     pub mod log_reader;
     pub mod pipeline;
     pub mod policy;

@@ -346,3 +346,154 @@ fn raw(value: Value) -> Raw {
         Value::Object(_) => Raw::Map(Vec::new()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    struct Place {
+        home: tempfile::TempDir,
+        work: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            Place {
+                home: tempfile::tempdir().unwrap(),
+                work: tempfile::tempdir().unwrap(),
+            }
+        }
+
+        fn common(&self, yaml: &str) {
+            let folder = self.home.path().join(".config/zsh-tool");
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("config.yaml"), yaml).unwrap();
+        }
+
+        fn load(&self, variables: &[(&str, &str)], flags: &RunFlags) -> (RunSettings, Vec<String>) {
+            let env = |name: &str| match name {
+                "HOME" => Some(self.home.path().into()),
+                _ => {
+                    let (_, value) = variables.iter().find(|(known, _)| *known == name)?;
+                    Some(value.into())
+                }
+            };
+            let (config, mut warnings) = Config::load(&env);
+            let (settings, of_runs) = RunSettings::load(&config, &env, self.work.path(), flags);
+            warnings.extend(of_runs);
+            let warnings = warnings.iter().map(Warning::to_string);
+            let home = self.home.path().display().to_string();
+            let work = self.work.path().display().to_string();
+            let warnings = warnings.map(|text| text.replace(&home, "HOME").replace(&work, "WORK"));
+            (settings, warnings.collect())
+        }
+    }
+
+    fn file(directory: &tempfile::TempDir, json: &str) {
+        fs::write(directory.path().join(FILE_NAME), json).unwrap();
+    }
+
+    #[test]
+    fn each_layer_goes_over_those_below_it() {
+        let place = Place::new();
+        let flags = RunFlags::default();
+        let iterations = |place: &Place, variables: &[(&str, &str)], flags: &RunFlags| {
+            let (settings, warnings) = place.load(variables, flags);
+            assert_eq!(warnings, Vec::<String>::new());
+            settings.max_iterations.get()
+        };
+        assert_eq!(iterations(&place, &[], &flags), 5);
+        place.common("oneshot: {max_iterations: 6}\nmax_tasks: 3\n");
+        assert_eq!(iterations(&place, &[], &flags), 6);
+        file(&place.home, "{\"max_iterations\": 7, \"model\": \"large\"}");
+        assert_eq!(iterations(&place, &[], &flags), 7);
+        file(&place.work, "{\n\t\"max_iterations\": 8\n}");
+        assert_eq!(iterations(&place, &[], &flags), 8);
+        let variables = [("ONESHOT_MAX_ITERATIONS", "9")];
+        assert_eq!(iterations(&place, &variables, &flags), 9);
+        let flags = RunFlags {
+            max_iterations: NonZeroU32::new(10),
+            ..flags
+        };
+        assert_eq!(iterations(&place, &variables, &flags), 10);
+        let (settings, _) = place.load(&variables, &flags);
+        let name = "--max-iterations";
+        assert_eq!(settings.source("max_iterations"), Source::Flag { name });
+        // Files may be partial: what one does not say the next one does.
+        assert_eq!(settings.model.as_deref(), Some("large"));
+        assert_eq!(settings.inactivity, Duration::from_secs(300));
+    }
+
+    #[test]
+    fn faults_are_named_and_the_next_layer_is_used() {
+        let place = Place::new();
+        place.common("oneshot:\n  max_iterations: 6\n  colour: red\n");
+        file(
+            &place.work,
+            "{\n \"max_iterations\": 0,\n \"inactvity\": 5,\n \"openai\": {\"base_url\": \"http://evil\"}\n}",
+        );
+        let (settings, warnings) =
+            place.load(&[("ONESHOT_ON_STUCK", "panic")], &RunFlags::default());
+        assert_eq!(settings.max_iterations.get(), 6);
+        let (common, own) = ("HOME/.config/zsh-tool/config.yaml", "WORK/.oneshot.json");
+        assert_eq!(
+            warnings,
+            [
+                format!(
+                    "{common}:3: oneshot.colour: unknown setting, ignored; `zsh-tool config` lists the known ones"
+                ),
+                format!("{own}:3: inactvity: unknown setting, ignored; did you mean inactivity?"),
+                format!("{own}:4: openai: is taken from config.yaml only, ignored"),
+                format!(
+                    "{own}:2: max_iterations: expected a whole number from 1 to 1000, found 0; using 6 ({common}:2)"
+                ),
+                "$ONESHOT_ON_STUCK: on_stuck: expected one of auto, ask, wait, recover, fail, \
+                 found \"panic\"; using auto (default)"
+                    .to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_json_object_is_named_with_its_line() {
+        for (text, line) in [
+            ("{\n\"model\": x}", ":2"),
+            ("[1]", ":1"),
+            ("{\"a\":1,\n", ":2"),
+        ] {
+            let place = Place::new();
+            file(&place.work, text);
+            let (settings, warnings) = place.load(&[], &RunFlags::default());
+            assert_eq!(settings.max_iterations, DEFAULT_ITERATIONS);
+            let start = format!("WORK/.oneshot.json{line}: is not a JSON object");
+            assert!(
+                warnings.len() == 1 && warnings[0].starts_with(&start),
+                "{warnings:?}"
+            );
+        }
+        let place = Place::new();
+        file(&place.work, " \n");
+        assert_eq!(
+            place.load(&[], &RunFlags::default()).1,
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn the_auditor_is_the_executor_unless_somebody_says_otherwise() {
+        let place = Place::new();
+        file(
+            &place.work,
+            "{\"executor\": \"codex\", \"max_runtime\": 1.5}",
+        );
+        let (settings, _) = place.load(&[], &RunFlags::default());
+        assert_eq!(
+            (settings.executor.as_str(), settings.auditor()),
+            ("codex", "codex")
+        );
+        assert_eq!(settings.max_runtime(), Some(Duration::from_millis(1500)));
+        let (settings, _) = place.load(&[("ONESHOT_AUDITOR", "claude")], &RunFlags::default());
+        assert_eq!(settings.auditor(), "claude");
+    }
+}

@@ -10,7 +10,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::log::{FILE_NAME, Kind, Line};
+use super::context::Entry;
+use super::log_line::{FILE_NAME, Kind, Line};
 use crate::process::files;
 
 /// Read at once, from either end.
@@ -255,7 +256,7 @@ impl Follower {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn history(directory: &Path) -> io::Result<Vec<super::context::Entry>> {
+pub fn history(directory: &Path) -> io::Result<Vec<Entry>> {
     let mut follower = Follower::open(directory)?;
     let mut entries = Vec::new();
     while let Some(line) = follower.next_line()? {

@@ -436,3 +436,359 @@ where
         monitor.seen = monitor.seen.max(at);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::stream::Framing;
+    use crate::base::clock::FakeClock;
+    use crate::oneshot::log_reader;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    const TOKEN: &str = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+    const LIMIT: Duration = Duration::from_secs(300);
+
+    /// What happens, and after how many seconds.
+    #[derive(Debug, Clone)]
+    enum Happens {
+        Bytes(u64, Vec<u8>),
+        Stderr(u64, Vec<u8>),
+        End(u64),
+    }
+
+    /// A source that moves the clock itself: waiting takes no time.
+    struct Scripted<'a> {
+        clock: &'a FakeClock,
+        script: VecDeque<Happens>,
+        /// When each sign of life comes that is not output, in seconds from the start.
+        evidence: Vec<u64>,
+        begin: Instant,
+        probes: u32,
+    }
+
+    impl<'a> Scripted<'a> {
+        fn new(clock: &'a FakeClock, script: Vec<Happens>) -> Scripted<'a> {
+            Scripted {
+                clock,
+                script: script.into(),
+                evidence: Vec::new(),
+                begin: clock.now().mono,
+                probes: 0,
+            }
+        }
+
+        fn go_to(&self, moment: Instant) {
+            let ahead = moment.saturating_duration_since(self.clock.now().mono);
+            self.clock.advance(ahead);
+        }
+    }
+
+    impl Source for Scripted<'_> {
+        type End = &'static str;
+
+        fn next(&mut self, until: Instant) -> Received<&'static str> {
+            let at = match self.script.front() {
+                Some(Happens::Bytes(at, _) | Happens::Stderr(at, _) | Happens::End(at)) => *at,
+                None => u64::MAX / 4,
+            };
+            let at = self.begin + Duration::from_secs(at);
+            if at > until {
+                self.go_to(until);
+                return Received::Quiet;
+            }
+            self.go_to(at);
+            match self.script.pop_front() {
+                Some(Happens::Bytes(_, bytes)) => Received::Bytes(bytes),
+                Some(Happens::Stderr(_, bytes)) => Received::Stderr(bytes),
+                Some(Happens::End(_)) | None => Received::Ended("over"),
+            }
+        }
+
+        fn last_evidence(&mut self) -> Option<Instant> {
+            self.probes += 1;
+            let now = self.clock.now().mono;
+            let moments = self.evidence.iter();
+            let moments = moments.map(|at| self.begin + Duration::from_secs(*at));
+            moments.filter(|moment| *moment <= now).max()
+        }
+    }
+
+    /// A log in a directory of its own, and what has become of it.
+    struct Place {
+        directory: tempfile::TempDir,
+        clock: FakeClock,
+        redactor: Redactor,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            Place {
+                directory: tempfile::tempdir().unwrap(),
+                clock: FakeClock::default(),
+                redactor: Redactor::default(),
+            }
+        }
+
+        fn path(&self) -> &Path {
+            self.directory.path()
+        }
+
+        fn means<'a>(&'a self, log: &'a mut RunLog) -> Means<'a> {
+            Means {
+                clock: &self.clock,
+                inactivity: LIMIT,
+                redactor: &self.redactor,
+                log,
+                origin: Origin {
+                    executor: Some("fake".to_owned()),
+                    ..Origin::default()
+                },
+            }
+        }
+
+        fn logged(&self) -> Vec<Value> {
+            let lines = log_reader::tail(self.path(), usize::MAX, u64::MAX).unwrap();
+            lines.into_iter().map(|line| line.data).collect()
+        }
+    }
+
+    fn text_of(record: &Record) -> Vec<String> {
+        match record {
+            Record::Json(text) | Record::Line(text) => vec![text.clone()],
+        }
+    }
+
+    /// All that the pipeline publishes until it ends.
+    fn published(place: &Place, script: Vec<Happens>) -> Vec<Published<String>> {
+        let mut log = RunLog::open(place.path()).unwrap();
+        let source = Scripted::new(&place.clock, script);
+        let framer = Framer::new(Framing::Lines);
+        let mut pipeline = Pipeline::new(source, framer, text_of, place.means(&mut log));
+        let far = place.clock.now().mono + Duration::from_secs(1_000_000);
+        let mut found = Vec::new();
+        loop {
+            match pipeline.next(far) {
+                Said::Record(record) => {
+                    // On disk before anybody learns of it.
+                    let newest = log_reader::tail(place.path(), 10_000, u64::MAX).unwrap();
+                    assert!(newest.iter().any(|line| line.seq == record.seq));
+                    found.push(record);
+                }
+                Said::Ended(end) => {
+                    assert_eq!(end, "over");
+                    return found;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn bytes(at: u64, text: &str) -> Happens {
+        Happens::Bytes(at, text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn records_are_logged_and_published_in_their_order() {
+        let place = Place::new();
+        let script = vec![
+            bytes(1, "{\"type\":\"a\"}\n{\"ty"),
+            Happens::Stderr(2, b"warning: x\r\nun".to_vec()),
+            bytes(3, "pe\":\"b\"}\nplain\nlast"),
+            Happens::Stderr(4, b"finished".to_vec()),
+            Happens::End(5),
+        ];
+        let found = published(&place, script);
+        let texts: Vec<(Stream, String)> = found
+            .iter()
+            .map(|found| (found.stream, text_of(&found.record).concat()))
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                (Stream::Stdout, "{\"type\":\"a\"}"),
+                (Stream::Stderr, "warning: x"),
+                (Stream::Stdout, "{\"type\":\"b\"}"),
+                (Stream::Stdout, "plain"),
+                (Stream::Stdout, "last"),
+                (Stream::Stderr, "unfinished"),
+            ]
+            .map(|(stream, text)| (stream, text.to_owned()))
+        );
+        assert!(found.iter().map(|found| found.seq).is_sorted());
+        assert!(found.iter().all(|found| match found.stream {
+            Stream::Stdout => found.activities.len() == 1,
+            Stream::Stderr => found.activities.is_empty(),
+        }));
+        let keys: Vec<Value> = place.logged();
+        assert_eq!(keys.first().unwrap()["type"], "a");
+        assert_eq!(keys.get(1).unwrap()["stderr"], "warning: x");
+        assert_eq!(keys.get(3).unwrap()["text"], "plain");
+    }
+
+    #[test]
+    fn a_secret_is_neither_logged_nor_published_nor_parsed() {
+        let place = Place::new();
+        let (half, rest) = TOKEN.split_at(10);
+        let script = vec![
+            bytes(1, &format!("{{\"text\":\"uses {half}")),
+            bytes(2, &format!("{rest}\"}}\nplain {half}")),
+            bytes(3, &format!("{rest}\n")),
+            Happens::Stderr(4, format!("error with {half}").into_bytes()),
+            Happens::Stderr(5, format!("{rest}\n").into_bytes()),
+            bytes(
+                6,
+                "-----BEGIN PRIVATE KEY-----\nMIIEvg\nMIIEvh\n-----END PRIVATE KEY-----\nso\n",
+            ),
+            Happens::End(7),
+        ];
+        let found = published(&place, script);
+        let seen = format!("{found:?}");
+        let logged = std::fs::read_to_string(place.path().join(super::super::log::FILE_NAME));
+        let logged = logged.unwrap();
+        for text in [&seen, &logged] {
+            assert!(!text.contains(TOKEN) && !text.contains(rest), "{text}");
+            assert!(!text.contains("MIIEv"), "{text}");
+            assert!(text.contains("so"), "{text}");
+        }
+    }
+
+    /// Until the agent counts as inactive, or ends: which, and when, in seconds.
+    fn silence(evidence: Vec<u64>, script: Vec<Happens>) -> (bool, u64, u32) {
+        let place = Place::new();
+        let begin = place.clock.now().mono;
+        let mut log = RunLog::open(place.path()).unwrap();
+        let mut source = Scripted::new(&place.clock, script);
+        source.evidence = evidence;
+        let framer = Framer::new(Framing::Plain);
+        let mut pipeline = Pipeline::new(source, framer, text_of, place.means(&mut log));
+        loop {
+            // As an engine waits, which has other things to do every second.
+            let until = place.clock.now().mono + Duration::from_secs(1);
+            let ended = match pipeline.next(until) {
+                Said::Inactive { .. } => false,
+                Said::Ended(_) => true,
+                _ => continue,
+            };
+            let after = place.clock.now().mono - begin;
+            return (ended, after.as_secs(), pipeline.source().probes);
+        }
+    }
+
+    #[test]
+    fn silence_is_noticed_although_no_byte_ever_comes() {
+        assert_eq!(silence(vec![], vec![]), (false, 300, 1));
+    }
+
+    #[test]
+    fn output_on_either_stream_puts_it_off() {
+        let script = vec![bytes(299, "x"), Happens::Stderr(598, b"y".to_vec())];
+        assert_eq!(silence(vec![], script), (false, 898, 1));
+    }
+
+    #[test]
+    fn other_evidence_puts_it_off_and_is_looked_for_when_it_falls_due() {
+        // At 300 s that of 200 s is found, at 500 s that of 480 s, at 780 s none.
+        assert_eq!(silence(vec![100, 200, 480], vec![]), (false, 780, 3));
+    }
+
+    #[test]
+    fn evidence_that_is_older_than_the_last_output_puts_nothing_off() {
+        assert_eq!(silence(vec![50], vec![bytes(60, "x")]), (false, 360, 1));
+    }
+
+    #[test]
+    fn an_end_within_the_time_is_an_end() {
+        assert_eq!(silence(vec![], vec![Happens::End(300)]), (true, 300, 0));
+    }
+
+    #[test]
+    fn what_the_engine_has_seen_itself_counts_too() {
+        let place = Place::new();
+        let begin = place.clock.now().mono;
+        let mut log = RunLog::open(place.path()).unwrap();
+        let source = Scripted::new(&place.clock, vec![]);
+        let framer = Framer::new(Framing::Plain);
+        let mut pipeline = Pipeline::new(source, framer, text_of, place.means(&mut log));
+        pipeline.note_evidence(begin + Duration::from_secs(100));
+        let far = begin + Duration::from_secs(100_000);
+        assert!(matches!(
+            pipeline.next(far),
+            Said::Inactive { .. } | Said::Quiet
+        ));
+        assert_eq!(place.clock.now().mono, begin + Duration::from_secs(400));
+    }
+
+    #[test]
+    fn lines_of_stderr_are_cut_where_they_are_too_long() {
+        let mut lines = StderrLines::default();
+        let records = lines.push(&vec![b'x'; 3 * (1 << 20)]);
+        assert_eq!(records.len(), 1);
+        assert_eq!(lines.push(b"rest\xff\n").len(), 1);
+        assert_eq!(lines.finish(), []);
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_cut_anywhere_make_the_same_log(
+            text in "([a-z ]{0,8}|\\{\"a\":[0-9]\\}|\"|é|\r|\n){0,30}",
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let whole = Place::new();
+            published(&whole, vec![bytes(1, &text), Happens::End(2)]);
+            let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+            places.extend([0, text.len()]);
+            places.sort_unstable();
+            let pieces = places.windows(2).map(|ends| {
+                Happens::Bytes(1, text.as_bytes()[ends[0]..ends[1]].to_vec())
+            });
+            let cut = Place::new();
+            published(&cut, pieces.chain([Happens::End(2)]).collect());
+            prop_assert_eq!(whole.logged(), cut.logged());
+        }
+    }
+
+    /// 200 MB as it comes from a pipe: `cargo test --release -- --ignored flood --nocapture`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn flood() {
+        for (name, line) in [
+            (
+                "plain lines of 80",
+                "the quick brown fox jumps over the lazy dog ".repeat(2),
+            ),
+            (
+                "stream-json of 1 KB",
+                format!(
+                    "{{\"type\":\"assistant\",\"message\":{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}}}",
+                    "some words of the model, ".repeat(40)
+                ),
+            ),
+        ] {
+            let place = Place::new();
+            let chunk = format!("{line}\n").repeat((64 << 10) / line.len());
+            let count = (200 << 20) / chunk.len();
+            let script = vec![bytes(0, &chunk); count];
+            let begin = Instant::now();
+            let mut log = RunLog::open(place.path()).unwrap();
+            let source = Scripted::new(&place.clock, script);
+            let framer = Framer::new(Framing::Lines);
+            let mut pipeline = Pipeline::new(source, framer, text_of, place.means(&mut log));
+            let far = place.clock.now().mono + Duration::from_secs(1);
+            let mut records = 0;
+            while !matches!(pipeline.next(far), Said::Ended(_)) {
+                records += 1;
+            }
+            let took = begin.elapsed();
+            let size = std::fs::metadata(place.path().join(super::super::log::FILE_NAME));
+            let size = size.unwrap().len() >> 20;
+            println!("{name}: {records} records, log {size} MiB, {took:?}");
+            let begin = Instant::now();
+            let none = log_reader::newest(place.path(), Kind::StateChange, u64::MAX).unwrap();
+            println!(
+                "  looked for a state change in all of it: {:?} {none:?}",
+                begin.elapsed()
+            );
+        }
+    }
+}

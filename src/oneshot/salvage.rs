@@ -149,8 +149,8 @@ impl OwnLog {
     }
 }
 
-/// A record as the log has it.
-fn record(data: &Value) -> Record {
+/// The record that a line of [`Kind::Activity`] holds, for its executor to classify.
+pub fn record(data: &Value) -> Record {
     match data.as_object().filter(|data| data.len() == 1) {
         Some(data) => match data.get("text").and_then(Value::as_str) {
             Some(text) => Record::Line(text.to_owned()),

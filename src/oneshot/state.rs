@@ -434,3 +434,583 @@ pub fn resume(
     };
     Ok((position, event))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FIVE: NonZeroU32 = NonZeroU32::new(5).unwrap();
+    const TERM: i32 = 15;
+
+    fn at(stage: Stage) -> Position {
+        Position {
+            stage,
+            iteration: 2,
+            maximum: FIVE,
+        }
+    }
+
+    fn active(active: Active) -> Stage {
+        Stage::Active(active)
+    }
+
+    fn interrupted(before: Active) -> Stage {
+        Stage::Interrupted {
+            signal: TERM,
+            before,
+        }
+    }
+
+    fn recovery(cause: Cause) -> Stage {
+        active(Active::RecoveryPending(cause))
+    }
+
+    fn crashed() -> Cause {
+        Cause::Worker(Reason::ExitCode(7))
+    }
+
+    fn resumed() -> Event {
+        Event::Resume { maximum: None }
+    }
+
+    fn impossible() -> Event {
+        Event::Impossible {
+            feedback: "\n no card \nmore".to_owned(),
+        }
+    }
+
+    /// Every stage that the rules tell apart, in the second of five iterations.
+    fn stages() -> Vec<Stage> {
+        let pending = || {
+            vec![
+                Active::Created,
+                Active::WorkerExecuting,
+                Active::RecoveryPending(crashed()),
+                Active::RecoveryPending(Cause::Interrupt(TERM)),
+                Active::RecoveryPending(Cause::SupervisorDied),
+                Active::AuditPending(Audit::First),
+                Active::AuditPending(Audit::Reminded),
+                Active::AuditorExecuting(Audit::First),
+                Active::AuditorExecuting(Audit::Reminded),
+                Active::ReiterationPending,
+            ]
+        };
+        let mut stages: Vec<Stage> = pending().into_iter().map(Stage::Active).collect();
+        stages.extend(pending().into_iter().map(interrupted));
+        stages.extend([
+            Stage::Completed,
+            Stage::Rejected("no".to_owned()),
+            Stage::Failed(Reason::ExitCode(7)),
+            Stage::Failed(Reason::MaxIterations),
+            Stage::Failed(Reason::MaxRuntime),
+        ]);
+        stages
+    }
+
+    fn events() -> Vec<Event> {
+        vec![
+            Event::Start,
+            Event::Exit0,
+            Event::Crash(Crash::ExitCode(7)),
+            Event::Crash(Crash::Signal(11)),
+            Event::Inactivity,
+            Event::Stuck(StuckPolicy::Recover),
+            Event::Stuck(StuckPolicy::Fail),
+            Event::AgentError(AgentError::ConnectionRefused),
+            Event::AgentError(AgentError::AuthFailed),
+            Event::AgentError(AgentError::ApiError),
+            Event::AgentError(AgentError::ToolError),
+            Event::ExitHang,
+            Event::SupervisorDied,
+            Event::SpawnFailed,
+            Event::Interrupt(TERM),
+            Event::Cancel,
+            Event::MaxRuntime,
+            Event::RecoverySuccess,
+            Event::RecoveryPartial,
+            Event::RecoveryNothing,
+            Event::Next,
+            Event::MaxIterations,
+            Event::Done,
+            Event::Retry,
+            impossible(),
+            Event::NoVerdict,
+            resumed(),
+            Event::Resume {
+                maximum: NonZeroU32::new(9),
+            },
+        ]
+    }
+
+    /// The whole table, row by row: where a stage goes by an event, and the number of the
+    /// iteration there. A row that is missing is an event that is refused.
+    fn table() -> Vec<(Stage, Event, Stage, u32)> {
+        use Active::*;
+        let worker = || active(WorkerExecuting);
+        let auditor = |audit| active(AuditorExecuting(audit));
+        let audit = |audit| active(AuditPending(audit));
+        let because = |reason| recovery(Cause::Worker(reason));
+        let failed = Stage::Failed;
+        let (first, reminded) = (Audit::First, Audit::Reminded);
+        let died = || Cause::SupervisorDied;
+        let paused = || Cause::Interrupt(TERM);
+        let crash = |code| Event::Crash(Crash::ExitCode(code));
+        let killed = Event::Crash(Crash::Signal(11));
+        let error = Event::AgentError;
+        let more = || Event::Resume {
+            maximum: NonZeroU32::new(9),
+        };
+        let mut rows = vec![
+            (active(Created), Event::Start, worker(), 3),
+            // The worker.
+            (worker(), Event::Exit0, audit(first), 2),
+            (worker(), crash(7), because(Reason::ExitCode(7)), 2),
+            (worker(), killed.clone(), because(Reason::Signal(11)), 2),
+            (
+                worker(),
+                Event::Inactivity,
+                because(Reason::InactivityTimeout),
+                2,
+            ),
+            (
+                worker(),
+                Event::Stuck(StuckPolicy::Recover),
+                because(Reason::StuckConfirmed),
+                2,
+            ),
+            (
+                worker(),
+                Event::Stuck(StuckPolicy::Fail),
+                failed(Reason::StuckConfirmed),
+                2,
+            ),
+            (
+                worker(),
+                error(AgentError::ConnectionRefused),
+                because(Reason::ConnectionRefused),
+                2,
+            ),
+            (
+                worker(),
+                error(AgentError::AuthFailed),
+                because(Reason::AuthFailed),
+                2,
+            ),
+            (
+                worker(),
+                error(AgentError::ApiError),
+                because(Reason::ApiError),
+                2,
+            ),
+            (
+                worker(),
+                error(AgentError::ToolError),
+                because(Reason::ToolError),
+                2,
+            ),
+            (worker(), Event::ExitHang, because(Reason::ExitHang), 2),
+            (worker(), Event::SupervisorDied, recovery(died()), 2),
+            (worker(), Event::SpawnFailed, failed(Reason::SpawnFailed), 2),
+            // The recovery.
+            (recovery(crashed()), Event::RecoverySuccess, audit(first), 2),
+            (recovery(paused()), Event::RecoverySuccess, audit(first), 2),
+            (recovery(died()), Event::RecoverySuccess, audit(first), 2),
+            (
+                recovery(crashed()),
+                Event::RecoveryPartial,
+                active(ReiterationPending),
+                2,
+            ),
+            (
+                recovery(paused()),
+                Event::RecoveryPartial,
+                active(ReiterationPending),
+                1,
+            ),
+            (
+                recovery(died()),
+                Event::RecoveryPartial,
+                active(ReiterationPending),
+                1,
+            ),
+            (
+                recovery(crashed()),
+                Event::RecoveryNothing,
+                failed(Reason::ExitCode(7)),
+                2,
+            ),
+            (
+                recovery(paused()),
+                Event::RecoveryNothing,
+                active(ReiterationPending),
+                1,
+            ),
+            (
+                recovery(died()),
+                Event::RecoveryNothing,
+                active(ReiterationPending),
+                1,
+            ),
+            // The audit.
+            (audit(first), Event::Next, auditor(first), 2),
+            (audit(reminded), Event::Next, auditor(reminded), 2),
+            (auditor(first), Event::NoVerdict, audit(reminded), 2),
+            (
+                auditor(reminded),
+                Event::NoVerdict,
+                failed(Reason::NoVerdict),
+                2,
+            ),
+            // The next iteration.
+            (active(ReiterationPending), Event::Next, worker(), 3),
+            // What needs a larger maximum.
+            (
+                failed(Reason::MaxIterations),
+                more(),
+                active(ReiterationPending),
+                2,
+            ),
+        ];
+        for which in [first, reminded] {
+            let from = || auditor(which);
+            rows.extend([
+                (from(), Event::Done, Stage::Completed, 2),
+                (from(), Event::Retry, active(ReiterationPending), 2),
+                (
+                    from(),
+                    impossible(),
+                    Stage::Rejected("no card".to_owned()),
+                    2,
+                ),
+                (from(), crash(7), failed(Reason::ExitCode(7)), 2),
+                (from(), killed.clone(), failed(Reason::Signal(11)), 2),
+                (
+                    from(),
+                    Event::Inactivity,
+                    failed(Reason::InactivityTimeout),
+                    2,
+                ),
+                (
+                    from(),
+                    Event::Stuck(StuckPolicy::Recover),
+                    failed(Reason::StuckConfirmed),
+                    2,
+                ),
+                (
+                    from(),
+                    Event::Stuck(StuckPolicy::Fail),
+                    failed(Reason::StuckConfirmed),
+                    2,
+                ),
+                (
+                    from(),
+                    error(AgentError::ConnectionRefused),
+                    failed(Reason::ConnectionRefused),
+                    2,
+                ),
+                (
+                    from(),
+                    error(AgentError::AuthFailed),
+                    failed(Reason::AuthFailed),
+                    2,
+                ),
+                (
+                    from(),
+                    error(AgentError::ApiError),
+                    failed(Reason::ApiError),
+                    2,
+                ),
+                (
+                    from(),
+                    error(AgentError::ToolError),
+                    failed(Reason::ToolError),
+                    2,
+                ),
+                (from(), Event::ExitHang, from(), 2),
+                (from(), Event::SupervisorDied, audit(which), 2),
+                (from(), Event::SpawnFailed, failed(Reason::SpawnFailed), 2),
+            ]);
+        }
+        // Pauses, and how it goes on after them.
+        for (before, after) in [
+            (Created, Created),
+            (WorkerExecuting, RecoveryPending(paused())),
+            (RecoveryPending(crashed()), RecoveryPending(crashed())),
+            (RecoveryPending(paused()), RecoveryPending(paused())),
+            (RecoveryPending(died()), RecoveryPending(died())),
+            (AuditPending(first), AuditPending(first)),
+            (AuditPending(reminded), AuditPending(reminded)),
+            (AuditorExecuting(first), AuditPending(first)),
+            (AuditorExecuting(reminded), AuditPending(reminded)),
+            (ReiterationPending, ReiterationPending),
+        ] {
+            let from = active(before.clone());
+            let pause = || interrupted(before.clone());
+            rows.extend([
+                (from.clone(), Event::Interrupt(TERM), pause(), 2),
+                (
+                    from.clone(),
+                    Event::Cancel,
+                    failed(Reason::UserCancelled),
+                    2,
+                ),
+                (from, Event::MaxRuntime, failed(Reason::MaxRuntime), 2),
+                (pause(), Event::Cancel, failed(Reason::UserCancelled), 2),
+                (pause(), Event::MaxRuntime, failed(Reason::MaxRuntime), 2),
+                (pause(), resumed(), active(after.clone()), 2),
+                (pause(), more(), active(after), 2),
+            ]);
+        }
+        rows
+    }
+
+    #[test]
+    fn every_row_of_the_table_leads_where_it_says() {
+        for (from, event, to, iteration) in table() {
+            let (next, _) = step(&at(from.clone()), &event)
+                .unwrap_or_else(|invalid| panic!("{from:?}: {invalid}"));
+            assert_eq!(next.stage, to, "{from:?} by {event:?}");
+            assert_eq!(next.iteration, iteration, "{from:?} by {event:?}");
+        }
+    }
+
+    #[test]
+    fn every_other_event_is_refused_in_every_state() {
+        let table = table();
+        let mut refused = 0;
+        for stage in stages() {
+            for event in events() {
+                let is_row = table
+                    .iter()
+                    .any(|(from, by, ..)| *from == stage && *by == event);
+                let stepped = step(&at(stage.clone()), &event);
+                assert_eq!(stepped.is_ok(), is_row, "{stage:?} by {event:?}");
+                refused += usize::from(!is_row);
+            }
+        }
+        // 25 stages, 28 events, and as many rows as the table has.
+        assert_eq!(refused, 25 * 28 - table.len());
+    }
+
+    #[test]
+    fn the_table_has_every_state_and_every_row_a_listed_stage_and_event() {
+        let table = table();
+        for state in State::ALL {
+            assert!(stages().iter().any(|stage| stage.state() == state));
+        }
+        for (from, event, ..) in table {
+            assert!(stages().contains(&from), "{from:?}");
+            assert!(events().contains(&event), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_iteration_is_followed_by_the_limit_and_nothing_else() {
+        let last = Position {
+            iteration: 5,
+            ..at(active(Active::ReiterationPending))
+        };
+        assert_eq!(last.action(), Action::Take(Event::MaxIterations));
+        assert!(step(&last, &Event::Next).is_err());
+        let (end, action) = step(&last, &Event::MaxIterations).unwrap();
+        assert_eq!(end.stage, Stage::Failed(Reason::MaxIterations));
+        assert_eq!((action, end.stage.exit_code()), (Action::Stop, Some(4)));
+        assert_eq!(resume(&end, None), Err(NotResumable::OutOfIterations(FIVE)));
+        assert!(resume(&end, Some(FIVE)).is_err());
+        let six = NonZeroU32::new(6);
+        let (same, event) = resume(&end, six).unwrap();
+        let (next, action) = step(&same, &event.unwrap()).unwrap();
+        assert_eq!((next.maximum.get(), action), (6, Action::Take(Event::Next)));
+    }
+
+    #[test]
+    fn an_iteration_that_an_interrupt_cost_is_had_again() {
+        let mut run = Position::created(NonZeroU32::MIN);
+        for event in [
+            Event::Start,
+            Event::Interrupt(TERM),
+            resumed(),
+            Event::RecoveryNothing,
+        ] {
+            run = step(&run, &event).unwrap().0;
+        }
+        assert_eq!(run.action(), Action::Take(Event::Next));
+        let (again, action) = step(&run, &Event::Next).unwrap();
+        assert_eq!((again.iteration, action), (1, Action::RunWorker));
+    }
+
+    #[test]
+    fn an_auditor_that_hangs_after_its_verdict_is_read_and_nothing_changes() {
+        let from = at(active(Active::AuditorExecuting(Audit::First)));
+        let expected = (from.clone(), Action::ReadVerdict);
+        assert_eq!(step(&from, &Event::ExitHang), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_to_be_done_follows_from_the_position() {
+        let audit = |audit| active(Active::AuditorExecuting(audit));
+        for (stage, action) in [
+            (active(Active::Created), Action::Take(Event::Start)),
+            (active(Active::WorkerExecuting), Action::RunWorker),
+            (recovery(crashed()), Action::Recover),
+            (
+                active(Active::AuditPending(Audit::First)),
+                Action::Take(Event::Next),
+            ),
+            (audit(Audit::First), Action::RunAuditor(Audit::First)),
+            (audit(Audit::Reminded), Action::RunAuditor(Audit::Reminded)),
+            (
+                active(Active::ReiterationPending),
+                Action::Take(Event::Next),
+            ),
+            (interrupted(Active::Created), Action::Stop),
+            (Stage::Completed, Action::Stop),
+        ] {
+            assert_eq!(at(stage).action(), action);
+        }
+    }
+
+    #[test]
+    fn final_runs_are_not_resumed_and_say_why() {
+        let refusal = |stage| resume(&at(stage), None).unwrap_err().to_string();
+        assert!(refusal(Stage::Completed).contains("COMPLETED"));
+        let rejected = refusal(Stage::Rejected("needs a card".to_owned()));
+        assert!(rejected.contains("REJECTED (needs a card)"), "{rejected}");
+        assert!(refusal(Stage::Failed(Reason::NoVerdict)).contains("no_verdict"));
+        assert!(refusal(Stage::Failed(Reason::MaxIterations)).contains("--max-iterations"));
+    }
+
+    #[test]
+    fn a_run_whose_runner_died_is_taken_up_as_such_and_pending_ones_go_on() {
+        let event_of = |stage| resume(&at(stage), None).unwrap().1;
+        let died = Some(Event::SupervisorDied);
+        assert_eq!(event_of(active(Active::WorkerExecuting)), died);
+        let auditor = active(Active::AuditorExecuting(Audit::First));
+        assert_eq!(event_of(auditor), died);
+        assert_eq!(event_of(active(Active::Created)), None);
+        assert_eq!(event_of(recovery(crashed())), None);
+        let nine = NonZeroU32::new(9);
+        let (position, _) = resume(&at(active(Active::ReiterationPending)), nine).unwrap();
+        assert_eq!(position.maximum.get(), 9);
+    }
+
+    #[test]
+    fn exit_codes_are_those_that_are_documented() {
+        let code = |stage: Stage| stage.exit_code();
+        assert_eq!(code(Stage::Completed), Some(0));
+        assert_eq!(code(Stage::Failed(Reason::ExitCode(9))), Some(1));
+        assert_eq!(code(Stage::Rejected("no".to_owned())), Some(3));
+        assert_eq!(code(Stage::Failed(Reason::MaxIterations)), Some(4));
+        assert_eq!(code(Stage::Failed(Reason::MaxRuntime)), Some(4));
+        for (signal, expected) in [(2, 130), (15, 143)] {
+            let stage = Stage::Interrupted {
+                signal,
+                before: Active::Created,
+            };
+            assert_eq!(code(stage), Some(expected));
+        }
+        assert_eq!(code(active(Active::Created)), None);
+    }
+
+    #[test]
+    fn reasons_read_back_as_they_were_written() {
+        let words = "connection_refused auth_failed api_error tool_error exit_code:3 signal:15 \
+                     inactivity_timeout stuck_confirmed exit_hang supervisor_died no_verdict \
+                     max_iterations max_runtime user_cancelled spawn_failed";
+        for word in words.split_whitespace() {
+            let reason = Reason::parse(word);
+            assert!(!matches!(reason, Reason::Feedback(_)), "{word}");
+            assert_eq!(reason.to_string(), word);
+        }
+        for text in ["exit_code:", "signal:x", "", "needs a card"] {
+            assert_eq!(Reason::parse(text), Reason::Feedback(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_history_that_no_run_can_have_had_is_refused() {
+        for (history, entry) in [
+            (vec![(State::Completed, None)], 0),
+            (vec![(State::Created, None), (State::Completed, None)], 1),
+            (vec![(State::Created, None), (State::Interrupted, None)], 1),
+            (vec![], 0),
+        ] {
+            let broken = Position::replay(FIVE, history).unwrap_err();
+            assert_eq!(broken.entry, entry);
+        }
+    }
+
+    #[test]
+    fn a_reason_that_looks_like_another_is_still_the_feedback() {
+        let reason = Reason::parse("max_runtime");
+        let rejected = at(active(Active::AuditorExecuting(Audit::First)))
+            .then(State::Rejected, Some(&reason))
+            .unwrap();
+        assert_eq!(rejected.stage, Stage::Rejected("max_runtime".to_owned()));
+    }
+
+    fn any_event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            2 => prop::sample::select(events()),
+            // The usual way, so that walks get far.
+            3 => prop::sample::select(vec![
+                Event::Start, Event::Exit0, Event::Next, Event::Retry, Event::RecoveryPartial,
+                Event::SupervisorDied, Event::Interrupt(2), resumed(), Event::RecoveryNothing,
+            ]),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn random_walks_keep_the_promises(
+            maximum in 1..6_u32,
+            walk in prop::collection::vec(any_event(), 0..120),
+        ) {
+            let mut run = Position::created(NonZeroU32::new(maximum).unwrap());
+            let mut history = vec![(run.state(), run.stage.reason())];
+            for event in walk {
+                let before = run.clone();
+                let Ok((next, action)) = step(&run, &event) else {
+                    continue;
+                };
+                // Only a larger maximum leads out of an end.
+                if before.state().is_terminal() {
+                    prop_assert_eq!(&before.stage, &Stage::Failed(Reason::MaxIterations));
+                    prop_assert!(next.maximum > before.maximum);
+                }
+                if next.state() == State::WorkerExecuting {
+                    prop_assert!(next.iteration <= next.maximum.get());
+                    prop_assert_eq!(next.iteration, before.iteration + 1);
+                }
+                if action == Action::ReadVerdict {
+                    prop_assert_eq!(&next, &before);
+                    continue;
+                }
+                prop_assert_eq!(action, next.action());
+                run = next;
+                history.push((run.state(), run.stage.reason()));
+                let entries = history.iter().map(|(state, reason)| (*state, reason.as_ref()));
+                let replayed = Position::replay(run.maximum, entries);
+                prop_assert_eq!(replayed.as_ref(), Ok(&run));
+            }
+        }
+
+        #[test]
+        fn any_history_is_replayed_or_refused(
+            entries in prop::collection::vec(
+                (prop::sample::select(State::ALL.to_vec()), prop::option::of("[a-z_:0-9]{0,20}")),
+                0..20,
+            ),
+        ) {
+            let entries: Vec<(State, Option<Reason>)> = entries
+                .into_iter()
+                .map(|(state, reason)| (state, reason.map(|text| Reason::parse(&text))))
+                .collect();
+            let _ = Position::replay(
+                FIVE,
+                entries.iter().map(|(state, reason)| (*state, reason.as_ref())),
+            );
+        }
+    }
+}

@@ -444,6 +444,7 @@ fn three_checks_at_once_do_not_slow_a_task_down() {
         description: None,
         directory: None,
         environment: Vec::new(),
+        stderr: Stderr::Merged,
         stdin: Stdin::Null,
         terminal: None,
         emulated: false,

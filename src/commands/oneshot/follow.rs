@@ -10,9 +10,13 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::{find, words};
+use crate::agent::activity::Activity;
+use crate::agent::executor::Executors;
 use crate::commands::output::{Output, OutputError};
+use crate::commands::setup;
 use crate::oneshot::log::{Kind, Line};
 use crate::oneshot::log_reader::Follower;
+use crate::oneshot::salvage;
 use crate::oneshot::sessions::{self, RunView};
 use crate::process::descriptors::{Interest, Poller};
 use crate::process::kill::Handle;
@@ -44,6 +48,8 @@ struct Following<'a> {
     watch: DirectoryWatch,
     output: Output,
     json: bool,
+    /// What tells an agent's records; nothing where the configuration is at fault.
+    executors: Option<Executors>,
     /// When the run began, Unix seconds.
     begin: f64,
     /// What the newest sign of life said.
@@ -59,6 +65,7 @@ impl<'a> Following<'a> {
             log: Follower::open(directory).map_err(OutputError::Unreadable)?,
             output: Output::stdout()?,
             json,
+            executors: setup::executors(&setup::load_config().0).ok(),
             begin: run.file.history.first().map_or(0.0, |entry| entry.ts),
             status: String::new(),
         })
@@ -87,21 +94,38 @@ impl<'a> Following<'a> {
 
     fn print_new(&mut self) -> Result<(), OutputError> {
         while let Some(line) = self.log.next_line().map_err(OutputError::Unreadable)? {
-            let text = match self.json {
-                true => serde_json::to_string(&line).unwrap_or_default(),
-                false => match self.describe(&line) {
-                    Some(text) => text,
-                    None => continue,
-                },
+            let texts = match self.json {
+                true => vec![serde_json::to_string(&line).unwrap_or_default()],
+                false => self.describe(&line),
             };
-            self.output.write(format!("{text}\n").as_bytes())?;
+            for text in texts {
+                self.output.write(format!("{text}\n").as_bytes())?;
+            }
         }
         Ok(())
     }
 
-    /// The line for a person; `None` for what says nothing new.
-    fn describe(&mut self, line: &Line) -> Option<String> {
-        let content = match line.kind {
+    /// The lines for a person; none for what says nothing new.
+    fn describe(&mut self, line: &Line) -> Vec<String> {
+        let contents = match line.kind {
+            Kind::Activity => self.describe_activity(line),
+            _ => self.describe_event(line).into_iter().collect(),
+        };
+        let at = words::between(self.begin, line.ts).as_secs_f64();
+        let role = line.origin.role.map_or("", |role| role.name());
+        let iteration = line.origin.iteration;
+        let iteration = iteration.map_or(String::new(), |number| number.to_string());
+        let contents = contents.iter();
+        contents
+            .map(|content| {
+                let content = words::line(content, LINE_CHARS);
+                format!("{at:>9.1}s  {role:<7} {iteration:>2}  {content}")
+            })
+            .collect()
+    }
+
+    fn describe_event(&mut self, line: &Line) -> Option<String> {
+        Some(match line.kind {
             Kind::StateChange => {
                 let change = line.state_change()?;
                 let reason = change.reason.map(|reason| format!(" ({reason})"));
@@ -116,14 +140,43 @@ impl<'a> Following<'a> {
                 format!("{}: {}", self.status, heartbeat.evidence.join(", "))
             }
             kind => format!("{}: {}", kind.name().replace('_', " "), gist(&line.data)),
-        };
-        let at = words::between(self.begin, line.ts).as_secs_f64();
-        let role = line.origin.role.map_or("", |role| role.name());
-        let iteration = line.origin.iteration;
-        let iteration = iteration.map_or(String::new(), |number| number.to_string());
-        let content = words::line(&content, LINE_CHARS);
-        Some(format!("{at:>9.1}s  {role:<7} {iteration:>2}  {content}"))
+        })
     }
+
+    /// What the executor's code makes of a record; of one that it does not know, the text.
+    fn describe_activity(&self, line: &Line) -> Vec<String> {
+        if let Some(complaint) = line.data.get("stderr").and_then(Value::as_str) {
+            return vec![format!("stderr: {complaint}")];
+        }
+        let executors = self.executors.as_ref();
+        let name = line.origin.executor.as_deref();
+        let executor = name.and_then(|name| executors?.find(name).ok());
+        match executor {
+            Some(executor) => {
+                let activities = executor.classify(&salvage::record(&line.data));
+                activities.iter().filter_map(in_words).collect()
+            }
+            None => vec![format!("activity: {}", gist(&line.data))],
+        }
+    }
+}
+
+/// What an agent did, where that is worth a line.
+fn in_words(activity: &Activity) -> Option<String> {
+    Some(match activity {
+        Activity::Text(text) => text.clone(),
+        Activity::Reflection(text) => format!("thinks: {text}"),
+        Activity::Plan(text) => format!("plans: {text}"),
+        Activity::ToolCall { name, argument } => format!("{name}: {argument}"),
+        Activity::ToolResult { text, failed: true } => format!("  failed: {text}"),
+        Activity::ToolResult { text, .. } => format!("  {text}"),
+        Activity::FileWritten { path } => format!("wrote {path}"),
+        Activity::Final(last) => match last.error {
+            Some(_) => format!("ends with an error: {}", last.text),
+            None => format!("ends: {}", last.text),
+        },
+        _ => return None,
+    })
 }
 
 fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> OutputError {

@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &OneshotRunArguments) -> ExitCode {
     warnings.extend(more);
     setup::start_log(&config);
     for warning in &warnings {
-        tracing::warn!("{warning}");
+        output::say(format_args!("warning: {warning}"));
     }
     match Wanted::of(arguments, &config) {
         Ok(wanted) => conduct(arguments, &config, &settings, wanted),

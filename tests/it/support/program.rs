@@ -65,6 +65,11 @@ impl Program {
         }
     }
 
+    /// Its pid.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal, by name without `SIG`.
     pub fn signal(&self, name: &str) {
         send_signal(name, self.child.id());

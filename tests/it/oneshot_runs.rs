@@ -1,0 +1,399 @@
+//! Agent runs from the prompt to the verdict: prompts, results, verdicts, limits, files.
+
+use serde_json::{Value, json};
+
+use crate::support::oneshot::{Runs, says, states, verdict};
+use crate::support::program::run_with_input;
+
+#[test]
+fn a_run_goes_from_the_prompt_to_the_verdict() {
+    let runs = Runs::new(json!({
+        "worker": [says("first work"), says("second work")],
+        "auditor": [verdict("RETRY", "add tests"), verdict("DONE", "good")],
+    }));
+    let ended = runs.ran(&["make", "it"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(ended.text(), "second work\n");
+    let wanted = [
+        "CREATED",
+        "WORKER_EXECUTING",
+        "AUDIT_PENDING",
+        "AUDITOR_EXECUTING",
+        "REITERATION_PENDING",
+        "WORKER_EXECUTING",
+        "AUDIT_PENDING",
+        "AUDITOR_EXECUTING",
+        "COMPLETED",
+    ];
+    assert_eq!(runs.history(), wanted);
+    let file = runs.file();
+    assert_eq!(file["state"], "COMPLETED");
+    assert_eq!(file["iteration_count"], 2);
+    assert_eq!(file["max_iterations"], 5);
+    let entries = file["history"].as_array().unwrap();
+    for entry in entries {
+        let executing = entry["state"].as_str().unwrap().ends_with("_EXECUTING");
+        assert_eq!(entry["pid"].is_i64(), executing, "{entry}");
+        assert!(entry["ts"].is_f64(), "{entry}");
+    }
+}
+
+#[test]
+fn replaying_the_log_gives_the_history() {
+    let runs = Runs::working(json!([says("work")]));
+    assert_eq!(runs.ran(&["make it"]).code, 0);
+    let changes = runs.lines("state_change");
+    assert!(changes[0]["data"]["from"].is_null());
+    let to: Vec<&Value> = changes.iter().map(|line| &line["data"]["to"]).collect();
+    assert_eq!(json!(to), json!(runs.history()));
+    for pair in changes.windows(2) {
+        assert_eq!(pair[0]["data"]["to"], pair[1]["data"]["from"]);
+    }
+    let sequence: Vec<u64> = runs
+        .log()
+        .iter()
+        .filter_map(|line| line["seq"].as_u64())
+        .collect();
+    let counted: Vec<u64> = (1..=sequence.len() as u64).collect();
+    assert_eq!(sequence, counted);
+}
+
+#[test]
+fn the_audit_is_pending_on_disk_before_the_auditor_starts() {
+    let runs = Runs::working(json!([says("work")]));
+    assert_eq!(runs.ran(&["make it"]).code, 0);
+    let seen = states(&runs.told("auditor", 1)["run"]["history"]);
+    assert!(seen.contains(&"AUDIT_PENDING".to_owned()), "{seen:?}");
+}
+
+#[test]
+fn agents_are_told_who_they_are_and_get_their_prompt_on_stdin() {
+    let runs = Runs::working(json!([says("work")]));
+    assert_eq!(runs.ran(&["make it"]).code, 0);
+    for role in ["worker", "auditor"] {
+        let told = runs.told(role, 1);
+        assert_eq!(told["env"]["ONESHOT_ID"], runs.id().as_str());
+        assert_eq!(told["env"]["ONESHOT_ROLE"], role);
+        assert_eq!(told["env"]["ONESHOT_ITERATION"], "1");
+        assert_eq!(
+            told["cwd"],
+            runs.env.work().canonicalize().unwrap().to_str().unwrap()
+        );
+        let argv = told["argv"].to_string();
+        assert!(!argv.contains("make it"), "{argv}");
+    }
+    assert_eq!(runs.prompt("worker", 1), "make it");
+}
+
+#[test]
+fn feedback_stands_word_for_word_in_the_next_workers_prompt() {
+    let feedback = "1. \"quote\" the $HOME\n\n   2. émigré — 漢字 `backticks` \\n";
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [verdict("RETRY", feedback), verdict("DONE", "")],
+    }));
+    assert_eq!(runs.ran(&["make it"]).code, 0);
+    let prompt = runs.prompt("worker", 2);
+    assert!(prompt.starts_with("make it"), "{prompt}");
+    assert!(prompt.contains(feedback), "{prompt}");
+}
+
+#[test]
+fn an_auditor_sees_the_task_and_the_result_of_its_own_iteration_only() {
+    let runs = Runs::new(json!({
+        "worker": [says("FIRST-RESULT"), says("SECOND-RESULT")],
+        "auditor": [verdict("RETRY", "again"), verdict("DONE", "")],
+    }));
+    assert_eq!(runs.ran(&["the original task"]).code, 0);
+    let first = runs.prompt("auditor", 1);
+    assert!(
+        first.contains("the original task") && first.contains("FIRST-RESULT"),
+        "{first}"
+    );
+    let second = runs.prompt("auditor", 2);
+    assert!(second.contains("the original task") && second.contains("SECOND-RESULT"));
+    assert!(!second.contains("FIRST-RESULT"), "{second}");
+    assert!(!second.contains("again"), "{second}");
+}
+
+#[test]
+fn three_retries_with_a_maximum_of_three_are_three_workers_and_three_audits() {
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [verdict("RETRY", "more")],
+    }));
+    let ended = runs.ran(&["--max-iterations", "3", "make it"]);
+    assert_eq!(ended.code, 4, "{}", ended.stderr);
+    assert_eq!(
+        runs.state(),
+        ("FAILED".to_owned(), Some("max_iterations".to_owned()))
+    );
+    assert_eq!((runs.starts("worker"), runs.starts("auditor")), (3, 3));
+    assert_eq!(runs.file()["max_iterations"], 3);
+}
+
+#[test]
+fn a_larger_maximum_resumes_what_has_used_up_its_iterations() {
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [verdict("RETRY", "more"), verdict("DONE", "")],
+    }));
+    assert_eq!(runs.ran(&["--max-iterations", "1", "make it"]).code, 4);
+    assert_eq!(runs.ran(&["--resume", "latest"]).code, 1);
+    let ended = runs.ran(&["--resume", "latest", "--max-iterations", "2"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(runs.prompt("worker", 2).contains("more"));
+}
+
+#[test]
+fn impossible_is_rejected_and_cannot_be_resumed() {
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [verdict("IMPOSSIBLE", "needs a credit card\nand a name")],
+    }));
+    let ended = runs.ran(&["make it"]);
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    let state = (
+        "REJECTED".to_owned(),
+        Some("needs a credit card".to_owned()),
+    );
+    assert_eq!(runs.state(), state);
+    let before = runs.file();
+    let resumed = runs.ran(&["--resume", &runs.id()]);
+    assert_eq!(resumed.code, 1);
+    assert!(
+        resumed.stderr.contains("needs a credit card"),
+        "{}",
+        resumed.stderr
+    );
+    assert_eq!(runs.file(), before);
+    assert_eq!(runs.starts("worker"), 1);
+}
+
+#[test]
+fn an_auditor_without_a_verdict_is_reminded_once() {
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [says("the task is unsuccessful, not DONE yet"), verdict("DONE", "")],
+    }));
+    assert_eq!(runs.ran(&["make it"]).code, 0);
+    assert_eq!((runs.starts("worker"), runs.starts("auditor")), (1, 2));
+    let (first, second) = (runs.prompt("auditor", 1), runs.prompt("auditor", 2));
+    assert!(
+        second.starts_with(&first) && second.len() > first.len(),
+        "{second}"
+    );
+}
+
+#[test]
+fn no_verdict_twice_fails() {
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [says("garbage")],
+    }));
+    assert_eq!(runs.ran(&["make it"]).code, 1);
+    assert_eq!(
+        runs.state(),
+        ("FAILED".to_owned(), Some("no_verdict".to_owned()))
+    );
+    assert_eq!(runs.starts("auditor"), 2);
+}
+
+#[test]
+fn a_worker_that_crashes_without_a_trace_fails_the_run() {
+    for (end, reason) in [
+        (json!({"exit": 3}), "exit_code:3"),
+        (json!({"kill": 9}), "signal:9"),
+    ] {
+        let runs = Runs::working(json!([[end]]));
+        assert_eq!(runs.ran(&["make it"]).code, 1);
+        assert_eq!(runs.state(), ("FAILED".to_owned(), Some(reason.to_owned())));
+        assert!(runs.history().contains(&"RECOVERY_PENDING".to_owned()));
+    }
+}
+
+#[test]
+fn a_worker_that_crashes_after_its_result_is_salvaged() {
+    let runs = Runs::working(json!([[{"init": 1}, {"result": "it was done"}, {"exit": 7}]]));
+    let ended = runs.ran(&["make it"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(ended.text(), "it was done\n");
+    assert!(runs.prompt("auditor", 1).contains("it was done"));
+    let recovered = runs.lines("recovered");
+    assert_eq!(recovered[0]["data"]["text"], "it was done");
+}
+
+#[test]
+fn a_worker_that_crashes_after_it_began_to_act_is_followed_by_another() {
+    let runs = Runs::working(json!([
+        [{"init": 1}, {"tool": "touch half-done"}, {"exit": 1}],
+        says("done"),
+    ]));
+    let ended = runs.ran(&["make it"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let prompt = runs.prompt("worker", 2);
+    assert!(
+        prompt.starts_with("make it") && prompt.contains("half-done"),
+        "{prompt}"
+    );
+    assert_eq!(runs.file()["iteration_count"], 2);
+}
+
+#[test]
+fn an_auditor_that_crashes_fails_the_run() {
+    let runs = Runs::new(json!({"worker": [says("work")], "auditor": [[{"exit": 5}]]}));
+    assert_eq!(runs.ran(&["make it"]).code, 1);
+    assert_eq!(
+        runs.state(),
+        ("FAILED".to_owned(), Some("exit_code:5".to_owned()))
+    );
+}
+
+#[test]
+fn a_refused_connection_is_named() {
+    let words = "API Error: connect ECONNREFUSED 127.0.0.1:9";
+    for worker in [
+        json!([[{"init": 1}, {"fault": words}, {"exit": 1}]]),
+        json!([[{"complain": words}, {"exit": 1}]]),
+        json!([[{"init": 1}, {"fault": words}]]),
+    ] {
+        let runs = Runs::working(worker.clone());
+        assert_eq!(runs.ran(&["make it"]).code, 1);
+        let state = ("FAILED".to_owned(), Some("connection_refused".to_owned()));
+        assert_eq!(runs.state(), state, "{worker}");
+    }
+}
+
+#[test]
+fn a_missing_program_fails_with_the_way_to_install_it() {
+    let runs = Runs::working(json!([says("work")]));
+    std::fs::remove_file(runs.env.path("bin/claude")).unwrap();
+    let mut command = runs.command(&["make it"]);
+    command.env("PATH", runs.env.path("bin"));
+    // The shell itself is found by its own setting.
+    runs.env.configure("shell: /bin/sh");
+    let ended = crate::support::program::run(command);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("claude"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("npm install"), "{}", ended.stderr);
+    assert_eq!(
+        runs.state(),
+        ("FAILED".to_owned(), Some("spawn_failed".to_owned()))
+    );
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_starts_nothing() {
+    let runs = Runs::working(json!([says("work")]));
+    for arguments in [
+        &["--executor", "no-such", "x"][..],
+        &["--max-iterations", "0", "x"],
+        &["--judge", "nobody", "x"],
+        &["--resume", "ffffffff"],
+        &["  "],
+        &[],
+    ] {
+        let ended = runs.ran(arguments);
+        assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.stderr);
+    }
+    assert_eq!(runs.starts("worker"), 0);
+    assert!(!runs.env.path("state/sessions").exists());
+}
+
+#[test]
+fn json_is_one_object_with_the_end_of_the_run() {
+    let runs = Runs::working(json!([says("the result")]));
+    let ended = runs.ran(&["--json", "make it"]);
+    let value: Value = serde_json::from_str(&ended.text()).expect("one object");
+    assert_eq!(value["state"], "COMPLETED");
+    assert_eq!(value["exit_code"], 0);
+    assert_eq!(value["result"], "the result");
+    assert_eq!(value["oneshot_id"], runs.id().as_str());
+    assert_eq!(value["iteration_count"], 1);
+}
+
+#[test]
+fn a_prompt_of_a_mebibyte_reaches_the_worker_whole() {
+    let runs = Runs::working(json!([says("work")]));
+    let prompt = "0123456789abcde\n".repeat(65_536);
+    let ended = run_with_input(runs.command(&["-"]), prompt.clone().into_bytes());
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(
+        runs.prompt("worker", 1) == prompt,
+        "the prompt came through"
+    );
+}
+
+#[test]
+fn indented_json_and_a_line_of_five_mebibytes_lose_nothing_that_follows() {
+    let runs = Runs::working(json!([[
+        {"init": 1},
+        {"pretty": {"type": "assistant", "message": {"content": [{"type": "text", "text": "indented"}]}}},
+        {"long_line": 5 << 20},
+        {"write": "not JSON, and no newline at its end"},
+        {"say": ""},
+        {"result": "after all that"},
+    ]]));
+    let ended = runs.ran(&["make it"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(ended.text(), "after all that\n");
+}
+
+#[test]
+fn no_secret_reaches_the_state_or_the_log() {
+    let token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+    let words = format!("export GITHUB_TOKEN={token}");
+    let runs = Runs::new(json!({
+        "worker": [[{"tool": words}, {"tool_result": words}, {"complain": words}, {"result": words}]],
+        "auditor": [verdict("RETRY", &words), verdict("DONE", &words)],
+    }));
+    let ended = runs.ran(&[&format!("push with {token}")]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(
+        runs.prompt("worker", 1).contains(token),
+        "the worker needs it"
+    );
+    for name in ["oneshot.json", "oneshot-log.json"] {
+        let text = std::fs::read_to_string(runs.directory().join(name)).unwrap();
+        assert!(!text.contains(token), "{name}");
+    }
+    assert!(!ended.stderr.contains(token) && !ended.text().contains(token));
+}
+
+#[test]
+fn a_program_of_the_configuration_answers_with_all_of_its_stdout() {
+    let runs = Runs::working(json!([says("unused")]));
+    let script = r#"case $ONESHOT_ROLE in
+  worker) tr a-z A-Z; echo noise >&2 ;;
+  auditor) cat > "$HOME/audited"; echo "looks good"; echo "VERDICT: DONE" ;;
+esac"#;
+    let path = runs.env.path("bin/mine");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).unwrap();
+    runs.env.configure(&format!(
+        "executors: {{mine: {{argv: [{}]}}}}",
+        path.display()
+    ));
+    let ended = runs.ran(&["--executor", "mine", "shout it"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(ended.text(), "SHOUT IT\n");
+    let audited = std::fs::read_to_string(runs.env.path("home/audited")).unwrap();
+    assert!(
+        audited.contains("SHOUT IT") && !audited.contains("noise"),
+        "{audited}"
+    );
+}
+
+#[test]
+fn runs_are_remembered_by_executor_and_role() {
+    let runs = Runs::working(json!([says("work")]));
+    assert_eq!(runs.ran(&["make it"]).code, 0);
+    let mut command = runs.env.command(crate::support::env::binary());
+    command.args(["alan", "export"]);
+    let exported = crate::support::program::run(command).text();
+    for template in ["agent:claude:worker", "agent:claude:auditor"] {
+        assert!(exported.contains(template), "{exported}");
+    }
+    assert!(!exported.contains("make it"), "{exported}");
+}

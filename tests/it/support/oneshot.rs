@@ -1,0 +1,213 @@
+//! Agent runs of the real binary with a program that plays the agent: what it is to do,
+//! what it was told, and what the run's files say.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::env::{Env, binary};
+use super::processes::wait_until;
+use super::program::{Finished, Program, run};
+
+/// The program that plays the agent.
+const FAKE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/fixtures/agents/fake-agent"
+);
+
+/// A place for runs in which `claude` is the fake agent.
+pub struct Runs {
+    /// The place.
+    pub env: Env,
+}
+
+/// Steps that end well with this text.
+pub fn says(text: &str) -> Value {
+    json!([{"init": 1}, {"result": text}])
+}
+
+/// Steps of an auditor with this verdict.
+pub fn verdict(verdict: &str, feedback: &str) -> Value {
+    let text = json!({"verdict": verdict, "feedback": feedback}).to_string();
+    json!([{"init": 1}, {"result": text}])
+}
+
+impl Runs {
+    /// With this script.
+    pub fn new(script: Value) -> Runs {
+        let env = Env::new();
+        for folder in ["bin", "notes"] {
+            fs::create_dir(env.path(folder)).expect("a folder");
+        }
+        symlink(FAKE, env.path("bin/claude")).expect("a link");
+        let runs = Runs { env };
+        runs.script(script);
+        runs
+    }
+
+    /// With a worker of these starts and an auditor that is content.
+    pub fn working(worker: Value) -> Runs {
+        Runs::new(json!({"worker": worker, "auditor": [verdict("DONE", "")]}))
+    }
+
+    /// Another script from now on.
+    pub fn script(&self, script: Value) {
+        fs::write(self.env.path("script.json"), script.to_string()).expect("a script");
+    }
+
+    /// A file of the working directory by its full name, for a script to wait for.
+    pub fn flag(&self, name: &str) -> String {
+        self.env.work().join(name).display().to_string()
+    }
+
+    /// Makes that file.
+    pub fn raise(&self, name: &str) {
+        fs::write(self.env.work().join(name), "").expect("a flag");
+    }
+
+    /// Any program in these surroundings.
+    pub fn surround(&self, mut command: Command) -> Command {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", self.env.path("bin").display());
+        command
+            .env("PATH", path)
+            .env("FAKE_AGENT", self.env.path("script.json"))
+            .env("FAKE_AGENT_NOTES", self.env.path("notes"));
+        command
+    }
+
+    /// `zsh-tool oneshot` with these arguments.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.surround(self.env.command(binary()));
+        command.arg("oneshot").args(arguments);
+        command
+    }
+
+    /// Runs it to its end.
+    pub fn ran(&self, arguments: &[&str]) -> Finished {
+        run(self.command(arguments))
+    }
+
+    /// Starts it.
+    pub fn start(&self, arguments: &[&str]) -> Program {
+        Program::start_with(self.command(arguments), std::process::Stdio::null())
+    }
+
+    /// The directory of the only run.
+    pub fn directory(&self) -> PathBuf {
+        let entries = fs::read_dir(self.env.path("state/sessions")).expect("the runs");
+        let mut found = entries.map(|entry| entry.expect("an entry").path());
+        let directory = found.next().expect("a run");
+        assert!(found.next().is_none(), "one run only");
+        directory
+    }
+
+    /// The only run's id.
+    pub fn id(&self) -> String {
+        let directory = self.directory();
+        let name = directory.file_name().expect("a name");
+        name.to_string_lossy().into_owned()
+    }
+
+    /// The only run's file.
+    pub fn file(&self) -> Value {
+        let text = fs::read_to_string(self.directory().join("oneshot.json")).expect("the file");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// The states of its history.
+    pub fn history(&self) -> Vec<String> {
+        states(&self.file()["history"])
+    }
+
+    /// Where it is, and why.
+    pub fn state(&self) -> (String, Option<String>) {
+        let file = self.file();
+        let last = file["history"]
+            .as_array()
+            .and_then(|all| all.last())
+            .cloned();
+        let reason = last.as_ref().and_then(|last| last["reason"].as_str());
+        (
+            file["state"].as_str().unwrap_or_default().to_owned(),
+            reason.map(str::to_owned),
+        )
+    }
+
+    /// The lines of its log.
+    pub fn log(&self) -> Vec<Value> {
+        let path = self.directory().join("oneshot-log.json");
+        let text = fs::read_to_string(path).expect("the log");
+        let lines = text.lines();
+        lines
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
+    }
+
+    /// Those of one type.
+    pub fn lines(&self, kind: &str) -> Vec<Value> {
+        let mut lines = self.log();
+        lines.retain(|line| line["type"] == kind);
+        lines
+    }
+
+    /// What the n-th start of a role was told.
+    pub fn told(&self, role: &str, number: usize) -> Value {
+        let path = self.env.path(&format!("notes/{role}-{number}.json"));
+        let text = fs::read_to_string(&path).unwrap_or_else(|_| panic!("no {role} {number}"));
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// The prompt of the n-th start of a role.
+    pub fn prompt(&self, role: &str, number: usize) -> String {
+        let told = self.told(role, number);
+        told["prompt"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// How often a role was started.
+    pub fn starts(&self, role: &str) -> usize {
+        (1..)
+            .take_while(|number| {
+                let name = format!("notes/{role}-{number}.noted");
+                self.env.path(&name).exists()
+            })
+            .count()
+    }
+
+    /// Waits until a role was started so often; its pid.
+    pub fn wait_for_start(&self, role: &str, number: usize) -> i64 {
+        wait_until(&format!("start {number} of the {role}"), || {
+            (self.starts(role) >= number).then_some(())
+        });
+        self.told(role, number)["pid"].as_i64().expect("a pid")
+    }
+
+    /// Waits until the run's file says this.
+    pub fn wait_for_state(&self, wanted: &str) {
+        wait_until(&format!("the state {wanted}"), || {
+            let sessions = fs::read_dir(self.env.path("state/sessions")).ok()?;
+            let directory = sessions.flatten().map(|entry| entry.path()).next()?;
+            let text = fs::read_to_string(directory.join("oneshot.json")).ok()?;
+            let file: Value = serde_json::from_str(&text).ok()?;
+            (file["state"] == wanted).then_some(())
+        });
+    }
+}
+
+/// The states of a history.
+pub fn states(history: &Value) -> Vec<String> {
+    let entries = history.as_array().expect("a history").iter();
+    entries
+        .map(|entry| entry["state"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// Whether a process lives.
+pub fn lives(pid: i64) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields.trim_start());
+    fields.is_some_and(|fields| !fields.starts_with('Z'))
+}
