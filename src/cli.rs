@@ -172,7 +172,7 @@ pub struct OneshotRunArguments {
     pub json: bool,
     /// Serve the dashboard at this address while the run goes on.
     #[arg(long, value_name = "ADDRESS")]
-    pub http: Option<String>,
+    pub http: Option<SocketAddr>,
     /// What is to be done; several words are joined by blanks, `-` reads it from stdin.
     #[arg(required_unless_present = "resume")]
     pub prompt: Vec<String>,

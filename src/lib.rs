@@ -93,13 +93,15 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
+//! | `check-wait` | one for each check of a run's agent | a status check |
+//! | `answers` | 1, once a person was asked about a stuck agent | `read(2)` of stdin |
 //! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //! | `monitor` | 1, if HTTP is served | `poll(2)` of its listener and of streams' sockets |
 //! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
-//! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
+//! The reader, `hangup`, `signals` and `answers` may be blocked for as long as the client lives, and
 //! end with the process, and so do look-ups ([`record::manopt`]), whose processes the
 //! server's end takes along; all others are joined or counted at the end. The thread that
 //! starts a child is the one that waits for it. Nobody polls in a sleep

@@ -1,1 +1,284 @@
-//! x.
+//! Agent runs that are interrupted, killed, stopped and taken up again.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::oneshot::{Runs, lives, says, verdict};
+use crate::support::processes::wait_until;
+use crate::support::program::Finished;
+
+/// The last line of a program's stderr.
+fn last_line(ended: &Finished) -> &str {
+    ended.stderr.lines().last().unwrap_or_default()
+}
+
+fn waiting_worker() -> Value {
+    json!([
+        [{"init": 1}, {"tool": "begin"}, {"touch": "begun"}, {"wait": "never"}, {"result": "x"}],
+        says("the work"),
+    ])
+}
+
+fn wait_for_flag(runs: &Runs, name: &str) {
+    wait_until(name, || runs.env.work().join(name).exists().then_some(()));
+}
+
+#[test]
+fn a_signal_pauses_the_run_within_a_second_and_the_last_line_resumes_it() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let runs = Runs::working(waiting_worker());
+        let runner = runs.start(&["make it"]);
+        wait_for_flag(&runs, "begun");
+        let worker = runs.told("worker", 1)["pid"].as_i64().unwrap();
+        let asked = Instant::now();
+        runner.signal(signal);
+        runs.wait_for_state("INTERRUPTED");
+        assert!(
+            asked.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            asked.elapsed()
+        );
+        let ended = runner.finish();
+        assert!(
+            asked.elapsed() < Duration::from_secs(4),
+            "{:?}",
+            asked.elapsed()
+        );
+        assert_eq!(ended.code, code, "{}", ended.stderr);
+        assert!(!lives(worker));
+        let number = if signal == "INT" { 2 } else { 15 };
+        assert_eq!(runs.state().1, Some(format!("signal:{number}")));
+        let last = last_line(&ended);
+        assert!(
+            last.ends_with(&format!("oneshot --resume {}", runs.id())),
+            "{last}"
+        );
+        let mut resume = runs.surround(runs.env.command("sh"));
+        resume.args(["-c", last]);
+        let ended = crate::support::program::run(resume);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        assert_eq!(ended.text(), "the work\n");
+        // An iteration that was interrupted does not count.
+        assert_eq!(runs.file()["iteration_count"], 1);
+    }
+}
+
+#[test]
+fn the_state_is_saved_before_a_worker_that_does_not_end_is_ended() {
+    let runs = Runs::working(json!([
+        [{"ignore": "TERM"}, {"touch": "begun"}, {"wait": "never"}],
+    ]));
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    let worker = runs.told("worker", 1)["pid"].as_i64().unwrap();
+    runner.signal("TERM");
+    runs.wait_for_state("INTERRUPTED");
+    assert_eq!(runner.finish().code, 143);
+    assert!(!lives(worker));
+}
+
+#[test]
+fn a_second_signal_kills_at_once() {
+    let runs = Runs::working(json!([
+        [{"ignore": "TERM"}, {"touch": "begun"}, {"wait": "never"}],
+    ]));
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    let worker = runs.told("worker", 1)["pid"].as_i64().unwrap();
+    runner.signal("INT");
+    runner.signal("TERM");
+    let code = runner.finish().code;
+    assert!([130, 143].contains(&code), "{code}");
+    wait_until("the worker's end", || (!lives(worker)).then_some(()));
+}
+
+#[test]
+fn an_interrupted_audit_is_made_again() {
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [[{"init": 1}, {"touch": "begun"}, {"wait": "never"}], verdict("DONE", "")],
+    }));
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    let ended = runs.ran(&["--resume", &runs.id()]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!((runs.starts("worker"), runs.starts("auditor")), (1, 2));
+    assert!(runs.prompt("auditor", 2).contains("work"));
+}
+
+#[test]
+fn a_worker_that_had_finished_when_it_was_interrupted_is_not_run_again() {
+    let runs = Runs::working(json!([
+        [{"init": 1}, {"result": "finished"}, {"touch": "begun"}, {"wait": "never"}],
+    ]));
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    wait_until("the result in the log", || {
+        (!runs.lines("result").is_empty()).then_some(())
+    });
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    let ended = runs.ran(&["--resume", "latest"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(ended.text(), "finished\n");
+    assert_eq!(runs.starts("worker"), 1);
+}
+
+#[test]
+fn a_second_runner_of_a_live_run_is_refused() {
+    let runs = Runs::working(json!([[{"touch": "begun"}, {"wait": "go"}, {"result": "x"}]]));
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    let second = runs.ran(&["--resume", "latest"]);
+    assert_eq!(second.code, 1);
+    assert!(
+        second.stderr.contains(&runner.id().to_string()),
+        "{}",
+        second.stderr
+    );
+    runs.raise("go");
+    assert_eq!(runner.finish().code, 0);
+}
+
+#[test]
+fn stop_ends_a_run_for_good() {
+    let runs = Runs::working(waiting_worker());
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    let worker = runs.told("worker", 1)["pid"].as_i64().unwrap();
+    let stopped = runs.ran(&["stop", "latest"]);
+    assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    assert_eq!(runner.finish().code, 1);
+    assert_eq!(
+        runs.state(),
+        ("FAILED".to_owned(), Some("user_cancelled".to_owned()))
+    );
+    assert!(!lives(worker));
+    assert_eq!(runs.ran(&["--resume", "latest"]).code, 1);
+}
+
+#[test]
+fn after_kill_9_a_resume_ends_what_survived_and_goes_on() {
+    let runs = Runs::working(json!([
+        [{"init": 1}, {"grandchild": "left.pid"}, {"touch": "begun"}, {"wait": "never"}],
+        says("the work"),
+    ]));
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    let worker = runs.told("worker", 1)["pid"].as_i64().unwrap();
+    let left = fs::read_to_string(runs.env.work().join("left.pid")).unwrap();
+    let left: i64 = left.parse().unwrap();
+    runner.signal("KILL");
+    assert_eq!(runner.finish().code, 137);
+    assert!(lives(worker) && lives(left), "nobody was there to end them");
+    let ended = runs.ran(&["--resume", "latest"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(!lives(worker) && !lives(left));
+    assert_eq!(ended.text(), "the work\n");
+    let reason = &runs.file()["history"][2]["reason"];
+    assert_eq!(reason, "supervisor_died");
+}
+
+#[test]
+fn after_kill_9_of_an_audits_runner_the_audit_is_made_again() {
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [[{"touch": "begun"}, {"wait": "never"}], verdict("DONE", "")],
+    }));
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    let auditor = runs.told("auditor", 1)["pid"].as_i64().unwrap();
+    runner.signal("KILL");
+    runner.finish();
+    let ended = runs.ran(&["--resume", "latest"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(!lives(auditor));
+    assert_eq!(runs.starts("worker"), 1);
+}
+
+/// The run's files as they were right after the n-th change of state, for a runner that
+/// was killed then. With `behind`, the file still lacks the last one.
+fn cut_at(directory: &Path, changes: usize, behind: bool) {
+    let log_path = directory.join("oneshot-log.json");
+    let file_path = directory.join("oneshot.json");
+    let log = fs::read_to_string(&log_path).unwrap();
+    let mut kept = String::new();
+    let mut seen: Vec<Value> = Vec::new();
+    for text in log.lines() {
+        let line: Value = serde_json::from_str(text).unwrap();
+        kept.push_str(text);
+        kept.push('\n');
+        if line["type"] == "state_change" {
+            seen.push(line);
+        }
+        if seen.len() == changes {
+            break;
+        }
+    }
+    fs::write(&log_path, kept).unwrap();
+    let saved = changes - usize::from(behind);
+    let last = &seen[saved - 1];
+    let mut file: Value = serde_json::from_str(&fs::read_to_string(&file_path).unwrap()).unwrap();
+    let history = file["history"].as_array_mut().unwrap();
+    history.truncate(saved);
+    file["state"] = last["data"]["to"].clone();
+    file["log_seq"] = last["seq"].clone();
+    file["iteration_count"] = json!(last["iteration"].as_u64().unwrap_or(0));
+    fs::write(&file_path, file.to_string()).unwrap();
+    let _ = fs::remove_file(directory.join("lock"));
+}
+
+#[test]
+fn killed_at_any_change_of_state_a_run_ends_as_if_it_had_not_been() {
+    let script = || {
+        json!({
+            // Each start does the next piece of the work, whoever it is.
+            "worker": [[{"init": 1}, {"result": "the result"}]],
+            "auditor": [[{"init": 1}, {"verdict_by": "audits"}]],
+        })
+    };
+    let whole = Runs::new(script());
+    assert_eq!(whole.ran(&["make it"]).code, 0);
+    let changes = whole.history().len();
+    assert!(changes >= 9, "{:?}", whole.history());
+    for behind in [false, true] {
+        for cut in 2..changes {
+            let runs = Runs::new(script());
+            assert_eq!(runs.ran(&["make it"]).code, 0);
+            cut_at(&runs.directory(), cut, behind);
+            let _ = fs::remove_file(runs.env.work().join("audits"));
+            let at = runs.state();
+            let ended = runs.ran(&["--resume", "latest"]);
+            assert_eq!(ended.code, 0, "cut at {cut} ({at:?}): {}", ended.stderr);
+            assert_eq!(ended.text(), "the result\n", "cut at {cut} ({at:?})");
+            assert_eq!(runs.history().last().unwrap(), "COMPLETED");
+            let replayed: Vec<Value> = runs.lines("state_change");
+            let to: Vec<&str> = replayed
+                .iter()
+                .filter_map(|line| line["data"]["to"].as_str())
+                .collect();
+            assert_eq!(to, runs.history(), "cut at {cut} ({at:?})");
+        }
+    }
+}
+
+#[test]
+fn a_resume_goes_on_with_the_feedback_that_was_there() {
+    let runs = Runs::new(json!({
+        "worker": [says("first"), [{"touch": "begun"}, {"wait": "never"}], says("third")],
+        "auditor": [verdict("RETRY", "mend the roof"), verdict("DONE", "")],
+    }));
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    let ended = runs.ran(&["--resume", "latest"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(runs.prompt("worker", 3).contains("mend the roof"));
+    assert_eq!(runs.file()["iteration_count"], 2);
+}

@@ -1,8 +1,11 @@
 //! Agent runs from the prompt to the verdict: prompts, results, verdicts, limits, files.
 
+use std::io::{Read, Write};
+
 use serde_json::{Value, json};
 
 use crate::support::oneshot::{Runs, says, states, verdict};
+use crate::support::processes::wait_until;
 use crate::support::program::run_with_input;
 
 #[test]
@@ -382,6 +385,37 @@ esac"#;
     assert!(
         audited.contains("SHOUT IT") && !audited.contains("noise"),
         "{audited}"
+    );
+}
+
+#[test]
+fn a_run_serves_the_dashboard_where_that_is_asked_for() {
+    let runs = Runs::working(json!([[{"init": 1}, {"wait": "go"}, {"result": "work"}]]));
+    let mut program = runs.start(&["--http", "127.0.0.1:0", "make it"]);
+    runs.wait_for_start("worker", 1);
+    let servers = runs.env.path("state/servers");
+    let link = wait_until("the link", || {
+        let mut folders = std::fs::read_dir(&servers).ok()?.flatten();
+        folders.find_map(|folder| std::fs::read_to_string(folder.path().join("monitor.url")).ok())
+    });
+    let address = link
+        .trim_start_matches("http://")
+        .split('/')
+        .next()
+        .unwrap_or_default();
+    let mut socket = std::net::TcpStream::connect(address).expect("a listener");
+    let asked = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    socket.write_all(asked.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    runs.raise("go");
+    program.close_stdout();
+    let ended = program.finish();
+    assert!(
+        ended.stderr.contains("dashboard at http://127.0.0.1:"),
+        "{}",
+        ended.stderr
     );
 }
 

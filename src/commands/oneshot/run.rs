@@ -4,6 +4,7 @@
 //! wrongly, an unknown run among it; 1 when a run cannot go on.
 
 use std::io::{self, IsTerminal, Read};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::agent::checks::Checks;
 use crate::agent::executor::Executors;
 use crate::base::clock::{Clock, SystemClock};
 use crate::cli::OneshotRunArguments;
+use crate::commands::monitor::{self, Monitor, MonitorError};
 use crate::commands::{output, setup};
 use crate::config::{Config, JudgeChoice, RunSettings, StuckChoice};
 use crate::oneshot::context::{NewRun, RunOptions};
@@ -31,6 +33,8 @@ use crate::oneshot::sessions::{self, FindError};
 use crate::oneshot::stage::Stage;
 use crate::process::descriptors;
 use crate::progress::tracker;
+use crate::record::recorder::Recorder;
+use crate::task::supervisor::Supervisor;
 
 /// The switch of old: `0` asks for plain time limits.
 const STATUS_SWITCH: &str = "AUTONOMOUS_STATUS_BASED_TIMEOUT";
@@ -335,6 +339,21 @@ fn conclude(
         return ExitCode::FAILURE;
     }
     setup::start_housekeeping(&supervisor, woken);
+    let monitor = match arguments.http.or(config.http) {
+        Some(address) => match start_monitor(address, config, &supervisor, &recorder) {
+            Ok(monitor) => Some(monitor),
+            Err(error) => {
+                output::complain(error);
+                // Where only the settings ask for it, another server may have that port.
+                if arguments.http.is_some() {
+                    output::say(resume_command(run.id()));
+                    return ExitCode::FAILURE;
+                }
+                None
+            }
+        },
+        None => None,
+    };
     let equipment = Equipment {
         supervisor: Arc::clone(&supervisor),
         recorder: Arc::clone(&recorder),
@@ -359,6 +378,7 @@ fn conclude(
     );
     screen.close();
     supervisor.shut_down();
+    drop(monitor);
     checks.close();
     recorder.close();
     supervisor.remove_directory();
@@ -370,6 +390,22 @@ fn conclude(
             ExitCode::FAILURE
         }
     }
+}
+
+/// Serves the dashboard while the run goes on.
+fn start_monitor(
+    address: SocketAddr,
+    config: &Config,
+    supervisor: &Arc<Supervisor>,
+    recorder: &Arc<Recorder>,
+) -> Result<Monitor, MonitorError> {
+    let redactor = &supervisor.settings().redactor;
+    let routes = monitor::routes(config, Some(Arc::clone(supervisor)), recorder, redactor);
+    let directory = supervisor.directory().ok();
+    let directory = directory.map(|directory| directory.path());
+    let monitor = monitor::start(address, routes, directory)?;
+    output::say(format_args!("zsh-tool: dashboard at {}", monitor.link()));
+    Ok(monitor)
 }
 
 /// What came of a run.
