@@ -113,8 +113,15 @@ fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
 impl OwnLog {
     fn take(&mut self, line: &Line, executor: &Executor) {
         match line.kind {
-            Kind::Result if !self.over && line.data["error"].is_null() => {
-                let text = line.data["text"].as_str().unwrap_or_default();
+            Kind::Result
+                if !self.over
+                    && line
+                        .data
+                        .get("error")
+                        .is_none_or(serde_json::Value::is_null) =>
+            {
+                let text = line.data.get("text").and_then(|text| text.as_str());
+                let text = text.unwrap_or_default();
                 self.result.get_or_insert(text.to_owned());
                 self.last_text.get_or_insert_default();
             }

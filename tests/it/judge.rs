@@ -450,7 +450,6 @@ fn three_checks_at_once_do_not_slow_a_task_down() {
         emulated: false,
         timeout: None,
         timeout_most: None,
-        stderr: Stderr::Merged,
     };
     let task = supervisor.start(flood, None).expect("a task");
     time_to_drain(&task);
