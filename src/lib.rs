@@ -132,10 +132,10 @@
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands or options matter to templates: one line in the
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
-//! - **An agent program**: an entry in `data/executors.yaml`, with fixtures of what it
-//!   keeps; only what no entry can say gets code in [`agent::executor`].
 //! - **A path of the monitor**: an arm in its routes; what a page may ask without the token
 //!   is decided in [`monitor::connection`] alone.
+//! - **An agent program**: an entry in `data/executors.yaml`, with fixtures of what it
+//!   keeps; only what no entry can say gets code in [`agent::executor`].
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 // What comes from outside must not be able to panic, so nothing may that can be written
@@ -165,6 +165,7 @@ pub mod text {
     pub mod lines;
     pub mod mask;
     pub mod progress_lines;
+    pub mod quantity;
     pub mod quoting;
     pub mod redact;
     pub mod replies;
@@ -206,6 +207,7 @@ pub mod progress {
     pub mod findings;
     pub mod ledger;
     pub mod novelty;
+    pub mod outlook;
     mod ring;
     pub mod tracker;
     pub mod waiting;
@@ -271,9 +273,11 @@ pub mod alan {
 pub mod task {
     pub mod attendance;
     pub mod budget;
+    pub mod cancel;
     pub mod collector;
     pub mod deadline;
     pub mod ending;
+    pub mod entry;
     pub mod environment;
     pub mod errors;
     pub mod follower;
@@ -305,6 +309,7 @@ pub mod task {
     pub mod typing;
     pub mod watch;
     pub mod wiring;
+    pub mod words;
     pub mod worker;
 }
 
@@ -400,12 +405,25 @@ pub mod mcp {
 /// L6: the monitor's HTTP server.
 pub mod monitor {
     pub mod access;
+    pub mod answers;
+    pub mod changes;
+    pub mod checks;
     pub mod connection;
     pub mod dashboard;
+    pub mod events;
+    pub mod history;
     pub mod http;
+    pub mod output;
+    pub mod readable;
     pub mod request;
     pub mod response;
+    pub mod routes;
+    pub mod run_events;
+    pub mod runs;
+    pub mod session;
+    pub mod sessions;
     pub mod stream;
+    pub mod tasks;
     pub mod wire;
 }
 

@@ -45,6 +45,7 @@ const PURE: &[&str] = &[
     "neverhang.rs",
     "task/state.rs",
     "task/tail.rs",
+    "task/words.rs",
     "protocol/message.rs",
     "protocol/era.rs",
     "protocol/stateless.rs",
@@ -82,6 +83,7 @@ const PURE: &[&str] = &[
     "agent/endpoint/failure.rs",
     "agent/endpoint/wire.rs",
     "monitor/access.rs",
+    "monitor/readable.rs",
     "monitor/request.rs",
     "monitor/response.rs",
 ];

@@ -11,6 +11,7 @@ mod connection;
 mod look;
 pub mod maintenance;
 mod orders;
+pub mod plots;
 mod pool;
 mod queue;
 mod takeover;

@@ -163,6 +163,6 @@ impl Log<'_> {
 
     fn is_over(&self) -> bool {
         let entry = journal::read(self.server, self.task);
-        entry.is_none_or(|entry| tasks::is_over(&entry)) || !journal::server_lives(self.server)
+        entry.is_none_or(|entry| entry.is_over()) || !journal::server_lives(self.server)
     }
 }

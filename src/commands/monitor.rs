@@ -16,13 +16,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::{output, setup};
+use crate::agent::checks::Checks;
 use crate::cli::MonitorArguments;
 use crate::config::Config;
 use crate::mcp::overview::MonitorAt;
 use crate::monitor::access::Token;
 use crate::monitor::http::{self, Server};
-use crate::monitor::request::Request;
-use crate::monitor::response::{Response, Routes};
+use crate::monitor::response::Routes;
+use crate::monitor::routes::Api;
+use crate::monitor::sessions::Sessions;
 use crate::process::files::{self, Temporary};
 use crate::process::privacy;
 use crate::process::signals::is_ignored;
@@ -98,18 +100,18 @@ impl Monitor {
 /// What answers the requests: all that the state directory tells, and the tasks of this
 /// process, if it runs any.
 pub fn routes(
-    _config: &Config,
-    _own: Option<Arc<Supervisor>>,
-    _recorder: &Arc<Recorder>,
-    _redactor: &Arc<Redactor>,
+    config: &Config,
+    own: Option<Arc<Supervisor>>,
+    recorder: &Arc<Recorder>,
+    redactor: &Arc<Redactor>,
 ) -> Arc<dyn Routes> {
-    struct Nothing;
-    impl Routes for Nothing {
-        fn answer(&self, _: &Request) -> Response {
-            Response::not_found()
-        }
-    }
-    Arc::new(Nothing)
+    let state = config.state_dir.as_ref().ok().cloned();
+    // An agent program that judges runs as a task.
+    let tasks = own.clone().unwrap_or_else(|| setup::supervisor(config));
+    let judge = setup::judge(&config.judge, config, &tasks);
+    let checks = Checks::new(judge, config.enable_concurrent_checks);
+    let sessions = Sessions::new(state, own, Arc::clone(recorder), Arc::clone(redactor));
+    Arc::new(Api::new(sessions, checks))
 }
 
 /// Runs the command.

@@ -10,7 +10,8 @@ use super::{output, setup};
 use crate::cli::TasksArguments;
 use crate::mcp::render;
 use crate::mcp::times;
-use crate::task::journal::{self, Entry, RecordedOutcome};
+use crate::monitor::tasks::state_word;
+use crate::task::journal::{self, Entry};
 
 /// How much of a command a line shows.
 const COMMAND_CHARS: usize = 80;
@@ -27,7 +28,7 @@ pub fn run(arguments: &TasksArguments) -> ExitCode {
     };
     let tasks: Vec<Listed> = journal::read_all(&state)
         .into_iter()
-        .filter(|(_, entry)| arguments.all || !is_over(entry))
+        .filter(|(_, entry)| arguments.all || !entry.is_over())
         .filter(|(server, _)| journal::server_lives(server))
         .map(|(server, entry)| Listed::new(&server, entry))
         .collect();
@@ -46,11 +47,6 @@ pub fn run(arguments: &TasksArguments) -> ExitCode {
         });
     }
     output::conclude(output::print(&text), 0)
-}
-
-/// Whether the task has ended, and all that it left.
-pub(super) fn is_over(entry: &Entry) -> bool {
-    entry.outcome.is_some() && entry.leftovers.is_empty()
 }
 
 /// Tasks as aligned lines: id, status, age, server, command.
@@ -104,7 +100,7 @@ impl Listed {
 
     fn cells(&self) -> [String; 5] {
         let entry = &self.entry;
-        let mut status = status_word(entry).to_owned();
+        let mut status = state_word(entry).to_owned();
         if let Some(code) = entry.exit_code {
             status.push_str(&format!(" exit={code}"));
         }
@@ -137,7 +133,7 @@ impl Listed {
         let entry = &self.entry;
         json!({
             "task_id": entry.id,
-            "status": status_word(entry),
+            "status": state_word(entry),
             "exit_code": entry.exit_code,
             "age_ms": times::millis(self.age),
             "duration_ms": entry.duration_ms,
@@ -150,16 +146,5 @@ impl Listed {
             "server": self.instance,
             "server_pid": self.server_pid,
         })
-    }
-}
-
-fn status_word(entry: &Entry) -> &'static str {
-    match entry.outcome {
-        None => "running",
-        Some(RecordedOutcome::Success) => "completed",
-        Some(RecordedOutcome::Failure) => "failed",
-        Some(RecordedOutcome::Timeout) => "timeout",
-        Some(RecordedOutcome::Killed) => "killed",
-        Some(RecordedOutcome::Interrupted) => "interrupted",
     }
 }

@@ -8,10 +8,10 @@ use crate::progress::condition::{Condition, Evidence, StopSignal};
 use crate::progress::waiting::{Proof, Waiting, Wanted};
 use crate::protocol::message::put;
 use crate::task::live::Input;
+use crate::task::words::{Kind, kinds, name, signal_name};
+pub use crate::task::words::{proof, summary, wanted_word};
 use crate::text::lines;
 
-/// Processes of one kind that are named; the others are counted.
-const NAMED: usize = 4;
 /// How much of a prompt is repeated.
 const PROMPT_CHARS: usize = 120;
 
@@ -27,27 +27,6 @@ pub fn waiting_line(waiting: &Waiting, input: Input) -> String {
     };
     let proof = proof(waiting, input);
     format!("⌨ WAITING FOR {what}{prompt} ({proof})")
-}
-
-/// What a task waits for, in one word.
-pub fn wanted_word(wanted: Wanted) -> &'static str {
-    match wanted {
-        Wanted::Input => "input",
-        Wanted::Password => "password",
-    }
-}
-
-/// `reads tty: 4711 passwd`
-pub fn proof(waiting: &Waiting, input: Input) -> String {
-    let device = match input {
-        Input::Terminal => "tty",
-        Input::Pipe | Input::None => "stdin",
-    };
-    let reader = format!("{} {}", waiting.reader.pid, waiting.reader.name);
-    match waiting.proof {
-        Proof::Blocked => format!("reads {device}: {reader}"),
-        Proof::Signs => format!("asks and is silent, cannot be read: {reader}"),
-    }
 }
 
 /// Who waits, for programs; `seen` is false where only signs say that he does.
@@ -94,14 +73,6 @@ pub fn condition_lines(conditions: &[Condition], task: &str) -> Vec<String> {
                 }
             }
         })
-        .collect()
-}
-
-/// `stopped: 4711 vim`, for lists.
-pub fn summary(conditions: &[Condition]) -> Vec<String> {
-    kinds(conditions)
-        .into_iter()
-        .map(|(kind, processes)| format!("{}: {}", kind.word().replace('_', " "), name(&processes)))
         .collect()
 }
 
@@ -173,76 +144,6 @@ pub fn evidence_word(evidence: Evidence) -> &'static str {
     }
 }
 
-/// What is told together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind<'a> {
-    Stopped { by: StopSignal, holds_up: bool },
-    DiskSleep,
-    ZombieLeader,
-    OutOfReach(&'a str),
-}
-
-impl Kind<'_> {
-    fn of(condition: &Condition) -> Kind<'_> {
-        match condition {
-            Condition::Stopped { by, holds_up, .. } => Kind::Stopped {
-                by: *by,
-                holds_up: *holds_up,
-            },
-            Condition::DiskSleep { .. } => Kind::DiskSleep,
-            Condition::ZombieLeader { .. } => Kind::ZombieLeader,
-            Condition::OutOfReach { user, .. } => Kind::OutOfReach(user),
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Kind::Stopped { .. } => "stopped",
-            Kind::DiskSleep => "disk_sleep",
-            Kind::ZombieLeader => "zombie_leader",
-            Kind::OutOfReach(_) => "other_user",
-        }
-    }
-}
-
-/// The conditions by kind, in their order.
-fn kinds(conditions: &[Condition]) -> Vec<(Kind<'_>, Vec<&Condition>)> {
-    let mut kinds: Vec<(Kind<'_>, Vec<&Condition>)> = Vec::new();
-    for condition in conditions {
-        let kind = Kind::of(condition);
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, processes)) => processes.push(condition),
-            None => kinds.push((kind, vec![condition])),
-        }
-    }
-    kinds
-}
-
-fn name(conditions: &[&Condition]) -> String {
-    let mut named: Vec<String> = conditions
-        .iter()
-        .take(NAMED)
-        .map(|condition| {
-            let process = condition.process();
-            format!("{} {}", process.pid, process.name)
-        })
-        .collect();
-    if conditions.len() > NAMED {
-        named.push(format!("{} more", conditions.len() - NAMED));
-    }
-    named.join(", ")
-}
-
-fn signal_name(by: StopSignal) -> &'static str {
-    match by {
-        StopSignal::Stop => "SIGSTOP",
-        StopSignal::Keyboard => "SIGTSTP",
-        StopSignal::Reading => "SIGTTIN",
-        StopSignal::Writing => "SIGTTOU",
-        StopSignal::Unknown => "unknown",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,7 +177,7 @@ mod tests {
             ]
         );
         let one = [stopped(7, StopSignal::Unknown, true)];
-        assert_eq!(summary(&one), ["stopped: 7 vim"]);
+        assert_eq!(crate::task::words::summary(&one), ["stopped: 7 vim"]);
         assert_eq!(meta(&one)[0]["signal"], Value::Null);
     }
 }

@@ -5,6 +5,7 @@ pub use crate::alan::insight::Level;
 use crate::task::live::{End, Facts, Input};
 use crate::task::spool::Losses;
 use crate::text::lines::grouped;
+pub use crate::text::quantity::size;
 
 /// Whose insight it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,41 +107,4 @@ pub fn of_task(facts: &Facts, end: Option<&End>, losses: &Losses, tail: &str) ->
         ));
     }
     insights
-}
-
-/// Bytes for people: `2.0 KB`, `5.5 MB`.
-pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
-    if bytes < 1000 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1000.0;
-    let mut units = UNITS.iter();
-    let mut unit = units.next().copied().unwrap_or_default();
-    for larger in units {
-        if value < 1000.0 {
-            break;
-        }
-        value /= 1000.0;
-        unit = larger;
-    }
-    format!("{value:.1} {unit}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_read_well() {
-        for (bytes, wanted) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (2048, "2.0 KB"),
-            (5_500_000, "5.5 MB"),
-            (1 << 40, "1.1 TB"),
-        ] {
-            assert_eq!(size(bytes), wanted);
-        }
-    }
 }

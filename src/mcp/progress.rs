@@ -6,15 +6,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::conditions::{proof, summary, wanted_word};
-use super::insight::size;
 use super::times::seconds;
 use crate::progress::condition::Condition;
-use crate::progress::tracker::{BYTES_THAT_COUNT, BlockedOn, Deeds, Status};
+use crate::progress::tracker::{BlockedOn, Deeds, Status};
 use crate::progress::waiting::Waiting;
 use crate::task::live::{Input, State};
-
-/// From this part of a core on, CPU time is worth a word where nothing else is done.
-const BUSY_SHARE: f64 = 0.1;
+use crate::task::words;
 
 /// How it is with a task's progress at one moment.
 #[derive(Debug, Clone)]
@@ -48,40 +45,13 @@ impl Standing {
 
     /// Whether it uses CPU time; that alone is weak evidence.
     pub fn computes(&self) -> bool {
-        self.deeds.cpu_share >= BUSY_SHARE
+        words::computes(&self.deeds)
     }
 
     /// `["io +5.5 MB", "cpu 0%"]`
     fn evidence(&self) -> Vec<String> {
-        let deeds = &self.deeds;
-        let mut evidence = Vec::new();
-        if let (Status::Blocked(BlockedOn::Network), Some((pid, name))) = (self.status, &self.peer)
-        {
-            evidence.push(format!("waits for its peer: {pid} {name}"));
-        }
-        let io = (deeds.io > 0).then(|| format!("io +{}", size(deeds.io)));
-        let (much, little) = match deeds.io >= BYTES_THAT_COUNT {
-            true => (io, None),
-            false => (None, io),
-        };
-        evidence.extend(much);
-        if deeds.output > 0 {
-            evidence.push(format!("output +{}", size(deeds.output)));
-        }
-        if deeds.born > 0 || deeds.ended > 0 {
-            let (born, ended) = (deeds.born, deeds.ended);
-            evidence.push(format!("processes +{born} -{ended}"));
-        }
-        evidence.extend(little);
-        if self.status == Status::Stuck {
-            evidence.push(format!("nothing new for {}", seconds(self.unchanged_for)));
-        }
-        let cpu = format!("cpu {:.0}%", 100.0 * deeds.cpu_share);
-        evidence.push(match self.computes() && !deeds.are_life() {
-            true => format!("{cpu} (busy, unverified)"),
-            false => cpu,
-        });
-        evidence
+        let peer = self.peer.as_ref().map(|(pid, name)| (*pid, name.as_str()));
+        words::evidence(self.status, &self.deeds, peer, self.unchanged_for)
     }
 }
 

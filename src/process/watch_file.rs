@@ -12,7 +12,7 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::descriptors::{self, Transfer};
 
-/// A directory under watch.
+/// Directories under watch.
 #[derive(Debug)]
 pub struct DirectoryWatch {
     events: OwnedFd,
@@ -25,14 +25,25 @@ impl DirectoryWatch {
     /// # Errors
     /// When the directory is gone, or the user's watches have run out.
     pub fn new(directory: &Path) -> io::Result<DirectoryWatch> {
-        let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let watch = DirectoryWatch {
+            events: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+        };
+        watch.add(directory)?;
+        Ok(watch)
+    }
+
+    /// Watches another directory as well; one that is watched already stays so.
+    ///
+    /// # Errors
+    /// When the directory is gone, or the user's watches have run out.
+    pub fn add(&self, directory: &Path) -> io::Result<()> {
         let changes = WatchFlags::CREATE
             | WatchFlags::MODIFY
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE
             | WatchFlags::DELETE_SELF;
-        inotify::add_watch(&events, directory, changes)?;
-        Ok(DirectoryWatch { events })
+        inotify::add_watch(&self.events, directory, changes)?;
+        Ok(())
     }
 
     /// Takes the changes so far: from now on only later ones make it ready. To be called

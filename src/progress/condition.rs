@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::waiting::Reader;
 
 /// Disk sleep is worth knowing when one and the same sleep has lasted so long; shorter
@@ -13,7 +15,7 @@ use super::waiting::Reader;
 pub const LONG_SLEEP: Duration = Duration::from_secs(1);
 
 /// What has stopped a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StopSignal {
     /// SIGSTOP: somebody asked for it.
     Stop,
@@ -28,7 +30,7 @@ pub enum StopSignal {
 }
 
 /// A state of one process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
     /// A signal has stopped it; it goes on at SIGCONT.
     Stopped {

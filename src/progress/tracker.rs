@@ -9,10 +9,13 @@
 //! long it runs. Limits: it decides nothing about a task; policies do.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::novelty::Novelty;
+use super::outlook::Outlook;
+pub use super::outlook::{BlockedOn, Status};
 use super::ring::keep;
 
 /// Heartbeats that are remembered; counts go on beyond it.
@@ -43,7 +46,7 @@ impl Default for Settings {
 }
 
 /// What kind of progress a state change is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ChangeKind {
     /// A line of output.
     Output,
@@ -92,47 +95,6 @@ pub struct Totals {
     pub ended: u64,
     /// CPU time of its processes.
     pub cpu: Duration,
-}
-
-/// What holds a task up, where the evidence says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BlockedOn {
-    /// It waits for input.
-    Input,
-    /// It has connections and does nothing but wait for them.
-    Network,
-    /// It was stopped by a signal.
-    Stop,
-}
-
-/// How a task is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// It is over.
-    Ended,
-    /// It waits for something that it cannot bring about.
-    Blocked(BlockedOn),
-    /// It lives and does not get on.
-    Stuck,
-    /// It gives no sign of life.
-    Silent,
-    /// It gets on.
-    Progressing,
-    /// It lives, and has not yet taken too long for what it does.
-    Slow,
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Status::Ended => "ended",
-            Status::Blocked(_) => "blocked",
-            Status::Stuck => "stuck",
-            Status::Silent => "silent",
-            Status::Progressing => "progressing",
-            Status::Slow => "slow",
-        })
-    }
 }
 
 /// A sign of life.
@@ -187,7 +149,7 @@ pub struct Tracker {
 }
 
 /// What a task did between two looks.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Deeds {
     /// The time between them.
     pub time: Duration,
@@ -337,16 +299,12 @@ impl Tracker {
     /// Whether it exists and has given a sign of life within two intervals, or is within
     /// the budget of what takes long.
     pub fn alive(&self, now: Instant) -> bool {
-        let newest = self.heartbeats.back().map_or(self.started, |beat| beat.at);
-        !self.ended
-            && (self.within(now, newest.max(self.started), 2) || self.operation_within_budget(now))
+        !self.ended && self.outlook(None).alive(now)
     }
 
     /// Whether it lives and does not get on.
     pub fn stuck(&self, now: Instant) -> bool {
-        self.alive(now)
-            && self.since >= self.settings.stuck_threshold
-            && !self.operation_within_budget(now)
+        !self.ended && self.outlook(None).stuck(now)
     }
 
     /// How it is, as far as looks have told.
@@ -356,18 +314,38 @@ impl Tracker {
 
     /// The same where something newer than the last look says what holds it up.
     pub fn status_when(&self, now: Instant, held_up: Option<BlockedOn>) -> Status {
-        if self.ended {
-            Status::Ended
-        } else if let Some(on) = held_up.or(self.blocked) {
-            Status::Blocked(on)
-        } else if self.stuck(now) {
-            Status::Stuck
-        } else if !self.alive(now) {
-            Status::Silent
-        } else if self.is_novel(now) {
-            Status::Progressing
-        } else {
-            Status::Slow
+        match self.ended {
+            true => Status::Ended,
+            false => self.outlook(held_up).status(now),
+        }
+    }
+
+    /// The same for all times from now on while nobody looks again. A task that is over
+    /// has none.
+    pub fn outlook(&self, held_up: Option<BlockedOn>) -> Outlook<Instant> {
+        let after = |at: Instant, time| at.checked_add(time).unwrap_or(at);
+        let two_intervals = self.settings.heartbeat_interval * 2;
+        let newest = self.heartbeats.back().map_or(self.started, |beat| beat.at);
+        let quiet_from = after(newest.max(self.started), two_intervals);
+        let busy_until = self.operation.map(|operation| match operation.budget {
+            Some(budget) => after(operation.began, budget),
+            None => {
+                let last = self.last_change().map_or(operation.began, |last| last.at);
+                let budget = self.settings.heartbeat_interval * INTERVALS_WITHOUT_HISTORY;
+                after(last.max(operation.began), budget)
+            }
+        });
+        // What has just begun is new until somebody looks.
+        let novel_from = match self.last_change() {
+            Some(last) => Some(last.at),
+            None => self.last_look.is_none().then_some(self.started),
+        };
+        let too_many = self.since >= self.settings.stuck_threshold;
+        Outlook {
+            blocked: held_up.or(self.blocked),
+            alive_until: busy_until.map_or(quiet_from, |until| until.max(quiet_from)),
+            novel_until: novel_from.map(|from| after(from, two_intervals)),
+            stuck_from: too_many.then(|| busy_until.unwrap_or(self.started)),
         }
     }
 
@@ -433,15 +411,6 @@ impl Tracker {
         });
     }
 
-    /// Whether there was something new within two intervals. What has just begun is new
-    /// until somebody looks.
-    fn is_novel(&self, now: Instant) -> bool {
-        match self.last_change() {
-            Some(last) => self.within(now, last.at, 2),
-            None => self.last_look.is_none() && self.within(now, self.started, 2),
-        }
-    }
-
     fn count_change(&mut self, now: Instant, kind: ChangeKind) {
         keep(&mut self.changes, CHANGES_KEPT, Change { at: now, kind });
         self.change_count += 1;
@@ -450,19 +419,6 @@ impl Tracker {
 
     fn within(&self, now: Instant, from: Instant, intervals: u32) -> bool {
         now.saturating_duration_since(from) < self.settings.heartbeat_interval * intervals
-    }
-
-    fn operation_within_budget(&self, now: Instant) -> bool {
-        let Some(operation) = self.operation else {
-            return false;
-        };
-        match operation.budget {
-            Some(budget) => now.saturating_duration_since(operation.began) < budget,
-            None => {
-                let last = self.last_change().map_or(operation.began, |last| last.at);
-                self.within(now, last.max(operation.began), INTERVALS_WITHOUT_HISTORY)
-            }
-        }
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// A wait with a time limit, and a process that cannot be read, count only after so much
 /// silence.
 pub const SILENCE: Duration = Duration::from_secs(1);
@@ -35,7 +37,7 @@ pub enum Blocked {
 }
 
 /// A process, for people to look it up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reader {
     /// Its pid.
     pub pid: i32,
@@ -83,7 +85,7 @@ pub struct Modes {
 }
 
 /// What is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wanted {
     /// Text or keys.
     Input,
@@ -92,7 +94,7 @@ pub enum Wanted {
 }
 
 /// How it is known that a task waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Proof {
     /// The process was seen blocked on the input.
     Blocked,
@@ -101,7 +103,7 @@ pub enum Proof {
 }
 
 /// A task that waits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     /// For what.
     pub wanted: Wanted,

@@ -1,5 +1,8 @@
 //! The state directory: where a server's spools lie, and a small file per task that
-//! other processes read (`zsh-tool tasks`, `zsh-tool log`).
+//! other processes read (`zsh-tool tasks`, `zsh-tool log`, the monitor).
+//!
+//! A task's file is written soon after its start and its end, and after looks at it that
+//! have found something new.
 //!
 //! Each server has a directory of its own, locked while it lives. It goes with the
 //! server; what a killed server left is removed at the next start. Command lines are
@@ -11,11 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use serde::{Deserialize, Serialize};
-
-use super::live::{Input, LiveTask};
-use super::spool::Spool;
-use super::state::Outcome;
+pub use super::entry::{Entry, RecordedOutcome};
+use super::live::LiveTask;
+use super::spool::{Spool, SpoolWriter};
 use crate::process::files::{self, PrivateDirError};
 use crate::text::redact::Redactor;
 
@@ -27,61 +28,11 @@ const AFTER_START: Duration = Duration::from_millis(5);
 /// … and so long after its end: the client waits for the answer, which needs the
 /// processor first.
 const AFTER_END: Duration = Duration::from_millis(1);
+/// … and so long after something of its processes was found, or its output went over to
+/// another file: there may be more of that in a moment.
+const AFTER_FINDING: Duration = Duration::from_millis(20);
 /// A directory that is still being made is left alone for so long.
 const MAKING: Duration = Duration::from_secs(60);
-
-/// A task as the state directory tells of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// 8 lower-case hex digits.
-    pub id: String,
-    /// The command line, secrets redacted.
-    pub command: String,
-    /// What it is for, if the caller said so.
-    pub description: Option<String>,
-    /// Where it started.
-    pub directory: String,
-    /// The shell's pid.
-    pub pid: i32,
-    /// Unix seconds.
-    pub started: f64,
-    /// Whether it has a terminal.
-    pub pty: bool,
-    /// `None` while it runs.
-    pub outcome: Option<RecordedOutcome>,
-    /// The exit code, once it has ended.
-    pub exit_code: Option<i32>,
-    /// The command's own time in milliseconds, once it has ended.
-    pub duration_ms: Option<u64>,
-    /// Processes that live on after its end.
-    pub leftovers: Vec<i32>,
-    /// The files that hold its output.
-    pub output: Vec<PathBuf>,
-}
-
-/// An [`Outcome`] in the words of the state directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-#[allow(missing_docs)]
-pub enum RecordedOutcome {
-    Success,
-    Failure,
-    Timeout,
-    Killed,
-    Interrupted,
-}
-
-impl From<Outcome> for RecordedOutcome {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Success => RecordedOutcome::Success,
-            Outcome::Failure => RecordedOutcome::Failure,
-            Outcome::Timeout => RecordedOutcome::Timeout,
-            Outcome::Killed => RecordedOutcome::Killed,
-            Outcome::Interrupted => RecordedOutcome::Interrupted,
-        }
-    }
-}
 
 /// A server's directory, locked for as long as this lives.
 #[derive(Debug)]
@@ -175,32 +126,45 @@ pub fn remove_dead_servers(state: &Path) {
     }
 }
 
-/// The tasks of all servers that live, newest first, each with its server's directory.
+/// Where the directories of all servers are.
+pub fn servers_folder(state: &Path) -> PathBuf {
+    state.join(SERVERS)
+}
+
+/// The directories of all servers, also of those that are gone.
+pub fn servers(state: &Path) -> Vec<PathBuf> {
+    let servers = std::fs::read_dir(state.join(SERVERS));
+    let servers = servers.into_iter().flatten().flatten();
+    servers.map(|server| server.path()).collect()
+}
+
+/// The tasks of all servers, also of those that are gone, newest first, each with its
+/// server's directory.
 pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
     let mut found = Vec::new();
-    let servers = std::fs::read_dir(state.join(SERVERS))
-        .into_iter()
-        .flatten()
-        .flatten();
-    for server in servers {
-        let files = std::fs::read_dir(server.path())
-            .into_iter()
-            .flatten()
-            .flatten();
-        for file in files {
-            let path = file.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "json")
-                && let Ok(text) = std::fs::read(&path)
-                && let Ok(entry) = serde_json::from_slice::<Entry>(&text)
-            {
-                found.push((server.path(), entry));
-            }
-        }
+    for server in servers(state) {
+        found.extend(
+            read_server(&server)
+                .into_iter()
+                .map(|entry| (server.clone(), entry)),
+        );
     }
     found.sort_by(|(_, a), (_, b)| b.started.total_cmp(&a.started));
     found
+}
+
+/// The tasks of the server of this directory, in no order.
+pub fn read_server(server: &Path) -> Vec<Entry> {
+    let files = std::fs::read_dir(server).into_iter().flatten().flatten();
+    let is_entry = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|extension| extension == "json")
+    };
+    files
+        .map(|file| file.path())
+        .filter(is_entry)
+        .filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok())
+        .collect()
 }
 
 /// One task of a server's directory; `None` when it is gone.
@@ -247,6 +211,8 @@ pub struct Journal {
     redactor: Arc<Redactor>,
     /// What stands in the file.
     written: Vec<u8>,
+    /// Files of output that were begun at the last look.
+    segments: u64,
     due: Option<Instant>,
 }
 
@@ -263,6 +229,7 @@ impl Journal {
             spool,
             redactor,
             written: Vec::new(),
+            segments: 1,
             due: None,
         }
     }
@@ -277,6 +244,30 @@ impl Journal {
         self.due = Some(now + AFTER_END);
     }
 
+    /// A look at whether the task gets on was taken.
+    pub fn note_look(&mut self, now: Instant) {
+        self.due = Some(now);
+    }
+
+    /// A look at its processes has found something else than the last one, or the same.
+    pub fn note_findings(&mut self, changed: bool, now: Instant) {
+        if changed {
+            self.due.get_or_insert(now + AFTER_FINDING);
+        }
+    }
+
+    /// Writes what is due. That another file of output was begun is worth writing soon:
+    /// readers know of the first alone where it begins.
+    pub fn keep_up(&mut self, task: &LiveTask, spool: &SpoolWriter) {
+        let now = Instant::now();
+        let begun = spool.segments_begun();
+        self.note_findings(begun > self.segments, now);
+        self.segments = self.segments.max(begun);
+        if self.due.is_some_and(|due| now >= due) {
+            self.write(task);
+        }
+    }
+
     /// When the file is to be written; `None`: it says what is known.
     pub fn due(&self) -> Option<Instant> {
         self.due
@@ -288,7 +279,8 @@ impl Journal {
         let Some(path) = &self.path else {
             return;
         };
-        let text = serde_json::to_vec(&self.entry(task)).map_err(io::Error::from);
+        let text = serde_json::to_vec(&Entry::of(task, &self.spool, &self.redactor))
+            .map_err(io::Error::from);
         let written = match text {
             Ok(text) if text == self.written => return,
             Ok(text) => files::replace_private(path, &text).map(|()| self.written = text),
@@ -296,30 +288,6 @@ impl Journal {
         };
         if let Err(error) = written {
             tracing::warn!("cannot write {}: {error}", path.display());
-        }
-    }
-
-    fn entry(&self, task: &LiveTask) -> Entry {
-        let facts = &task.facts;
-        let output = self.spool.files();
-        let state = task.state();
-        let end = state.ended.as_ref();
-        Entry {
-            id: facts.id.clone(),
-            command: self.redactor.redact(&facts.command).into_owned(),
-            description: facts
-                .description
-                .as_ref()
-                .map(|text| self.redactor.redact(text).into_owned()),
-            directory: facts.directory.display().to_string(),
-            pid: facts.pid,
-            started: facts.started.unix_seconds(),
-            pty: facts.input == Input::Terminal,
-            outcome: end.map(|end| end.outcome.into()),
-            exit_code: end.map(|end| end.exit.code()),
-            duration_ms: end.map(|end| u64::try_from(end.duration.as_millis()).unwrap_or(u64::MAX)),
-            leftovers: state.leftovers.iter().map(|left| left.pid).collect(),
-            output,
         }
     }
 }

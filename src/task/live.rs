@@ -5,9 +5,11 @@
 //! orders. Nothing is read from disk and nothing is matched while the lock is held.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use super::cancel::Cancel;
+use super::cancel::Watched;
 use super::state::Outcome;
 use super::tail::Tail;
 use super::terminal::Terminal;
@@ -17,7 +19,7 @@ use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
 use crate::progress::condition::{Condition, Evidence};
 use crate::progress::findings::Findings;
-use crate::progress::tracker::{BlockedOn, Status};
+use crate::progress::tracker::{BlockedOn, Deeds, Status, Tracker};
 use crate::progress::waiting::Waiting;
 use crate::text::lines::{Place, Position};
 
@@ -165,6 +167,20 @@ struct Cursor {
     line_start: Position,
 }
 
+/// See [`State::mark`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mark {
+    /// Bytes of output.
+    pub output: u64,
+    ended: bool,
+    closed: bool,
+    leftovers: usize,
+    waits: bool,
+    conditions: usize,
+    /// Between the last two looks.
+    deeds: Option<Deeds>,
+}
+
 /// Output that no result has shown before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delta {
@@ -208,13 +224,32 @@ impl State {
         if self.ended.is_some() {
             return Some(Status::Ended);
         }
-        let held_up = match (&self.waiting, self.stands_still()) {
+        let progress = self.progress.as_ref()?;
+        Some(progress.tracker.status_when(now, self.held_up()))
+    }
+
+    /// What holds it up, as far as looks at its processes have told.
+    pub fn held_up(&self) -> Option<BlockedOn> {
+        match (&self.waiting, self.stands_still()) {
             (Some(_), _) => Some(BlockedOn::Input),
             (None, true) => Some(BlockedOn::Stop),
             (None, false) => None,
-        };
-        let progress = self.progress.as_ref()?;
-        Some(progress.tracker.status_when(now, held_up))
+        }
+    }
+
+    /// What differs between two moments between which something came about that is worth
+    /// telling.
+    pub fn mark(&self) -> Mark {
+        let tracker = self.progress.as_ref().map(|progress| &progress.tracker);
+        Mark {
+            output: self.output_end.offset,
+            ended: self.ended.is_some(),
+            closed: self.closed,
+            leftovers: self.leftovers.len(),
+            waits: self.waiting.is_some(),
+            conditions: self.conditions.len(),
+            deeds: tracker.and_then(Tracker::deeds).copied(),
+        }
     }
 
     /// What was seen of the task's processes counts no longer.
@@ -262,72 +297,6 @@ impl State {
     }
 }
 
-/// How far a call is, as far as cancelling it goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
-    /// It can be cancelled.
-    #[default]
-    Open,
-    /// It was: there is no answer.
-    Cancelled,
-    /// Its answer has begun and will be sent: what it takes is not lost.
-    Answering,
-}
-
-/// A call that may be cancelled until its answer begins, and whom to wake then.
-#[derive(Debug, Default)]
-pub struct Cancel {
-    call: Monitor<(Stage, Option<Weak<LiveTask>>)>,
-}
-
-impl Cancel {
-    /// Cancels the call, unless its answer has begun: its waiting ends.
-    pub fn cancel(&self) {
-        let waiting_on = {
-            let mut call = self.call.lock();
-            if call.0 != Stage::Open {
-                return;
-            }
-            call.0 = Stage::Cancelled;
-            call.1.take()
-        };
-        self.call.notify_all();
-        if let Some(task) = waiting_on.as_ref().and_then(Weak::upgrade) {
-            task.wake_watchers();
-        }
-    }
-
-    /// Whether it was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.call.lock().0 == Stage::Cancelled
-    }
-
-    /// Waits for nothing but the cancellation; false: it did not come before the deadline.
-    pub fn wait_until(&self, deadline: Instant) -> bool {
-        let mut call = self.call.lock();
-        while call.0 != Stage::Cancelled {
-            if Instant::now() >= deadline {
-                return false;
-            }
-            call = self.call.wait(call, Some(deadline));
-        }
-        true
-    }
-
-    /// Begins the answer: from now on the call cannot be cancelled. False: it was.
-    pub fn begin_answer(&self) -> bool {
-        let mut call = self.call.lock();
-        if call.0 == Stage::Open {
-            call.0 = Stage::Answering;
-        }
-        call.0 == Stage::Answering
-    }
-
-    fn watch(&self, task: &Arc<LiveTask>) {
-        self.call.lock().1 = Some(Arc::downgrade(task));
-    }
-}
-
 /// A task, shared between its worker and those who watch it.
 #[derive(Debug)]
 pub struct LiveTask {
@@ -335,6 +304,14 @@ pub struct LiveTask {
     pub facts: Facts,
     monitor: Monitor<State>,
     terminal: Option<Terminal>,
+}
+
+impl Watched for LiveTask {
+    fn wake_watchers(&self) {
+        // Under the lock: a watcher that has looked and does not wait yet would miss it.
+        drop(self.monitor.lock());
+        self.monitor.notify_all();
+    }
 }
 
 impl LiveTask {
@@ -374,8 +351,8 @@ impl LiveTask {
     }
 
     /// Reports what was found. While input is on its way to the task, who waited before
-    /// counts no longer.
-    pub fn report_found(&self, found: Found) {
+    /// counts no longer. The answer is whether it is something else than before.
+    pub fn report_found(&self, found: Found) -> bool {
         let changed = {
             let mut state = self.monitor.lock();
             let waiting = found.waiting.filter(|_| state.queued_input == 0);
@@ -391,12 +368,7 @@ impl LiveTask {
         if changed {
             self.monitor.notify_all();
         }
-    }
-
-    fn wake_watchers(&self) {
-        // Under the lock: a watcher that has looked and does not wait yet would miss it.
-        drop(self.monitor.lock());
-        self.monitor.notify_all();
+        changed
     }
 
     /// Waits until `look` gives an answer, the call is cancelled or the limit is
@@ -408,7 +380,8 @@ impl LiveTask {
         mut look: impl FnMut(&State) -> Look<R>,
         now: impl Fn() -> Instant,
     ) -> Option<R> {
-        cancel.watch(self);
+        let watched: Arc<dyn Watched> = Arc::clone(self) as Arc<dyn Watched>;
+        cancel.watch(&watched);
         let mut state = self.monitor.lock();
         loop {
             let again = match look(&state) {
@@ -474,23 +447,4 @@ pub enum Look<R> {
     Found(R),
     /// Not yet: look again at the next change, or at this time.
     WaitUntil(Option<Instant>),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_is_cancelled_until_its_answer_begins() {
-        let cancel = Cancel::default();
-        assert!(cancel.begin_answer());
-        cancel.cancel();
-        assert!(!cancel.is_cancelled(), "the answer is sent");
-        assert!(cancel.begin_answer());
-
-        let cancel = Cancel::default();
-        cancel.cancel();
-        assert!(cancel.is_cancelled());
-        assert!(!cancel.begin_answer(), "nothing is taken for nobody");
-    }
 }

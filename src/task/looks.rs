@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::journal::Journal;
 use super::live::{LiveTask, State};
 use super::sampling::Sampling;
 use super::spool::SpoolWriter;
@@ -42,20 +43,24 @@ impl Looks {
         both.into_iter().flatten().min()
     }
 
-    /// Takes those that are due. The answer is whether the task gets on, where that was
-    /// looked at.
+    /// Takes those that are due; the task's file is to tell of what they find. The answer
+    /// is whether the task gets on, where that was looked at.
     pub fn take(
         &mut self,
         task: &LiveTask,
         spawned: &Spawned,
         family: &mut Family,
         spool: &SpoolWriter,
+        journal: &mut Journal,
     ) -> Option<bool> {
         if self.sampling.is_due(Instant::now()) {
             let found = self.sampling.look(task, spawned, family, spool);
-            task.report_found(found);
+            let changed = task.report_found(found);
+            journal.note_findings(changed, Instant::now());
         }
-        self.tracking.look(task, family, spool)
+        let gets_on = self.tracking.look(task, family, spool)?;
+        journal.note_look(Instant::now());
+        Some(gets_on)
     }
 
     /// Output or input has come: what the task waits for is looked at anew.

@@ -119,6 +119,11 @@ impl SpoolWriter {
         taken.is_some_and(|taken| self.end().offset > taken + safe)
     }
 
+    /// Segments that have been begun.
+    pub fn segments_begun(&self) -> u64 {
+        self.next_number
+    }
+
     /// Whether the directory's quota was passed since the last call, by whomever.
     pub fn budget_exceeded(&self) -> bool {
         self.spool.budget.take_exceeded()
@@ -362,6 +367,16 @@ impl Spool {
                 Medium::File(path) => Some(path.clone()),
                 Medium::Memory(_) => None,
             })
+            .collect()
+    }
+
+    /// Where the output in each of those files begins, by the file's number.
+    pub fn starts(&self) -> Vec<(u64, u64)> {
+        let index = self.index.lock();
+        let on_disk = |segment: &&Segment| segment.store() == Store::Disk;
+        let segments = index.segments.iter().filter(on_disk);
+        segments
+            .map(|segment| (segment.number, segment.start.at.offset))
             .collect()
     }
 

@@ -207,30 +207,32 @@ impl Tracking {
     ) -> bool {
         let now = Instant::now();
         let blocked = peer.is_some().then_some(BlockedOn::Network);
-        let mut state = task.state();
-        let usual = state.usual;
-        let progress = state.progress.get_or_insert_with(|| Findings {
-            tracker: Tracker::new(self.settings, task.facts.started.mono),
-            peer: None,
-            degraded: false,
-        });
-        if let Some(usual) = usual {
-            progress.tracker.expect(usual);
-        }
-        progress.tracker.look(now, self.totals, blocked);
-        for (kind, texts) in [
-            (ChangeKind::Output, &news.lines),
-            (ChangeKind::ChildStarted, &news.begun),
-            (ChangeKind::ChildEnded, &news.ended),
-        ] {
-            for text in texts {
-                progress.tracker.change(now, kind, text);
+        task.report(|state| {
+            let usual = state.usual;
+            let progress = state.progress.get_or_insert_with(|| Findings {
+                tracker: Tracker::new(self.settings, task.facts.started.mono),
+                peer: None,
+                degraded: false,
+            });
+            if let Some(usual) = usual {
+                progress.tracker.expect(usual);
             }
-        }
-        progress.peer = peer;
-        progress.degraded = unseen || self.ledger.hides();
-        let status = state.status(now);
-        matches!(status, Some(Status::Progressing | Status::Slow))
+            progress.tracker.look(now, self.totals, blocked);
+            for (kind, texts) in [
+                (ChangeKind::Output, &news.lines),
+                (ChangeKind::ChildStarted, &news.begun),
+                (ChangeKind::ChildEnded, &news.ended),
+            ] {
+                for text in texts {
+                    progress.tracker.change(now, kind, text);
+                }
+            }
+            progress.peer = peer;
+            progress.degraded = unseen || self.ledger.hides();
+            state.looks += 1;
+            let status = state.status(now);
+            matches!(status, Some(Status::Progressing | Status::Slow))
+        })
     }
 }
 

@@ -185,9 +185,7 @@ impl Work {
         }
         self.look_at_processes();
         self.step(Event::Time);
-        if self.journal.due().is_some_and(|due| Instant::now() >= due) {
-            self.journal.write(&self.task);
-        }
+        self.journal.keep_up(&self.task, &self.output.spool);
     }
 
     fn wait(&self) -> Ready {
@@ -280,7 +278,8 @@ impl Work {
     /// Looks at the processes, when that is due.
     fn look_at_processes(&mut self) {
         let (family, spool) = (&mut self.family, &self.output.spool);
-        if let Some(gets_on) = self.looks.take(&self.task, &self.spawned, family, spool) {
+        let (task, shell, journal) = (&self.task, &self.spawned, &mut self.journal);
+        if let Some(gets_on) = self.looks.take(task, shell, family, spool, journal) {
             self.step(Event::Looked { gets_on });
         }
     }

@@ -30,6 +30,7 @@ mod line_view;
 mod listen_window;
 mod manopt;
 mod memory;
+mod monitor;
 mod oneshot_interrupts;
 mod oneshot_runs;
 mod oneshot_watch;
@@ -74,4 +75,5 @@ mod support {
     pub mod schema;
     pub mod terminal;
     pub mod unprivileged;
+    pub mod watcher;
 }

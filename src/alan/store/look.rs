@@ -452,7 +452,7 @@ fn is(exit: &Option<String>, kind: ExitType) -> bool {
 
 /// The outcome of three columns from this one on: `outcome_type`, `timed_out`,
 /// `exit_code`.
-fn outcome_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Outcome> {
+pub(super) fn outcome_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Outcome> {
     let observation = Observation {
         outcome_type: row.get(first)?,
         timed_out: row.get::<_, Option<bool>>(first + 1)?.unwrap_or_default(),

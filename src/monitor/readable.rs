@@ -1,0 +1,180 @@
+//! A task's output as readable text, piece by piece: a pure function from bytes to text
+//! that needs no memory of what came before.
+//!
+//! Each piece ends where a character, an escape sequence and a line's end are whole, so
+//! that the place behind it is one to go on from: whoever comes back to it gets the very
+//! same rest. Lines are drawn as far as they stand in one piece (a progress bar shows its
+//! last state); what rewrites a line that an earlier piece has begun gets a line of its
+//! own. Limits: an escape sequence without an end is given up after [`LONGEST_SEQUENCE`].
+
+use crate::text::ansi::{self, Colours};
+use crate::text::lines;
+
+/// A longer escape sequence is none: its bytes are shown.
+const LONGEST_SEQUENCE: usize = 4096;
+
+/// The beginning of some output as text, and how many bytes that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readable {
+    /// Without escape sequences; no character but newlines and tabs is a control character.
+    pub text: String,
+    /// How many of the bytes it is made from.
+    pub bytes: usize,
+}
+
+/// Reads what is whole of `bytes`; all of it where nothing more comes.
+pub fn read(bytes: &[u8], is_all: bool, columns: Option<u16>) -> Readable {
+    let end = match is_all {
+        true => bytes.len(),
+        false => whole(bytes),
+    };
+    let bytes = bytes.get(..end).unwrap_or_default();
+    let mut text = String::with_capacity(end);
+    let mut lines = bytes.split(|byte| *byte == b'\n').peekable();
+    while let Some(line) = lines.next() {
+        if text.is_empty() && begins_by_rewriting(line) {
+            text.push('\n');
+        }
+        text.push_str(&ansi::readable(line, Colours::Drop, columns));
+        if lines.peek().is_some() {
+            text.push('\n');
+        }
+    }
+    Readable { text, bytes: end }
+}
+
+/// A carriage return at the start of a piece leads back over what an earlier one has told.
+fn begins_by_rewriting(line: &[u8]) -> bool {
+    let after = line.iter().position(|byte| *byte != b'\r');
+    after.is_some_and(|after| after > 0)
+}
+
+/// How far characters, escape sequences and line ends are whole.
+fn whole(bytes: &[u8]) -> usize {
+    let end = bytes.len() - lines::unfinished_character(bytes);
+    let end = before_open_sequence(bytes.get(..end).unwrap_or_default());
+    // What follows decides whether a carriage return ends a line or leads back.
+    let kept = bytes.get(..end).unwrap_or_default();
+    let returns = kept.iter().rev().take_while(|byte| **byte == b'\r').count();
+    end - returns
+}
+
+/// Where the escape sequence begins that the bytes end in; their end where there is none.
+fn before_open_sequence(bytes: &[u8]) -> usize {
+    let from = bytes.len().saturating_sub(LONGEST_SEQUENCE);
+    let newest = bytes.get(from..).unwrap_or_default();
+    let mut at = 0;
+    while let Some(start) = memchr::memchr(0x1b, newest.get(at..).unwrap_or_default()) {
+        let start = at + start;
+        match sequence_length(newest.get(start + 1..).unwrap_or_default()) {
+            Some(length) => at = start + 1 + length,
+            None => return from + start,
+        }
+    }
+    bytes.len()
+}
+
+/// The length of the sequence that an escape character begins, itself not counted; `None`:
+/// its end has not come.
+fn sequence_length(after: &[u8]) -> Option<usize> {
+    match after.first()? {
+        // Parameters and intermediates, then one byte of the final range.
+        b'[' => {
+            let rest = after.get(1..)?;
+            let ended = |byte: &u8| !(0x20..0x40).contains(byte);
+            Some(rest.iter().position(ended)? + 2)
+        }
+        // Strings end with BEL, or with ESC and a backslash, whose ESC is read anew.
+        b']' | b'P' | b'X' | b'^' | b'_' => {
+            let rest = after.get(1..)?;
+            let ended = |byte: &u8| matches!(byte, 0x07 | 0x18 | 0x1a | 0x1b);
+            let place = rest.iter().position(ended)?;
+            match rest.get(place)? {
+                0x1b => Some(place + 1),
+                _ => Some(place + 2),
+            }
+        }
+        // Intermediates, then a final byte.
+        0x20..0x30 => {
+            let ended = |byte: &u8| !(0x20..0x30).contains(byte);
+            Some(after.iter().position(ended)? + 1)
+        }
+        _ => Some(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(bytes: &[u8]) -> String {
+        read(bytes, true, None).text
+    }
+
+    /// Read as it came, the place behind each piece being all that is kept.
+    fn in_pieces(pieces: &[&[u8]]) -> String {
+        let (mut held, mut text) = (Vec::new(), String::new());
+        for (number, piece) in pieces.iter().enumerate() {
+            held.extend_from_slice(piece);
+            let read = read(&held, number + 1 == pieces.len(), None);
+            text.push_str(&read.text);
+            held.drain(..read.bytes);
+        }
+        assert_eq!(held, b"");
+        text
+    }
+
+    #[test]
+    fn escape_sequences_and_control_characters_go_and_lines_are_drawn() {
+        let bytes = b"\x1b[31mred\x1b[0m\tx\r\n 10%\r 50%\r100%\nbel\x08t\x01\n\x1b]0;title\x07end";
+        assert_eq!(all(bytes), "red\tx\n100%\nbet^A\nend");
+        assert_eq!(
+            all("caf\u{e9} \u{20ac}\n".as_bytes()),
+            "caf\u{e9} \u{20ac}\n"
+        );
+        assert_eq!(all(b"\xff\xfe\n"), "\u{fffd}\u{fffd}\n");
+    }
+
+    #[test]
+    fn what_is_cut_anywhere_reads_the_same() {
+        let texts: [&[u8]; 4] = [
+            "a \u{20ac} and \u{1f600}\r\nnext\r\n".as_bytes(),
+            b"one\x1b[1;31mtwo\x1b[0m\nthree\x1b(Bfour\n",
+            b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n",
+            b"prompt> ",
+        ];
+        for text in texts {
+            let whole = all(text);
+            for cut in 0..=text.len() {
+                let (one, other) = text.split_at(cut);
+                assert_eq!(in_pieces(&[one, other]), whole, "{cut} of {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_rewrites_a_line_of_an_earlier_piece_gets_one_of_its_own() {
+        assert_eq!(
+            in_pieces(&[b" 10%", b"\r 50%", b"\r100%\n"]),
+            " 10%\n 50%\n100%\n"
+        );
+    }
+
+    #[test]
+    fn a_sequence_without_end_is_given_up() {
+        let endless = [b"\x1b]0;".to_vec(), vec![b'x'; 2 * LONGEST_SEQUENCE]].concat();
+        assert!(read(&endless, false, None).bytes > LONGEST_SEQUENCE);
+        assert_eq!(read(b"ab\x1b]0;xx", false, None).bytes, 2);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_or_stand_still(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let some = read(&bytes, false, Some(80));
+            prop_assert!(some.bytes <= bytes.len());
+            let text = read(&bytes, true, None).text;
+            prop_assert!(text.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()), "{text:?}");
+        }
+    }
+}
