@@ -42,6 +42,7 @@
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`record`] | what is remembered of tasks |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
+//! | L6 | [`monitor`] | sockets; words for browsers and programs |
 //! | L7 | [`commands`] | the terminal of a person |
 //! | L8 | [`app`] | puts all of it together |
 //!
@@ -239,6 +240,7 @@ pub mod alan {
 
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
+    pub mod attendance;
     pub mod budget;
     pub mod collector;
     pub mod deadline;
@@ -312,6 +314,12 @@ pub mod mcp {
     pub mod task_answers;
     pub mod tools;
     pub mod view;
+}
+
+/// L6: the monitor's HTTP server.
+pub mod monitor {
+    pub mod request;
+    pub mod response;
 }
 
 /// L7: what the command line can do.

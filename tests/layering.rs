@@ -61,6 +61,8 @@ const PURE: &[&str] = &[
     "alan/run.rs",
     "oneshot/state.rs",
     "agent/verdict.rs",
+    "monitor/request.rs",
+    "monitor/response.rs",
 ];
 
 /// What of the standard library a pure file does without.

@@ -16,7 +16,7 @@ use super::screen;
 use super::search;
 use super::tools::{PollArguments, Tool};
 use crate::progress::advice::idle_polls_of;
-use crate::task::live::Attendance;
+use crate::task::attendance::Attendance;
 use crate::task::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::watch::{Goal, Stopped};

@@ -286,6 +286,7 @@ impl Cancel {
             call.0 = Stage::Cancelled;
             call.1.take()
         };
+        self.call.notify_all();
         if let Some(task) = waiting_on.as_ref().and_then(Weak::upgrade) {
             task.wake_watchers();
         }
@@ -294,6 +295,18 @@ impl Cancel {
     /// Whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.call.lock().0 == Stage::Cancelled
+    }
+
+    /// Waits for nothing but the cancellation; false: it did not come before the deadline.
+    pub fn wait_until(&self, deadline: Instant) -> bool {
+        let mut call = self.call.lock();
+        while call.0 != Stage::Cancelled {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            call = self.call.wait(call, Some(deadline));
+        }
+        true
     }
 
     /// Begins the answer: from now on the call cannot be cancelled. False: it was.
@@ -307,35 +320,6 @@ impl Cancel {
 
     fn watch(&self, task: &Arc<LiveTask>) {
         self.call.lock().1 = Some(Arc::downgrade(task));
-    }
-}
-
-/// A call that is about a task: while there is one, the task's end is told by it and by
-/// no notice.
-#[derive(Debug)]
-pub struct Attendance {
-    task: Arc<LiveTask>,
-}
-
-impl Attendance {
-    /// A call begins to be about a task.
-    pub fn begin(task: &Arc<LiveTask>) -> Attendance {
-        task.state().attended_by += 1;
-        Attendance::of_start(task)
-    }
-
-    /// The call that started the task: it has been counted since.
-    pub fn of_start(task: &Arc<LiveTask>) -> Attendance {
-        Attendance {
-            task: Arc::clone(task),
-        }
-    }
-}
-
-impl Drop for Attendance {
-    fn drop(&mut self) {
-        let mut state = self.task.state();
-        state.attended_by = state.attended_by.saturating_sub(1);
     }
 }
 
