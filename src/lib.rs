@@ -318,6 +318,7 @@ pub mod mcp {
 
 /// L6: the monitor's HTTP server.
 pub mod monitor {
+    pub mod dashboard;
     pub mod request;
     pub mod response;
 }

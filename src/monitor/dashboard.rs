@@ -60,7 +60,13 @@ mod tests {
 
     #[test]
     fn no_text_becomes_markup() {
-        for writing in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+        for writing in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+        ] {
             assert!(!page("").contains(writing), "the script uses {writing}");
         }
     }
