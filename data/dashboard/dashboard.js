@@ -154,21 +154,19 @@ function takeSessions({ now, server, sessions }) {
   showConnection('live', 'Live');
   setHidden(byId('stale'), true);
   document.body.classList.remove('is-stale');
-  setText(byId('server'), `${server.version}  ·  server ${server.instance}  ·  pid ${server.pid}`);
+  setText(byId('server'), [server.version, `server ${server.instance}`, server.pid ? `pid ${server.pid}` : ''].filter(Boolean).join('  ·  '));
   if (before) announceChanges(before);
-  if (again && details.id) reopenDetails();
+  if (again && details.id && !details.complete && details.stream.readyState === EventSource.CLOSED) reopenDetails();
   showAll();
 }
 
-/** The stream of the details has ended with the connection: the output is read anew. */
+/** The stream of the details was refused meanwhile, and tries no more: the output is read anew. */
 function reopenDetails() {
   const { id, opener } = details;
-  const focused = byId('details').contains(document.activeElement);
+  const focused = document.activeElement;
   stopDetails();
-  if (focused) return select(id, opener);
-  const active = document.activeElement;
   select(id, opener);
-  active?.focus?.({ preventScroll: true });
+  if (focused?.isConnected) focused.focus({ preventScroll: true });
 }
 
 /** One session's newer state, from the stream of its details. */

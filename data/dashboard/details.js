@@ -10,7 +10,7 @@ const COUNTS_EVERY = 2000;
 /** One wait for a judge's answer, the longest that the server allows, in milliseconds. */
 const CHECK_WAIT = 5000;
 
-const details = { id: null, parts: null, stream: null, lastLine: null, follow: true, timer: null, opener: null };
+const details = { id: null, parts: null, stream: null, complete: false, lastLine: null, follow: true, timer: null, opener: null };
 const narrow = matchMedia('(max-width: 1080px)');
 
 function startDetails() {
@@ -25,7 +25,7 @@ function select(id, opener) {
   if (details.id === id) return focusDetails();
   stopDetails();
   page.selected = id;
-  Object.assign(details, { id, opener, follow: true, lastLine: null });
+  Object.assign(details, { id, opener, complete: false, follow: true, lastLine: null });
   details.parts = makeDetails(id);
   byId('details').replaceChildren(...details.parts.sections);
   byId('details').scrollTop = 0;
@@ -154,11 +154,11 @@ function sessionFacts(session) {
     ['Directory', session.directory],
     ['Started', dateAndTime(session.startedAt)],
     ended ? ['Took', duration(session.durationMs ?? session.elapsedMs)] : ['Elapsed', wholeSeconds(elapsedOf(session))],
-    ended ? null : ['Last output', silentOf(session) < SECOND ? 'just now' : `${wholeSeconds(silentOf(session))} ago`],
+    ended ? null : ['Silent', silentOf(session) < SECOND ? 'no' : `for ${wholeSeconds(silentOf(session))}`],
     ['Exit code', session.exitCode],
     ['Process', session.pid],
     ['Input and output', isRun(session) ? null : session.pty ? 'terminal (PTY)' : 'pipes'],
-    ['Left running', (session.leftovers ?? []).map(leftoverWords).join('\n')],
+    ['Left running', (session.leftovers ?? []).map((pid) => `pid ${pid}`).join(', ')],
     ['Server', serverWords(session.server)],
     ['Id', session.id],
   ].filter((fact) => fact && fact[1] !== null && fact[1] !== undefined && fact[1] !== '');
@@ -174,12 +174,10 @@ function runFacts(run) {
   ];
 }
 
-const leftoverWords = (leftover) => (typeof leftover === 'object' ? `${leftover.pid} ${leftover.command ?? leftover.name ?? ''}`.trim() : String(leftover));
-
 function showFacts(node, facts) {
-  const rows = facts.flatMap(([name]) => name);
-  if (node.dataset.names !== rows.join('\n')) {
-    node.dataset.names = rows.join('\n');
+  const names = facts.map(([name]) => name).join('\n');
+  if (node.dataset.names !== names) {
+    node.dataset.names = names;
     node.replaceChildren(...facts.map(([name]) => element('div', {}, element('dt', { text: name }), element('dd'))));
   }
   facts.forEach(([, value], at) => setText(node.children[at].lastElementChild, String(value)));
@@ -201,6 +199,7 @@ function openStream(id) {
 }
 
 function endStream() {
+  details.complete = true;
   details.stream.close();
   setText(details.parts.output.note, details.lastLine ? 'complete' : 'no output');
 }

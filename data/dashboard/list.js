@@ -110,7 +110,6 @@ function makeCard(session) {
 }
 
 function updateCard(card, session) {
-  const running = isRunning(session);
   const state = badgeOf(session);
   setAttribute(card.root, 'data-tone', state.tone);
   setAttribute(card.root, 'data-group', groupOf(session));
@@ -119,7 +118,7 @@ function updateCard(card, session) {
   setAttribute(card.title, 'title', session.title);
   setOptional(card.description, session.description);
   setOptional(card.attention, attentionText(session));
-  setOptional(card.tail, running ? tailOf(session, TAIL_LINES) : '');
+  setOptional(card.tail, isRunning(session) ? tailOf(session, TAIL_LINES) : '');
   setText(card.meta, metaWords(session));
   showEndButton(card.end, session);
   tickCard(card, session);

@@ -70,10 +70,20 @@ function isRunning(session) {
   return !RUN_ENDS.includes(session.state) && session.run?.live !== false;
 }
 
+/** What holds it up: `input`, `password`, `stopped`, `stuck`, `network`, `other`; null when nothing does. */
+function hindrance(session) {
+  if (!isRunning(session)) return null;
+  if (session.waitingFor) return session.waitingFor;
+  const evidence = session.evidence ?? [];
+  if (evidence.some((words) => words.startsWith('stopped'))) return 'stopped';
+  if (session.status === 'stuck') return 'stuck';
+  if (!session.status?.startsWith('blocked')) return null;
+  return evidence.some((words) => words.startsWith('waits for its peer')) ? 'network' : 'other';
+}
+
 /** What a person has to look at: it is stuck, stopped, or waits for somebody's input. */
 function needsAttention(session) {
-  if (!isRunning(session)) return false;
-  return session.status === 'stuck' || (session.status === 'blocked' && session.waitingFor !== 'network');
+  return ['input', 'password', 'stopped', 'stuck'].includes(hindrance(session));
 }
 
 /** Which of the list's three groups a session is in. */
@@ -82,12 +92,18 @@ function groupOf(session) {
   return isRunning(session) ? 'running' : 'ended';
 }
 
-const WAITS = { input: 'Waiting for input', network: 'Waiting for the network', stopped: 'Stopped' };
+const HELD_UP = {
+  input: { icon: 'input', tone: 'warn', word: 'Waiting for input' },
+  password: { icon: 'input', tone: 'warn', word: 'Waiting for a password' },
+  stopped: { icon: 'interrupted', tone: 'warn', word: 'Stopped' },
+  stuck: { icon: 'alert', tone: 'warn', word: 'Stuck' },
+  network: { icon: 'silent', tone: 'quiet', word: 'Waiting for the network' },
+  other: { icon: 'silent', tone: 'quiet', word: 'Blocked' },
+};
 const RUNNING = {
   progressing: { icon: 'running', tone: 'active', word: 'Progressing' },
   slow: { icon: 'running', tone: 'active', word: 'Slow' },
   silent: { icon: 'silent', tone: 'quiet', word: 'Silent' },
-  stuck: { icon: 'alert', tone: 'warn', word: 'Stuck' },
 };
 const ENDED = {
   completed: { icon: 'success', tone: 'good', word: 'Completed' },
@@ -107,20 +123,17 @@ function badgeOf(session) {
 }
 
 function runningBadge(session) {
-  if (session.status === 'blocked') {
-    const network = session.waitingFor === 'network';
-    const word = WAITS[session.waitingFor] ?? 'Waiting';
-    return { icon: network ? 'silent' : 'input', tone: network ? 'quiet' : 'warn', word };
-  }
-  return RUNNING[session.status] ?? { icon: 'running', tone: 'active', word: 'Running' };
+  const held = HELD_UP[hindrance(session)];
+  return held ?? RUNNING[session.status] ?? { icon: 'running', tone: 'active', word: 'Running' };
 }
 
 /** What needs attention, in a sentence; null when nothing does. */
 function attentionText(session) {
   if (!needsAttention(session)) return null;
-  if (session.status === 'stuck') return 'Nothing new has happened for a while, although it is alive.';
-  if (session.waitingFor === 'stopped') return 'Its processes are stopped.';
-  return session.prompt ? `It asks: ${session.prompt.trim()}` : 'It reads its terminal and nobody types.';
+  const held = hindrance(session);
+  if (held === 'stuck') return 'Nothing new has happened for a while, although it is alive.';
+  if (held === 'stopped') return 'A process of it is stopped and waits to be continued.';
+  return session.prompt ? `It asks: ${session.prompt.trim()}` : 'It reads its input, and nothing comes.';
 }
 
 /** The share of the estimate that is used up, and the words for it; null without one. */
@@ -145,7 +158,8 @@ function runWords(run) {
 
 function serverWords(server) {
   if (!server) return 'no server';
-  return server.own ? `this server (pid ${server.pid})` : `server ${server.instance} (pid ${server.pid})`;
+  const pid = server.pid ? ` (pid ${server.pid})` : '';
+  return server.own ? `this server${pid}` : `server ${server.instance}${pid}`;
 }
 
 /** Text without escape sequences and other control characters; tabs and line ends stay. */
