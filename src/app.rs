@@ -28,6 +28,7 @@ pub fn run() -> ExitCode {
         Command::Config => commands::config::run(),
         Command::Tasks(arguments) => commands::tasks::run(&arguments),
         Command::Log(arguments) => commands::log::run(&arguments),
+        Command::Monitor(arguments) => commands::monitor::run(&arguments),
         Command::Alan(command) => commands::alan::run(&command),
         Command::Manopt(arguments) => commands::manopt::run(&arguments),
         Command::Doctor => commands::doctor::run(),

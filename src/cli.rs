@@ -1,5 +1,6 @@
 //! The command line as it is written: low arguments, not yet resolved.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub enum Command {
     Tasks(TasksArguments),
     /// Print the output of a task of any server.
     Log(LogArguments),
+    /// Serve a page that shows the tasks and runs of all servers, until it is interrupted.
+    Monitor(MonitorArguments),
     /// What is remembered of commands: show it, ask it, carry it elsewhere, forget it.
     #[command(subcommand)]
     Alan(AlanCommand),
@@ -47,6 +50,15 @@ pub struct ServeArguments {
     /// This process has a guard above it.
     #[arg(long, hide = true)]
     pub guarded: bool,
+}
+
+/// Arguments of `monitor`.
+#[derive(Debug, Args)]
+pub struct MonitorArguments {
+    /// Where to listen; port 0 takes any that is free. Who reaches an address that is not of
+    /// this machine alone, and knows the link, sees everything.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    pub addr: SocketAddr,
 }
 
 /// Arguments of `exec`.

@@ -9,6 +9,7 @@
 //! the command line. Secrets are no settings, so that all values may be printed: of them
 //! only names and sources are known here ([`Secrets`]).
 
+mod address;
 mod choices;
 mod dirs;
 mod file;
@@ -18,9 +19,11 @@ mod secrets;
 mod value;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use address::Address;
 use dirs::{state_dir, variable};
 use layers::Given;
 use value::{Count, File, Flag, Kind, Names, Program, Size, Time};
@@ -231,6 +234,10 @@ settings! {
     /// client declares it: those that ask for it by `background: true`; always, also those
     /// that would return with the command still running; or none. Default asked.
     mcp_tasks: TaskChoice = TaskChoice::Asked, TaskChoice::WORDS;
+
+    /// Where the server also serves the monitor by HTTP; port 0 takes any that is free.
+    /// Default off.
+    http: Option<SocketAddr> = None, Address;
 
     /// What the server's log holds. Default error.
     log: LogLevel = LogLevel::Error, LogLevel::WORDS, env "ZSH_TOOL_LOG";

@@ -92,6 +92,8 @@
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
+//! | `monitor` | 1, if HTTP is served | `poll(2)` of its listener and of streams' sockets |
+//! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
 //! The reader, `hangup` and `signals` may be blocked for as long as the client lives, and
@@ -115,6 +117,8 @@
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands or options matter to templates: one line in the
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
+//! - **A path of the monitor**: an arm in its routes; what a page may ask without the token
+//!   is decided in [`monitor::connection`] alone.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;
@@ -318,9 +322,14 @@ pub mod mcp {
 
 /// L6: the monitor's HTTP server.
 pub mod monitor {
+    pub mod access;
+    pub mod connection;
     pub mod dashboard;
+    pub mod http;
     pub mod request;
     pub mod response;
+    pub mod stream;
+    pub mod wire;
 }
 
 /// L7: what the command line can do.
@@ -332,6 +341,7 @@ pub mod commands {
     pub mod exec;
     pub mod log;
     pub mod manopt;
+    pub mod monitor;
     pub mod output;
     pub mod serve;
     pub mod setup;

@@ -61,6 +61,7 @@ const PURE: &[&str] = &[
     "alan/run.rs",
     "oneshot/state.rs",
     "agent/verdict.rs",
+    "monitor/access.rs",
     "monitor/request.rs",
     "monitor/response.rs",
 ];

@@ -8,8 +8,10 @@ use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::monitor::{self, Monitor};
 use super::{output, setup};
 use crate::cli::ServeArguments;
+use crate::config::{Config, Warning};
 use crate::mcp::dispatch::Tools;
 use crate::mcp::server::Server;
 use crate::process::{descriptors, guard, privacy};
@@ -58,7 +60,7 @@ enum Reason {
 
 fn serve() -> ExitCode {
     privacy::close_to_others();
-    let (config, warnings) = setup::load_config();
+    let (config, mut warnings) = setup::load_config();
     setup::start_log(&config);
     setup::adopt_orphans();
     for warning in &warnings {
@@ -73,11 +75,14 @@ fn serve() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let recorder = setup::recorder(&config, &supervisor.settings().redactor);
+    let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder);
+    let place = monitor.as_ref().map(Monitor::place);
     let server = Arc::new(Server::new(Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
         config,
         warnings,
+        place,
     )));
     let receiver = Arc::clone(&server);
     let transport = Transport::stdio(request_limit, move |outbound, received| {
@@ -90,8 +95,12 @@ fn serve() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let also = monitor
+        .as_ref()
+        .map(|monitor| format!(", and a monitor at {}", monitor.link()))
+        .unwrap_or_default();
     output::say(format_args!(
-        "zsh-tool {}: serving MCP on stdin and stdout",
+        "zsh-tool {}: serving MCP on stdin and stdout{also}",
         env!("CARGO_PKG_VERSION")
     ));
     let housekeeper = setup::start_housekeeping(&supervisor, woken);
@@ -100,10 +109,38 @@ fn serve() -> ExitCode {
         never()
     });
     let reason = await_end(&transport, &stopped, &hung_up);
-    end(&server, &supervisor, &recorder, transport, reason);
+    end(&server, &supervisor, &recorder, transport, monitor, reason);
     drop(wake);
     drop(housekeeper);
     ExitCode::SUCCESS
+}
+
+/// Starts the monitor where the configuration asks for one. A server without its monitor
+/// still serves; `zsh_health` says why there is none.
+fn start_monitor(
+    config: &Config,
+    warnings: &mut Vec<Warning>,
+    supervisor: &Arc<Supervisor>,
+    recorder: &Arc<Recorder>,
+) -> Option<Monitor> {
+    let address = config.http?;
+    let redactor = &supervisor.settings().redactor;
+    let own = Some(Arc::clone(supervisor));
+    let routes = monitor::routes(config, own, recorder, redactor);
+    let directory = supervisor
+        .directory()
+        .ok()
+        .map(|directory| directory.path());
+    monitor::start(address, routes, directory)
+        .inspect_err(|error| {
+            output::complain(error);
+            warnings.push(Warning {
+                place: config.source("http"),
+                key: Some("http".to_owned()),
+                text: format!("{error}; there is no monitor"),
+            });
+        })
+        .ok()
 }
 
 fn await_end(transport: &Transport, stopped: &Receiver<()>, hung_up: &Receiver<()>) -> Reason {
@@ -164,6 +201,7 @@ fn end(
     supervisor: &Supervisor,
     recorder: &Recorder,
     transport: Transport,
+    monitor: Option<Monitor>,
     reason: Reason,
 ) {
     if let Reason::InputEnded = reason {
@@ -172,6 +210,7 @@ fn end(
     supervisor.shut_down();
     server.await_calls(INTERRUPTED_CALLS);
     transport.finish(FLUSH);
+    drop(monitor);
     recorder.close();
     supervisor.remove_directory();
 }

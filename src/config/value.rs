@@ -194,7 +194,7 @@ pub(crate) trait Kind {
     fn show(&self, value: &Self::Value) -> String;
 }
 
-fn expected<T>(what: impl Display, raw: &Raw) -> Result<T, String> {
+pub(crate) fn expected<T>(what: impl Display, raw: &Raw) -> Result<T, String> {
     Err(format!("expected {what}, found {}", raw.describe()))
 }
 

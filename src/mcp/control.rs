@@ -203,6 +203,7 @@ impl Tools {
             &self.recorder,
             &self.config,
             &self.warnings,
+            self.monitor.as_ref(),
         );
         let mut outcome = Outcome::text(overview.text);
         outcome.structured = Some(overview.structured);

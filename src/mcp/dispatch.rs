@@ -14,6 +14,7 @@ use super::arguments::{self, ArgumentError, Clamped};
 use super::conditions;
 use super::insight::{self, Insight, Level};
 use super::notice;
+use super::overview::MonitorAt;
 use super::render::{Palette, TaskResult};
 use super::screen;
 use super::tools::{Tool, ToolName};
@@ -133,6 +134,8 @@ pub struct Tools {
     pub config: Config,
     /// What is wrong with the configuration.
     pub warnings: Vec<Warning>,
+    /// Where the server also serves HTTP.
+    pub monitor: Option<MonitorAt>,
     /// The tasks that clients ask for, by id.
     pub(super) handed_over: Mutex<HashMap<String, HandedOver>>,
 }
@@ -179,12 +182,14 @@ impl Tools {
         recorder: Arc<Recorder>,
         config: Config,
         warnings: Vec<Warning>,
+        monitor: Option<MonitorAt>,
     ) -> Tools {
         Tools {
             supervisor,
             recorder,
             config,
             warnings,
+            monitor,
             handed_over: Mutex::default(),
         }
     }

@@ -114,6 +114,8 @@ pub struct HealthOutput {
     database: DatabaseOutput,
     /// NEVERHANG circuits that refuse calls at the moment.
     circuits_open: u64,
+    /// Where the monitor's page is; null when HTTP is off.
+    http: Option<String>,
     /// What is wrong, in words.
     problems: Vec<String>,
 }

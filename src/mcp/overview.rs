@@ -1,5 +1,6 @@
 //! `zsh_tasks` and `zsh_health`: aligned lines for people and models, JSON for programs.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,24 @@ use crate::task::supervisor::Supervisor;
 pub const TASKS_LISTED: usize = 50;
 /// How much of a command a list shows.
 const COMMAND_CHARS: usize = 80;
+
+/// Where the server also serves HTTP.
+#[derive(Debug, Clone)]
+pub struct MonitorAt {
+    /// The page's address, without the token.
+    pub address: String,
+    /// The file that holds the link with the token, for a person to open.
+    pub link_file: Option<PathBuf>,
+}
+
+impl MonitorAt {
+    fn line(&self) -> String {
+        match &self.link_file {
+            Some(file) => format!("{} (its link is in {})", self.address, file.display()),
+            None => format!("{} (its link was printed at the start)", self.address),
+        }
+    }
+}
 
 /// An overview in both forms.
 pub struct Overview {
@@ -180,6 +199,7 @@ pub fn health(
     recorder: &Recorder,
     config: &Config,
     warnings: &[Warning],
+    monitor: Option<&MonitorAt>,
 ) -> Overview {
     let tasks = supervisor.tasks();
     let running = tasks
@@ -247,6 +267,7 @@ pub fn health(
         format!("database   {}", words::database(&database, status.opened)),
         format!("neverhang  {circuits_open} circuits open"),
     ];
+    lines.extend(monitor.map(|monitor| format!("monitor    {}", monitor.line())));
     lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));
     Overview {
         text: lines.join("\n"),
@@ -266,6 +287,7 @@ pub fn health(
             "state_directory": state,
             "database": database,
             "circuits_open": circuits_open,
+            "http": monitor.map(|monitor| &monitor.address),
             "problems": problems,
         }),
     }

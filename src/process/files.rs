@@ -213,6 +213,18 @@ pub fn is_locked(path: &Path) -> bool {
     tried == Err(rustix::io::Errno::WOULDBLOCK)
 }
 
+/// 256 random bits of the kernel as lower-case hex digits, for what nobody may guess.
+///
+/// # Errors
+/// When the kernel gives none; nothing weaker takes their place.
+pub fn random_secret() -> io::Result<String> {
+    let mut bytes = [0; 32];
+    let flags = rustix::rand::GetRandomFlags::empty();
+    // Up to 256 bytes come whole or not at all, getrandom(2).
+    rustix::rand::getrandom(&mut bytes, flags)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// 8 random lower-case hex digits, from the kernel.
 pub fn random_id() -> String {
     let mut bytes = [0; 4];

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import readline from 'node:readline';
 import { KEYS, startBrowser } from './browser.mjs';
-import { PATIENCE, check, eventually, finish, learnCookie, running, scratch } from './lib.mjs';
+import { check, eventually, finish, running, scratch } from './lib.mjs';
 
 const [binary] = process.argv.slice(2);
 const LEAST_CONTRAST = 4.5;
@@ -15,36 +15,29 @@ const SIZES = { wide: [1280, 900], narrow: [390, 844] };
 const SHELL = { PATH: process.env.PATH, HOME: scratch, ZSH_TOOL_STATE_DIR: path.join(scratch, 'state'), LANG: 'C.UTF-8' };
 const started = [];
 
-// A server that serves the page: its process, the link that it prints, and its tools.
-async function startServer(extra = {}) {
-  const server = spawn(binary, ['serve'], { stdio: ['pipe', 'pipe', 'pipe'], env: { ...SHELL, ZSH_TOOL_HTTP: '127.0.0.1:0', ...extra }, cwd: scratch });
+// A server: its process, the call of `zsh` and, where it serves the page, the page's link.
+async function startServer(environment = {}) {
+  const server = spawn(binary, ['serve'], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...SHELL, ...environment }, cwd: scratch });
   started.push(server);
   const waiting = new Map();
   readline.createInterface({ input: server.stdout }).on('line', (line) => {
     const message = JSON.parse(line);
-    waiting.get(message.id)?.(message.result ?? message.error);
-  });
-  const link = new Promise((settle) => {
-    readline.createInterface({ input: server.stderr }).on('line', (line) => {
-      const found = /http:\/\/\S+#token=\w+/.exec(line);
-      if (found) settle(found[0]);
-    });
+    waiting.get(message.id)?.(message.result);
   });
   let last = 0;
+  const send = (message) => server.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
   const ask = (method, params) =>
     new Promise((settle) => {
       const id = (last += 1);
       waiting.set(id, settle);
-      server.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
+      send({ id, method, params });
     });
-  const zsh = async (command, more = {}) => {
-    const result = await ask('tools/call', { name: 'zsh', arguments: { command, yield_after: 0.1, ...more } });
-    return /task=([0-9a-f]{8})/.exec(result.content.at(-1).text)?.[1] ?? JSON.stringify(result);
-  };
-  const info = { name: 'dashboard-checks', version: '1' };
-  await ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: info });
-  server.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' })}\n`);
-  return { process: server, link: await link, zsh };
+  const call = async (name, given) => (await ask('tools/call', { name, arguments: given })).content.map(({ text }) => text).join('\n');
+  const zsh = async (command, more = {}) => /task=([0-9a-f]{8})/.exec(await call('zsh', { command, yield_after: 0.1, ...more }))?.[1];
+  await ask('initialize', { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'dashboard-checks', version: '1' } });
+  send({ method: 'notifications/initialized' });
+  const file = /\S+\/monitor\.url/.exec(await call('zsh_health', {}))?.[0];
+  return { process: server, zsh, link: file && fs.readFileSync(file, 'utf8').trim() };
 }
 
 // What is asked in the page. Each runs there, so it uses nothing from here.
@@ -282,7 +275,9 @@ async function lost(server) {
 
 let browser;
 try {
-  const server = await startServer();
+  const settings = path.join(scratch, 'served.yaml');
+  fs.writeFileSync(settings, 'http: 127.0.0.1:0\n');
+  const server = await startServer({ ZSH_TOOL_CONFIG: settings });
   const other = await startServer();
   browser = await startBrowser();
   await browser.devtools('Page.addScriptToEvaluateOnNewDocument', { source: 'globalThis.alerts = 0; globalThis.alert = () => { globalThis.alerts += 1; };' });
