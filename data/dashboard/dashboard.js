@@ -22,18 +22,18 @@ const page = {
   checking: new Set(),
   stream: null,
   attempts: 0,
-  /** Milliseconds that what is shown has aged; stale data stands still. */
-  age() {
-    return (this.live ? performance.now() : this.staleSince) - this.takenAt;
+  /** Milliseconds since what is shown was told; stale data stands still. */
+  age(takenAt) {
+    return (this.live ? performance.now() : this.staleSince) - takenAt;
   },
   nowMs() {
-    return this.now * SECOND + this.age();
+    return this.now * SECOND + this.age(this.takenAt);
   },
   staleSince: 0,
 };
 
-const elapsedOf = (session) => session.elapsedMs + (isRunning(session) ? page.age() : 0);
-const silentOf = (session) => (session.silentMs ?? 0) + (isRunning(session) ? page.age() : 0);
+const elapsedOf = (session) => session.elapsedMs + (isRunning(session) ? page.age(session.takenAt) : 0);
+const silentOf = (session) => (session.silentMs ?? 0) + (isRunning(session) ? page.age(session.takenAt) : 0);
 
 class Refused extends Error {
   constructor(status, message) {
@@ -149,7 +149,9 @@ function showConnection(state, text) {
 function takeSessions({ now, server, sessions }) {
   const before = page.known ? page.byId : null;
   const again = !page.live && page.known;
-  Object.assign(page, { now, sessions, known: true, live: true, attempts: 0, takenAt: performance.now() });
+  const takenAt = performance.now();
+  for (const session of sessions) session.takenAt = takenAt;
+  Object.assign(page, { now, sessions, known: true, live: true, attempts: 0, takenAt });
   page.byId = new Map(sessions.map((session) => [session.id, session]));
   showConnection('live', 'Live');
   setHidden(byId('stale'), true);
@@ -169,10 +171,11 @@ function reopenDetails() {
   if (focused?.isConnected) focused.focus({ preventScroll: true });
 }
 
-/** One session's newer state, from the stream of its details. */
-function takeSession(session) {
-  const at = page.sessions.findIndex(({ id }) => id === session.id);
+/** One session's newer state, from the stream of its details, which leaves out the tail. */
+function takeSession(newer) {
+  const at = page.sessions.findIndex(({ id }) => id === newer.id);
   if (at < 0) return;
+  const session = { ...newer, tail: page.sessions[at].tail, takenAt: performance.now() };
   page.sessions[at] = session;
   page.byId.set(session.id, session);
   showDetails();

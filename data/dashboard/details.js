@@ -3,6 +3,8 @@
 
 /** Lines of output that the page keeps; `zsh-tool log` has all. */
 const LINES_KEPT = 3000;
+/** Characters of one line of a run's log that are shown. */
+const LOG_CHARS = 2000;
 /** How far from its end the output may be scrolled and still follow, in pixels. */
 const NEAR_END = 24;
 /** How often the counts are asked for, in milliseconds. */
@@ -248,11 +250,26 @@ function logLine(line) {
 
 function logWords({ type, data }) {
   if (type === 'state_change') return `${data.from ? stateWords(data.from) : 'Start'} → ${stateWords(data.to)}`;
-  if (type === 'heartbeat') return `♥ ${[data.status, ...(data.evidence ?? [])].filter(Boolean).join(' · ')}`;
-  if (typeof data === 'string') return data;
-  const kind = data?.type ?? data?.kind;
-  const text = data?.text ?? data?.reason ?? data?.name ?? JSON.stringify(data ?? {});
-  return `${[stateWords(type), kind].filter(Boolean).join(', ')}: ${text}`;
+  if (type === 'heartbeat') return [data.status, ...(data.evidence ?? [])].filter(Boolean).join(' · ');
+  const words = recordWords(data) || JSON.stringify(data);
+  const said = words.length > LOG_CHARS ? `${words.slice(0, LOG_CHARS)} …` : words;
+  return type === 'activity' ? said : `${stateWords(type)}: ${said}`;
+}
+
+/** What an agent's record says, as far as its shape is a usual one; else nothing. */
+function recordWords(data) {
+  if (data === null || typeof data !== 'object') return String(data ?? '');
+  const values = Object.values(data);
+  if (values.length === 1 && typeof values[0] === 'string') return values[0];
+  return [data.message?.content ?? data.item ?? data].flat().map(blockWords).filter(Boolean).join('\n');
+}
+
+function blockWords(block) {
+  if (block === null || typeof block !== 'object') return String(block ?? '');
+  const said = [block.text, block.thinking, block.result, block.command, block.content, block.reason].find((words) => typeof words === 'string');
+  if (said !== undefined) return said;
+  if (block.name) return `${block.name} ${Object.values(block.input ?? {}).find((value) => typeof value === 'string') ?? ''}`;
+  return Array.isArray(block.content) ? block.content.map((inner) => inner?.text ?? '').join('\n') : '';
 }
 
 // Counts
