@@ -74,7 +74,7 @@ function keepFocusInside() {
 }
 
 function makeDetails(id) {
-  const parts = { badge: badge(), estimate: estimateBar(), buttons: makeButtons(id), output: makeOutput() };
+  const parts = { badge: badge(), estimate: estimateBar(), buttons: makeButtons(id), output: makeOutput(id) };
   parts.title = element('h2', { id: 'details-title', class: 'details-title', tabindex: '-1' });
   parts.description = element('p', { class: 'card-description' });
   parts.attention = element('p', { class: 'attention' });
@@ -101,11 +101,12 @@ function makeButtons(id) {
   return { root: element('div', { class: 'buttons' }, end, check, why), end, check, why };
 }
 
-function makeOutput() {
-  const text = element('pre', { class: 'output', tabindex: '0', role: 'region', 'aria-label': 'Output', onscroll: noticeScroll });
+function makeOutput(id) {
+  const title = isRun(page.byId.get(id)) ? 'Log' : 'Output';
+  const text = element('pre', { class: 'output', tabindex: '0', role: 'region', 'aria-label': title, onscroll: noticeScroll });
   const follow = element('button', { type: 'button', class: 'button small', 'aria-pressed': 'true', text: 'Follow', onclick: toggleFollow });
   const note = element('span', { class: 'aside' });
-  const head = element('div', { class: 'output-head' }, element('h3', { text: 'Output' }), note, follow);
+  const head = element('div', { class: 'output-head' }, element('h3', { text: title }), note, follow);
   return { root: element('section', { class: 'details-section' }, head, text), text, follow, note };
 }
 

@@ -8,7 +8,7 @@ const GROUPS = [
 ];
 const SEGMENTS = [{ name: 'all', title: 'All' }, ...GROUPS];
 /** Ended sessions that are shown before a person asks for the rest. */
-const ENDED_SHOWN = 25;
+const ENDED_SHOWN = 12;
 const TAIL_LINES = 5;
 
 const list = { cards: new Map(), groups: new Map(), segment: 'all', search: '', allEnded: false };

@@ -17,6 +17,9 @@ const DURATION_STEPS = [
   ...[1, 2, 4, 8, 12].map((step) => step * HOUR),
   ...[1, 2, 5, 10].map((step) => step * DAY),
 ];
+/** The coarser steps of a scale that spans a lot. */
+const DECADES = [1, 10, 100, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 10 * HOUR, 10 * DAY];
+const MOST_TICKS = 7;
 const TIME_STEPS = [
   ...[1, 2, 5, 10, 20, 30].map((step) => step * SECOND),
   ...[1, 2, 5, 10, 20, 30].map((step) => step * MINUTE),
@@ -141,7 +144,8 @@ function drawDurations(node, template, { compact = false } = {}) {
   const tooltip = element('div', { class: 'tooltip', role: 'tooltip', hidden: true });
   const label = `Durations of ${template.template}, ${counted(runs.length, 'run')}, median ${shortDuration(template.medianMs)}, p90 ${shortDuration(template.p90Ms)}. The arrow keys go from run to run.`;
   const svg = shape('svg', { class: 'plot', width, height, role: 'group', 'aria-label': label });
-  svg.append(...durationAxis(y, area), ...timeAxis(x, area), ...statisticLines(template, y, area), dots(runs, x, y, tooltip));
+  const statistics = statisticLines(template, y, area);
+  svg.append(...durationAxis(y, area), ...timeAxis(x, area), ...statistics.lines, dots(runs, x, y, tooltip), ...statistics.names);
   const head = compact ? null : element('p', { class: 'plot-title', title: template.template }, element('code', { text: template.template }), element('span', { text: ` ${counted(runs.length, 'run')}${y.log ? ', logarithmic scale' : ''}` }));
   const key = element('ul', { class: 'legend', 'aria-label': 'Legend' }, ...outcomeCounts(runs).map(({ name, word }) => element('li', {}, legendMark(name), sentence(word))));
   node.replaceChildren(...[head, element('div', { class: 'plot-box' }, svg, tooltip), key].filter(Boolean));
@@ -160,13 +164,13 @@ function durationScale(values, area) {
 }
 
 function logTicks(from, to) {
-  const inside = DURATION_STEPS.filter((step) => step >= from && step <= to);
-  const every = Math.ceil(inside.length / 7);
-  return inside.filter((_, at) => at % every === 0);
+  const inside = (steps) => steps.filter((step) => step >= from && step <= to);
+  const fine = inside(DURATION_STEPS);
+  return fine.length <= MOST_TICKS ? fine : inside(DECADES);
 }
 
 function linearTicks(to) {
-  const step = DURATION_STEPS.find((candidate) => to / candidate <= 6) ?? to;
+  const step = DURATION_STEPS.find((candidate) => to / candidate < MOST_TICKS) ?? to;
   return Array.from({ length: Math.floor(to / step) + 1 }, (_, at) => at * step);
 }
 
@@ -218,22 +222,17 @@ function dayOf(from, to) {
   return words[0] === words[1] ? words[0] : words.join(' to ');
 }
 
-/** The lines of median and p90, with their names at the right end, never one on the other. */
+/** The lines of median and p90, and their names at the right end, never one on the other. */
 function statisticLines({ medianMs, p90Ms }, y, area) {
-  const lines = [];
-  const median = Number.isFinite(medianMs) ? y.place(medianMs) : null;
-  const p90 = Number.isFinite(p90Ms) ? y.place(p90Ms) : null;
-  if (median !== null) lines.push(...statisticLine('median', medianMs, median, median + (p90 !== null ? 14 : -5), area));
-  if (p90 !== null) lines.push(...statisticLine('p90', p90Ms, p90, p90 - 5, area));
-  return lines;
-}
-
-function statisticLine(name, value, y, textY, area) {
-  const place = Math.min(Math.max(textY, area.top + 8), area.bottom - 4);
-  return [
-    shape('line', { class: `statistic statistic-${name}`, x1: area.left, x2: area.right, y1: y, y2: y }),
-    shape('text', { class: 'statistic-name', x: area.right, y: place, 'text-anchor': 'end', text: `${name} ${shortDuration(value)}` }),
-  ];
+  const known = [['median', medianMs], ['p90', p90Ms]].filter(([, value]) => Number.isFinite(value));
+  const below = known.length > 1 ? 14 : -5;
+  const lines = known.map(([name, value]) => shape('line', { class: `statistic statistic-${name}`, x1: area.left, x2: area.right, y1: y.place(value), y2: y.place(value) }));
+  const names = known.map(([name, value]) => {
+    const place = y.place(value) + (name === 'median' ? below : -5);
+    const inside = Math.min(Math.max(place, area.top + 8), area.bottom - 4);
+    return shape('text', { class: 'statistic-name', x: area.right, y: inside, 'text-anchor': 'end', text: `${name} ${shortDuration(value)}` });
+  });
+  return { lines, names };
 }
 
 /** The runs as one stop of the Tab key; the arrow keys go from one to the next. */
