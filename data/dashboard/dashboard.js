@@ -175,10 +175,12 @@ function reopenDetails() {
 function takeSession(newer) {
   const at = page.sessions.findIndex(({ id }) => id === newer.id);
   if (at < 0) return;
-  const session = { ...newer, tail: page.sessions[at].tail, takenAt: performance.now() };
+  const known = page.sessions[at];
+  const session = { ...newer, tail: known.tail, takenAt: performance.now() };
   page.sessions[at] = session;
   page.byId.set(session.id, session);
-  showDetails();
+  announceChanges(new Map([[known.id, known]]));
+  showAll();
 }
 
 function showAll() {

@@ -17,8 +17,8 @@ const narrow = matchMedia('(max-width: 1080px)');
 
 function startDetails() {
   document.addEventListener('keydown', (event) => {
-    if (event.key !== 'Escape' || event.defaultPrevented || byId('confirm').open || !details.id) return;
-    hideTooltips() || closeDetails();
+    if (event.key !== 'Escape' || event.defaultPrevented || byId('confirm').open) return;
+    if (!hideTooltips() && details.id) closeDetails();
   });
   narrow.addEventListener('change', keepFocusInside);
 }

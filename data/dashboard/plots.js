@@ -27,7 +27,7 @@ const TIME_STEPS = [
   ...[1, 2, 7, 14, 30, 60, 180, 365].map((step) => step * DAY),
 ];
 
-const plots = { template: null, allTemplates: false, widths: '' };
+const plots = { chosen: null, allTemplates: false, widths: '' };
 
 function startPlots() {
   new ResizeObserver(() => {
@@ -43,10 +43,15 @@ function drawPlots() {
   if (templates.length === 0) return showNoHistory();
   setHidden(byId('no-history'), true);
   plots.widths = `${byId('outcomes').clientWidth} ${byId('durations').clientWidth}`;
-  const chosen = templates.find(({ template }) => template === plots.template) ?? templates[0];
-  plots.template = chosen.template;
-  drawOutcomes(byId('outcomes'), templates);
+  const chosen = chosenTemplate(templates);
+  drawOutcomes(byId('outcomes'), templates, chosen);
   drawDurations(byId('durations'), chosen);
+}
+
+/** The one that a person chose; before that the first that is used enough to have a median. */
+function chosenTemplate(templates) {
+  const chosen = templates.find(({ template }) => template === plots.chosen);
+  return chosen ?? templates.find(({ medianMs }) => Number.isFinite(medianMs)) ?? templates[0];
 }
 
 function showNoHistory() {
@@ -60,11 +65,11 @@ function showNoHistory() {
 
 // Outcomes
 
-function drawOutcomes(node, templates) {
+function drawOutcomes(node, templates, chosen) {
   const focused = node.contains(document.activeElement) ? document.activeElement.dataset.template : null;
   const shown = plots.allTemplates ? templates : templates.slice(0, TEMPLATES_SHOWN);
   const most = Math.max(...templates.map(({ runs }) => runs.length), 1);
-  const rows = element('ul', { class: 'outcome-rows' }, ...shown.map((template) => outcomeRow(template, most)));
+  const rows = element('ul', { class: 'outcome-rows' }, ...shown.map((template) => outcomeRow(template, most, template === chosen)));
   node.replaceChildren(outcomeLegend(templates), rows, outcomeAxis(node.clientWidth, most));
   if (shown.length < templates.length) node.append(moreTemplates(templates.length));
   if (focused) node.querySelector(`[data-template="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
@@ -87,16 +92,16 @@ function legendMark(outcome) {
   return shape('svg', { class: 'legend-mark', viewBox: '-7 -7 14 14', 'aria-hidden': 'true' }, markShape(outcome));
 }
 
-function outcomeRow(template, most) {
+function outcomeRow(template, most, isChosen) {
   const counts = outcomeCounts(template.runs);
   const words = counts.map(({ word, count }) => `${count} ${word}`).join(', ');
   const choose = () => {
-    plots.template = template.template;
+    plots.chosen = template.template;
     drawPlots();
   };
   const name = element('span', { class: 'outcome-name', text: template.template });
   const text = element('span', { class: 'outcome-words', text: words });
-  const properties = { type: 'button', class: 'outcome-row', 'data-template': template.template, 'aria-pressed': String(template.template === plots.template), onclick: choose };
+  const properties = { type: 'button', class: 'outcome-row', 'data-template': template.template, 'aria-pressed': String(isChosen), onclick: choose };
   properties.title = `${template.template}\n${counted(template.runs.length, 'run')}: ${words}`;
   return element('li', {}, element('button', properties, name, text, outcomeBar(counts, most)));
 }

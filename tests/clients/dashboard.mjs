@@ -109,6 +109,8 @@ async function list(server, other) {
   await browser.go(server.link);
   check('the link opens the page', await browser.until(says, '#connection', 'Live'));
   check('the token leaves the address', !(await browser.run(() => location.href)).includes('token'));
+  await browser.press(KEYS.Tab);
+  check('the first stop skips to the sessions', await browser.run(() => document.activeElement.classList.contains('skip')));
   for (const id of [busy, ask, html, foreign]) check(`task ${id} appears`, await browser.until(shows, card(id)));
   check('the task shows its command', await browser.until(says, `${card(busy)} .card-title`, 'step $i of 600'));
   check('the task shows its description', await browser.run(says, card(busy), 'Counts to 600'));
@@ -137,9 +139,6 @@ async function markup({ html }) {
 }
 
 async function keyboard({ busy, foreign }) {
-  await browser.run(() => document.activeElement.blur());
-  await browser.press(KEYS.Tab);
-  check('the first stop skips to the sessions', await browser.run(() => document.activeElement.classList.contains('skip')));
   check('Tab gets to a task', await tabTo(`${card(busy)} .card-title`));
   const ring = await browser.run(() => getComputedStyle(document.activeElement, '::after').outlineStyle);
   check('the focus shows', ring === 'solid', ring);
@@ -222,6 +221,7 @@ async function history(server) {
   for (const seconds of ['0.05', '0.1', '0.2', '0.1']) await server.zsh(`sleep ${seconds}`, { yield_after: 10 });
   for (const code of [0, 1, 0]) await server.zsh(`zsh -c 'exit ${code}'`, { yield_after: 10 });
   check('the outcomes are drawn', await browser.until(() => document.querySelectorAll('#outcomes .outcome-bar rect').length > 1));
+  check('the command that ran often has its bar', await browser.until(says, '#outcomes', '4 succeeded'), await browser.run(textOf, '#outcomes'));
   check('the durations are drawn', await browser.until(() => document.querySelectorAll('#durations .dot').length > 1));
   const names = await browser.run(() => [...document.querySelectorAll('#durations .statistic-name')].map((node) => node.textContent));
   check('median and p90 are drawn', names.length === 2 && names[0].startsWith('median') && names[1].startsWith('p90'), names);
