@@ -177,9 +177,10 @@ function takeSession(newer) {
   if (at < 0) return;
   const known = page.sessions[at];
   const session = { ...newer, tail: known.tail, takenAt: performance.now() };
+  const before = new Map(page.byId);
   page.sessions[at] = session;
   page.byId.set(session.id, session);
-  announceChanges(new Map([[known.id, known]]));
+  announceChanges(before);
   showAll();
 }
 
@@ -214,13 +215,16 @@ function showTitle() {
   document.title = [...words, 'zsh-tool'].join(' · ');
 }
 
-/** Tells readers of the screen what has changed its state, and asks for the history when something ended. */
+/** Tells readers of the screen what came into another group, and asks for the history when something ended. */
 function announceChanges(before) {
-  const changed = page.sessions.filter((session) => before.has(session.id) && badgeOf(before.get(session.id)).word !== badgeOf(session).word);
-  const grave = changed.filter((session) => groupOf(session) !== 'running' || groupOf(before.get(session.id)) !== 'running');
-  const words = grave.map((session) => `${firstLine(session.title)}: ${badgeOf(session).word}`);
+  const moved = page.sessions.filter((session) => groupOf(session) !== groupBefore(session, before));
+  const words = moved.filter(({ id }) => before.has(id)).map((session) => `${firstLine(session.title)}: ${badgeOf(session).word}`);
   if (words.length > 0) announce(words.join('. '));
-  if (grave.some((session) => groupOf(session) === 'ended')) askHistory();
+  if (moved.some((session) => groupOf(session) === 'ended')) askHistory();
+}
+
+function groupBefore({ id }, before) {
+  return before.has(id) ? groupOf(before.get(id)) : null;
 }
 
 function announce(text) {

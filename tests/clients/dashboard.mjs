@@ -86,7 +86,7 @@ async function tabTo(selector) {
 
 async function withoutToken(server) {
   await browser.go(server.link.replace(/#.*/, ''));
-  check('without a token the page says how to get the link', await browser.until(says, '#gate', 'zsh-tool monitor'));
+  check('without a token the page says how to get the link', await browser.until(shows, '#gate') && await browser.run(says, '#gate', 'zsh-tool monitor'));
   check('without a token no data is shown', !(await browser.run(shows, '#main')));
   await browser.run(() => {
     document.querySelector('#gate-token').value = 'f'.repeat(64);
