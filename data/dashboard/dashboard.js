@@ -6,6 +6,8 @@ const TICK = 1000;
 const HISTORY_EVERY = 30 * SECOND;
 /** Waits before another attempt to connect, in milliseconds; the last one repeats. */
 const ATTEMPTS = [1, 2, 4, 8].map((seconds) => seconds * SECOND);
+/** The statuses of answers to a request without a valid token. */
+const UNWELCOME = [401, 403];
 const TOAST_STAYS = 8 * SECOND;
 
 const page = {
@@ -16,8 +18,8 @@ const page = {
   live: false,
   selected: null,
   /** The server's clock, in Unix seconds, and this page's own at the same moment. */
-  now: 0,
-  takenAt: 0,
+  now: Date.now() / SECOND,
+  takenAt: performance.now(),
   history: { templates: [], circuits: [], known: false },
   checking: new Set(),
   stream: null,
@@ -89,10 +91,15 @@ async function enter(token) {
     if (token) await post('/api/token', { token });
     await get('/api/sessions');
   } catch (error) {
-    if (error.status === undefined) return showLost();
-    return showGate(token ? 'That token is not valid here. A server makes a new one each time it starts.' : 'The page shows commands and their output, so it opens for those who have its key.');
+    return UNWELCOME.includes(error.status) ? showGate(whyUnwelcome(token)) : showLost();
   }
   openPage();
+}
+
+function whyUnwelcome(token) {
+  if (token) return 'That token is not valid here. A server makes a new one each time it starts.';
+  if (page.known) return 'The server that was here is gone. Another one answers, with a token of its own.';
+  return 'The page shows commands and their output, so it opens for those who have its key.';
 }
 
 function openPage() {
@@ -194,6 +201,7 @@ function tick() {
   if (!page.live) return;
   tickList();
   tickDetails();
+  tickCircuits();
 }
 
 async function askHistory() {

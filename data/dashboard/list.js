@@ -10,6 +10,8 @@ const SEGMENTS = [{ name: 'all', title: 'All' }, ...GROUPS];
 /** Ended sessions that are shown before a person asks for the rest. */
 const ENDED_SHOWN = 12;
 const TAIL_LINES = 5;
+/** From when on silence is worth a word, in milliseconds. */
+const SILENT_FROM = 5 * SECOND;
 
 const list = { cards: new Map(), groups: new Map(), segment: 'all', search: '', allEnded: false };
 
@@ -137,7 +139,7 @@ function tickCard(card, session) {
 function factWords(session) {
   const silent = silentOf(session);
   const words = [...(session.evidence ?? [])];
-  if (silent >= SECOND) words.push(`silent for ${wholeSeconds(silent)}`);
+  if (silent >= SILENT_FROM) words.push(`silent for ${wholeSeconds(silent)}`);
   if (session.degraded) words.push('output only: its processes cannot be looked at');
   return words;
 }

@@ -333,15 +333,21 @@ const circuitRank = (circuit) => Object.keys(CIRCUITS).indexOf(circuitName(circu
 function circuitRow(circuit) {
   const state = badge();
   updateBadge(state, CIRCUITS[circuitName(circuit)] ?? { icon: 'silent', tone: 'quiet', word: circuit.state });
-  const again = circuit.opensAgainAt ?? circuit.retryAt;
-  const wait = again ? again * SECOND - page.nowMs() : null;
-  const words = wait === null ? '–' : wait <= 0 ? 'at the next call' : `in ${wholeSeconds(wait)}`;
   return element(
     'tr',
     {},
     element('td', { 'data-name': 'Command' }, element('code', { text: circuit.command })),
     element('td', { 'data-name': 'State' }, state),
     element('td', { 'data-name': 'Timeouts', class: 'number', text: circuit.failures ?? 0 }),
-    element('td', { 'data-name': 'Tried again', text: words }),
+    element('td', { 'data-name': 'Tried again', 'data-again': circuit.retryAt ?? '', text: againWords(circuit.retryAt) }),
   );
+}
+
+function againWords(retryAt) {
+  const wait = (Number(retryAt) || 0) * SECOND - page.nowMs();
+  return wait <= 0 ? 'at the next call' : `in ${wholeSeconds(wait)}`;
+}
+
+function tickCircuits() {
+  for (const cell of document.querySelectorAll('[data-again]')) setText(cell, againWords(cell.dataset.again));
 }
