@@ -48,10 +48,11 @@ function drawPlots() {
   drawDurations(byId('durations'), chosen);
 }
 
-/** The one that a person chose; before that the first that is used enough to have a median. */
+/** The one that a person chose; before that the one that most time went into. */
 function chosenTemplate(templates) {
+  const spent = ({ runs }) => runs.reduce((sum, run) => sum + run.durationMs, 0);
   const chosen = templates.find(({ template }) => template === plots.chosen);
-  return chosen ?? templates.find(({ medianMs }) => Number.isFinite(medianMs)) ?? templates[0];
+  return chosen ?? templates.toSorted((one, other) => spent(other) - spent(one))[0];
 }
 
 function showNoHistory() {
@@ -188,7 +189,7 @@ function durationAxis(y, area) {
 function timeScale(times, area) {
   const first = Math.min(...times);
   const last = Math.max(...times);
-  const room = Math.max((last - first) * 0.04, 5 * SECOND);
+  const room = Math.max((last - first) * 0.04, SECOND);
   const from = first - room;
   const to = last + room;
   const place = (time) => area.left + ((time - from) / (to - from)) * (area.right - area.left);
@@ -333,13 +334,14 @@ const circuitRank = (circuit) => Object.keys(CIRCUITS).indexOf(circuitName(circu
 function circuitRow(circuit) {
   const state = badge();
   updateBadge(state, CIRCUITS[circuitName(circuit)] ?? { icon: 'silent', tone: 'quiet', word: circuit.state });
+  const again = circuitName(circuit) === 'closed' ? { text: '–' } : { 'data-again': circuit.retryAt ?? '', text: againWords(circuit.retryAt) };
   return element(
     'tr',
     {},
     element('td', { 'data-name': 'Command' }, element('code', { text: circuit.command })),
     element('td', { 'data-name': 'State' }, state),
     element('td', { 'data-name': 'Timeouts', class: 'number', text: circuit.failures ?? 0 }),
-    element('td', { 'data-name': 'Tried again', 'data-again': circuit.retryAt ?? '', text: againWords(circuit.retryAt) }),
+    element('td', { 'data-name': 'Tried again', ...again }),
   );
 }
 

@@ -222,6 +222,7 @@ async function history(server) {
   for (const code of [0, 1, 0]) await server.zsh(`zsh -c 'exit ${code}'`, { yield_after: 10 });
   check('the outcomes are drawn', await browser.until(() => document.querySelectorAll('#outcomes .outcome-bar rect').length > 1));
   check('the command that ran often has its bar', await browser.until(says, '#outcomes', '4 succeeded'), await browser.run(textOf, '#outcomes'));
+  await browser.run(() => [...document.querySelectorAll('.outcome-row')].find((row) => row.textContent.includes('4 succeeded')).click());
   check('the durations are drawn', await browser.until(() => document.querySelectorAll('#durations .dot').length > 1));
   const names = await browser.run(() => [...document.querySelectorAll('#durations .statistic-name')].map((node) => node.textContent));
   check('median and p90 are drawn', names.length === 2 && names[0].startsWith('median') && names[1].startsWith('p90'), names);
