@@ -150,10 +150,11 @@ function drawDurations(node, template, { compact = false } = {}) {
   const tooltip = element('div', { class: 'tooltip', role: 'tooltip', hidden: true });
   const label = `Durations of ${template.template}, ${counted(runs.length, 'run')}, median ${shortDuration(template.medianMs)}, p90 ${shortDuration(template.p90Ms)}. The arrow keys go from run to run.`;
   const svg = shape('svg', { class: 'plot', width, height, role: 'group', 'aria-label': label });
-  const statistics = statisticLines(template, y, area);
-  svg.append(...durationAxis(y, area), ...timeAxis(x, area), ...statistics.lines, dots(runs, x, y, tooltip), ...statistics.names);
+  const statistics = statisticsOf(template);
+  svg.append(...durationAxis(y, area), ...timeAxis(x, area), ...statistics.map((one) => statisticLine(one, y, area)), dots(runs, x, y, tooltip));
   const head = compact ? null : element('p', { class: 'plot-title', title: template.template }, element('code', { text: template.template }), element('span', { text: ` ${counted(runs.length, 'run')}${y.log ? ', logarithmic scale' : ''}` }));
-  const key = element('ul', { class: 'legend', 'aria-label': 'Legend' }, ...outcomeCounts(runs).map(({ name, word }) => element('li', {}, legendMark(name), sentence(word))));
+  const marks = outcomeCounts(runs).map(({ name, word }) => element('li', {}, legendMark(name), sentence(word)));
+  const key = element('ul', { class: 'legend', 'aria-label': 'Legend' }, ...statistics.map(statisticName), ...marks);
   node.replaceChildren(...[head, element('div', { class: 'plot-box' }, svg, tooltip), key].filter(Boolean));
 }
 
@@ -228,17 +229,19 @@ function dayOf(from, to) {
   return words[0] === words[1] ? words[0] : words.join(' to ');
 }
 
-/** The lines of median and p90, and their names at the right end, never one on the other. */
-function statisticLines({ medianMs, p90Ms }, y, area) {
-  const known = [['median', medianMs], ['p90', p90Ms]].filter(([, value]) => Number.isFinite(value));
-  const below = known.length > 1 ? 14 : -5;
-  const lines = known.map(([name, value]) => shape('line', { class: `statistic statistic-${name}`, x1: area.left, x2: area.right, y1: y.place(value), y2: y.place(value) }));
-  const names = known.map(([name, value]) => {
-    const place = y.place(value) + (name === 'median' ? below : -5);
-    const inside = Math.min(Math.max(place, area.top + 8), area.bottom - 4);
-    return shape('text', { class: 'statistic-name', x: area.right, y: inside, 'text-anchor': 'end', text: `${name} ${shortDuration(value)}` });
-  });
-  return { lines, names };
+/** The lines that median and p90 are drawn as, where they are known. */
+function statisticsOf({ medianMs, p90Ms }) {
+  return [['median', medianMs], ['p90', p90Ms]].filter(([, value]) => Number.isFinite(value));
+}
+
+function statisticLine([name, value], y, area) {
+  return shape('line', { class: `statistic statistic-${name}`, x1: area.left, x2: area.right, y1: y.place(value), y2: y.place(value) });
+}
+
+/** Their names stand beneath the plot, where they hide no run. */
+function statisticName([name, value]) {
+  const sample = shape('svg', { class: 'legend-line', viewBox: '0 0 26 8', 'aria-hidden': 'true' }, shape('line', { class: `statistic statistic-${name}`, x1: 0, x2: 26, y1: 4, y2: 4 }));
+  return element('li', { class: 'statistic-name' }, sample, `${name} ${shortDuration(value)}`);
 }
 
 /** The runs as one stop of the Tab key; the arrow keys go from one to the next. */
