@@ -3,6 +3,12 @@
 
 /** Lines of output that the page keeps; `zsh-tool log` has all. */
 const LINES_KEPT = 3000;
+/** Output is drawn so often, in milliseconds, however fast it comes … */
+const DRAW_EVERY = 100;
+/** … and of what comes in between the newest characters, which hold more than the lines kept. */
+const MOST_PENDING = 1024 * 1024;
+/** A longer line goes on in a piece of its own, so that adding to it stays cheap. */
+const PIECE_CHARS = 16 * 1024;
 /** Characters of one line of a run's log that are shown. */
 const LOG_CHARS = 2000;
 /** How far from its end the output may be scrolled and still follow, in pixels. */
@@ -12,7 +18,7 @@ const COUNTS_EVERY = 2000;
 /** One wait for a judge's answer, the longest that the server allows, in milliseconds. */
 const CHECK_WAIT = 5000;
 
-const details = { id: null, parts: null, stream: null, complete: false, lastLine: null, follow: true, timer: null, opener: null };
+const details = { id: null, parts: null, stream: null, complete: false, lastLine: null, follow: true, timer: null, opener: null, pending: [], pendingChars: 0, drawing: null };
 const narrow = matchMedia('(max-width: 1080px)');
 
 function startDetails() {
@@ -63,7 +69,8 @@ function closeDetails() {
 function stopDetails() {
   details.stream?.close();
   clearTimeout(details.timer);
-  Object.assign(details, { id: null, parts: null, stream: null, timer: null });
+  clearTimeout(details.drawing);
+  Object.assign(details, { id: null, parts: null, stream: null, timer: null, pending: [], pendingChars: 0, drawing: null });
 }
 
 /** In a narrow window the details cover the page, and what is beneath is out of reach. */
@@ -193,8 +200,8 @@ function openStream(id) {
   const mine = (act) => (event) => details.stream === stream && act(event);
   details.stream = stream;
   setText(details.parts.output.note, 'waiting for output');
-  stream.addEventListener('output', mine((event) => addOutput(JSON.parse(event.data).text)));
-  stream.addEventListener('log', mine((event) => addOutput(`${logLine(JSON.parse(event.data))}\n`)));
+  stream.addEventListener('output', mine((event) => takeOutput(JSON.parse(event.data).text)));
+  stream.addEventListener('log', mine((event) => takeOutput(`${logLine(JSON.parse(event.data))}\n`)));
   stream.addEventListener('session', mine((event) => takeSession(JSON.parse(event.data))));
   stream.addEventListener('end', mine(endStream));
   stream.addEventListener('open', mine(() => setText(details.parts.output.note, '')));
@@ -204,17 +211,29 @@ function openStream(id) {
 function endStream() {
   details.complete = true;
   details.stream.close();
+  drawOutput();
   setText(details.parts.output.note, details.lastLine ? 'complete' : 'no output');
 }
 
-/** Adds text as a terminal would: a line end begins a new line, a return goes back in it. */
-function addOutput(text) {
+/** Keeps text until it is drawn; of a flood only what would stay to be seen. */
+function takeOutput(text) {
+  details.pending.push(text);
+  details.pendingChars += text.length;
+  while (details.pendingChars > MOST_PENDING && details.pending.length > 1) details.pendingChars -= details.pending.shift().length;
+  details.drawing ??= setTimeout(drawOutput, DRAW_EVERY);
+}
+
+/** Adds what has come as a terminal would: a line end begins a new line, a return goes back in it. */
+function drawOutput() {
+  clearTimeout(details.drawing);
+  const text = details.pending.join('');
+  Object.assign(details, { drawing: null, pending: [], pendingChars: 0 });
+  if (text === '') return;
   const pre = details.parts.output.text;
   const [first, ...others] = plainText(text).split('\n');
   if (!details.lastLine) startLine(pre, '');
-  details.lastLine.raw += first;
-  details.lastLine.node.data = afterReturns(details.lastLine.raw);
-  for (const line of others) {
+  extendLine(pre, first);
+  for (const line of others.slice(-LINES_KEPT)) {
     details.lastLine.node.data += '\n';
     startLine(pre, line);
   }
@@ -225,6 +244,16 @@ function addOutput(text) {
 function startLine(pre, raw) {
   details.lastLine = { raw, node: document.createTextNode(afterReturns(raw)) };
   pre.append(details.lastLine.node);
+}
+
+/** Adds to the last line, of which only what a return may still change is kept apart. */
+function extendLine(pre, text) {
+  if (details.lastLine.raw.length > PIECE_CHARS) return startLine(pre, text);
+  const line = details.lastLine;
+  const raw = line.raw + text;
+  const back = raw.lastIndexOf('\r', raw.length - 2);
+  line.raw = back > 0 ? `${afterReturns(raw.slice(0, back))}${raw.slice(back)}` : raw;
+  line.node.data = afterReturns(line.raw);
 }
 
 function noticeScroll() {

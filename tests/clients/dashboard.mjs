@@ -161,6 +161,23 @@ async function keyboard({ busy, foreign }) {
   await foreignTask(foreign);
 }
 
+async function flood(server) {
+  const id = await server.zsh('yes "a line of a flood"');
+  await browser.until(shows, card(id));
+  await browser.click(`${card(id)} .card-title`);
+  check('a flood shows', await browser.until(says, '.output', 'a line of a flood'));
+  check('a flood is cut', await browser.run(() => document.querySelector('.output').textContent.split('\n').length < 5000));
+  await browser.click('.buttons .danger');
+  await browser.click('#confirm-yes');
+  check('the page can be used in a flood', await browser.until(says, '#details .badge', 'Killed'), await browser.run(textOf, '#details'));
+  await browser.press(KEYS.Escape);
+  const bar = await server.zsh('for i in {1..30}; do printf "\\rdone: %d %%" $i; sleep 0.05; done; echo');
+  await browser.until(shows, card(bar));
+  await browser.click(`${card(bar)} .card-title`);
+  check('a line that is written over shows its last state', await browser.until(() => document.querySelector('.output').textContent.trim() === 'done: 30 %'), await browser.run(textOf, '.output'));
+  await browser.press(KEYS.Escape);
+}
+
 async function scrollLock() {
   const scrolled = await browser.until(() => {
     const output = document.querySelector('.output');
@@ -287,6 +304,7 @@ try {
   const tasks = await list(server, other);
   await markup(tasks);
   await keyboard(tasks);
+  await flood(server);
   await history(server);
   await looks();
   await lost(server);
