@@ -166,10 +166,10 @@ function sessionFacts(session) {
     ended ? ['Took', duration(session.durationMs ?? session.elapsedMs)] : ['Elapsed', wholeSeconds(elapsedOf(session))],
     ended ? null : ['Silent', silentOf(session) < SECOND ? 'no' : `for ${wholeSeconds(silentOf(session))}`],
     ['Exit code', session.exitCode],
-    ['Process', session.pid],
+    [isRun(session) ? 'Runner' : 'Process', session.pid],
     ['Input and output', isRun(session) ? null : session.pty ? 'terminal (PTY)' : 'pipes'],
     ['Left running', (session.leftovers ?? []).map((pid) => `pid ${pid}`).join(', ')],
-    ['Server', serverWords(session.server)],
+    ['Server', isRun(session) ? null : serverWords(session.server)],
     ['Id', session.id],
   ].filter((fact) => fact && fact[1] !== null && fact[1] !== undefined && fact[1] !== '');
 }
@@ -223,7 +223,7 @@ function takeOutput(text) {
   details.drawing ??= setTimeout(drawOutput, DRAW_EVERY);
 }
 
-/** Adds what has come as a terminal would: a line end begins a new line, a return goes back in it. */
+/** Adds what has come. The server has drawn its lines already. */
 function drawOutput() {
   clearTimeout(details.drawing);
   const text = details.pending.join('');
@@ -231,29 +231,20 @@ function drawOutput() {
   if (text === '') return;
   const pre = details.parts.output.text;
   const [first, ...others] = plainText(text).split('\n');
-  if (!details.lastLine) startLine(pre, '');
-  extendLine(pre, first);
+  if (!details.lastLine || details.lastLine.length > PIECE_CHARS) startLine(pre);
+  details.lastLine.data += first;
   for (const line of others.slice(-LINES_KEPT)) {
-    details.lastLine.node.data += '\n';
-    startLine(pre, line);
+    details.lastLine.data += '\n';
+    startLine(pre).data = line;
   }
   while (pre.childNodes.length > LINES_KEPT) pre.firstChild.remove();
   if (details.follow) pre.scrollTop = pre.scrollHeight;
 }
 
-function startLine(pre, raw) {
-  details.lastLine = { raw, node: document.createTextNode(afterReturns(raw)) };
-  pre.append(details.lastLine.node);
-}
-
-/** Adds to the last line, of which only what a return may still change is kept apart. */
-function extendLine(pre, text) {
-  if (details.lastLine.raw.length > PIECE_CHARS) return startLine(pre, text);
-  const line = details.lastLine;
-  const raw = line.raw + text;
-  const back = raw.lastIndexOf('\r', raw.length - 2);
-  line.raw = back > 0 ? `${afterReturns(raw.slice(0, back))}${raw.slice(back)}` : raw;
-  line.node.data = afterReturns(line.raw);
+function startLine(pre) {
+  details.lastLine = document.createTextNode('');
+  pre.append(details.lastLine);
+  return details.lastLine;
 }
 
 function noticeScroll() {

@@ -148,12 +148,12 @@ function metaWords(session) {
   const words = [session.id.slice(0, 8), session.directory];
   if (isRun(session) && session.run) words.splice(1, 0, runWords(session.run));
   if (!isRunning(session)) words.push(`ended ${ago(page.nowMs() - endOf(session) * SECOND)}`);
-  words.push(serverWords(session.server));
+  words.push(ownerWords(session));
   return words.filter(Boolean).join('  ·  ');
 }
 
 function tailOf(session, most) {
-  const lines = (session.tail ?? []).map((line) => afterReturns(plainText(line)));
+  const lines = (session.tail ?? []).map(plainText);
   while (lines.length > 0 && lines.at(-1).trim() === '') lines.pop();
   return lines.slice(-most).join('\n');
 }

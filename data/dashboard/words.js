@@ -156,6 +156,12 @@ function runWords(run) {
   return [run.phase, `iteration ${run.iteration} of ${run.maxIterations}`, agents].filter(Boolean).join(' · ');
 }
 
+/** Whose session it is. */
+function ownerWords(session) {
+  if (!isRun(session)) return serverWords(session.server);
+  return session.pid ? `runner pid ${session.pid}` : 'nobody runs it';
+}
+
 function serverWords(server) {
   if (!server) return 'no server';
   const pid = server.pid ? ` (pid ${server.pid})` : '';
@@ -167,12 +173,6 @@ function plainText(text) {
   return text
     .replace(/\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g, '')
     .replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g, '');
-}
-
-/** What stays of a line after its carriage returns, as a terminal would leave it. */
-function afterReturns(line) {
-  const parts = line.replace(/\r+$/, '').split('\r');
-  return parts.reduce((shown, part) => part + shown.slice(part.length), '');
 }
 
 /** The judge's answer, which names a finding by its letter or its word. */
