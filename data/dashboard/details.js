@@ -270,6 +270,7 @@ function logLine(line) {
 }
 
 function logWords({ type, data }) {
+  if (data === null || data === undefined) return `${stateWords(type)}: too long to be shown`;
   if (type === 'state_change') return `${data.from ? stateWords(data.from) : 'Start'} → ${stateWords(data.to)}`;
   if (type === 'heartbeat') return [data.status, ...(data.evidence ?? [])].filter(Boolean).join(' · ');
   const words = recordWords(data) || JSON.stringify(data);

@@ -178,6 +178,28 @@ async function flood(server) {
   await browser.press(KEYS.Escape);
 }
 
+// An agent run with an agent program of the test's own, stopped from the page.
+async function run() {
+  const agent = path.join(scratch, 'agent.sh');
+  fs.writeFileSync(agent, 'cat\nwhile sleep 0.2; do echo "the agent works <b>hard</b>"; done\n');
+  const settings = path.join(scratch, 'agents.yaml');
+  fs.writeFileSync(settings, `executors:\n  worker-of-the-test:\n    argv: [sh, ${agent}]\n`);
+  const runner = spawn(binary, ['oneshot', '--executor', 'worker-of-the-test', 'Make it <i>work</i>'], { stdio: 'ignore', env: { ...SHELL, ZSH_TOOL_CONFIG: settings }, cwd: scratch });
+  const ended = new Promise((settle) => runner.on('exit', settle));
+  check('a run appears', await browser.until(() => document.querySelector('.group-running')?.textContent.includes('Make it <i>work</i>')), await browser.run(textOf, '#groups'));
+  await browser.run(() => [...document.querySelectorAll('.card-title')].find((title) => title.textContent.includes('Make it')).click());
+  check('it tells its phase and iteration', await browser.until(says, '.facts', 'worker, iteration 1 of'), await browser.run(textOf, '.facts'));
+  check('its log follows', await browser.until(says, '.output', 'the agent works <b>hard</b>'), await browser.run(textOf, '.output'));
+  await browser.click('.buttons .danger');
+  check('it asks before it stops a run', await browser.until(says, '#confirm-title', 'Stop this run?'));
+  await browser.click('#confirm-yes');
+  check('the run is stopped', await browser.until(says, '#details .badge', 'Failed'), await browser.run(textOf, '#details'));
+  check('the reason is told', await browser.until(says, '.facts', 'user_cancelled'), await browser.run(textOf, '.facts'));
+  await ended;
+  check('its agent is gone', running(agent).length === 0, running(agent));
+  await browser.press(KEYS.Escape);
+}
+
 async function scrollLock() {
   const scrolled = await browser.until(() => {
     const output = document.querySelector('.output');
@@ -305,6 +327,7 @@ try {
   await markup(tasks);
   await keyboard(tasks);
   await flood(server);
+  await run();
   await history(server);
   await looks();
   await lost(server);
