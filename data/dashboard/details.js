@@ -82,7 +82,7 @@ function keepFocusInside() {
 
 function makeDetails(id) {
   const parts = { badge: badge(), estimate: estimateBar(), buttons: makeButtons(id), output: makeOutput(id) };
-  parts.title = element('h2', { id: 'details-title', class: 'details-title', tabindex: '-1' });
+  parts.title = element('h2', { id: 'details-title', class: 'details-title', 'data-kind': page.byId.get(id)?.kind, tabindex: '-1' });
   parts.description = element('p', { class: 'card-description' });
   parts.attention = element('p', { class: 'attention' });
   parts.evidence = element('p', { class: 'card-facts' });

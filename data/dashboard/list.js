@@ -108,7 +108,7 @@ function makeCard(session) {
   const head = element('div', { class: 'card-head' }, parts.badge, parts.title, parts.time, parts.end);
   const about = element('div', { class: 'card-about' }, parts.description, parts.attention, parts.estimate.root, parts.facts, parts.meta);
   const body = element('div', { class: 'card-body' }, about, parts.tail);
-  return { ...parts, root: element('li', { class: 'card', 'data-id': session.id }, head, body) };
+  return { ...parts, root: element('li', { class: 'card', 'data-id': session.id, 'data-kind': session.kind }, head, body) };
 }
 
 function updateCard(card, session) {
