@@ -119,6 +119,8 @@
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
 //! - **A path of the monitor**: an arm in its routes; what a page may ask without the token
 //!   is decided in [`monitor::connection`] alone.
+//! - **Something on the page**: `data/dashboard`, where text gets into the page through
+//!   `elements.js` alone; a new script also goes into the list of [`monitor::dashboard`].
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;

@@ -62,6 +62,7 @@ const PURE: &[&str] = &[
     "oneshot/state.rs",
     "agent/verdict.rs",
     "monitor/access.rs",
+    "monitor/dashboard.rs",
     "monitor/request.rs",
     "monitor/response.rs",
 ];
