@@ -6,6 +6,10 @@ const TICK = 1000;
 const HISTORY_EVERY = 30 * SECOND;
 /** Waits before another attempt to connect, in milliseconds; the last one repeats. */
 const ATTEMPTS = [1, 2, 4, 8].map((seconds) => seconds * SECOND);
+/** A server that has told nothing for so long is asked whether it still answers, in milliseconds … */
+const QUIET = 6 * SECOND;
+/** … and has so long to do it; an ordinary question and an order may take longer. */
+const ANSWER_WITHIN = { alive: 6 * SECOND, question: 12 * SECOND, order: 60 * SECOND };
 /** The statuses of answers to a request without a valid token. */
 const UNWELCOME = [401, 403];
 const TOAST_STAYS = 8 * SECOND;
@@ -22,6 +26,8 @@ const page = {
   takenAt: performance.now(),
   history: { templates: [], circuits: [], known: false },
   checking: new Set(),
+  /** A quiet server is being asked whether it answers. */
+  asking: false,
   stream: null,
   attempts: 0,
   /** Milliseconds since what is shown was told; stale data stands still. */
@@ -51,8 +57,12 @@ async function ask(path, options) {
   return answer;
 }
 
-const get = (path) => ask(path, {});
-const post = (path, body) => ask(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+const get = (path, within = ANSWER_WITHIN.question) => ask(path, { signal: AbortSignal.timeout(within) });
+
+function post(path, body) {
+  const headers = { 'Content-Type': 'application/json' };
+  return ask(path, { method: 'POST', headers, body: JSON.stringify(body), signal: AbortSignal.timeout(ANSWER_WITHIN.order) });
+}
 
 // The token
 
@@ -147,6 +157,19 @@ function showLost() {
   page.retry = setTimeout(() => enter(null), wait);
 }
 
+/** A server that hangs keeps its connection open, so one that is quiet is asked. */
+async function askWhenQuiet() {
+  if (page.asking || performance.now() - page.takenAt < QUIET) return;
+  page.asking = true;
+  try {
+    const answer = await get('/api/sessions', ANSWER_WITHIN.alive);
+    if (page.live) takeSessions(answer);
+  } catch {
+    showLost();
+  }
+  page.asking = false;
+}
+
 function showConnection(state, text) {
   setAttribute(byId('connection'), 'data-state', state);
   setText(byId('connection-text'), text);
@@ -202,6 +225,7 @@ function tick() {
   tickList();
   tickDetails();
   tickCircuits();
+  askWhenQuiet();
 }
 
 async function askHistory() {

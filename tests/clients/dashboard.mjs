@@ -304,9 +304,17 @@ async function looks() {
   check('a reload needs no token again', await browser.until(says, '#connection', 'Live'));
 }
 
+// A server that hangs, and goes on again.
+async function hung() {
+  const pid = Number(/pid (\d+)/.exec(await browser.run(textOf, '#server'))[1]);
+  process.kill(pid, 'SIGSTOP');
+  check('a server that hangs counts as lost', await browser.until(says, '#connection', 'Connection lost'));
+  process.kill(pid, 'SIGCONT');
+  check('the page comes back with it', await browser.until(says, '#connection', 'Live'));
+  check('nothing is stale then', !(await browser.run(shows, '#stale')));
+}
+
 async function lost(server) {
-  const complaints = await browser.complaints();
-  check('the console is clean', complaints.length === 0, complaints);
   server.process.stdin.end();
   check('a lost connection is said', await browser.until(says, '#connection', 'Connection lost'));
   check('stale data is shown as stale', await browser.until(says, '#stale', 'What you see is of'));
@@ -330,6 +338,9 @@ try {
   await run();
   await history(server);
   await looks();
+  const complaints = await browser.complaints();
+  check('the console is clean', complaints.length === 0, complaints);
+  await hung();
   await lost(server);
 } catch (error) {
   check('the session goes through', false, String(error?.stack ?? error));
