@@ -111,6 +111,8 @@
 //!   documented from there.
 //! - **An insight**: a variant of [`alan::insight::Insight`] with its words there, and a
 //!   condition in one of its two submodules.
+//! - **Something on the page**: `data/dashboard`, where text gets into the page through
+//!   `elements.js` alone; a new script also goes into the list of [`monitor::dashboard`].
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in
 //!   [`alan::schema`]; steps that have been released never change.
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
@@ -119,8 +121,6 @@
 //!   tables of [`shell`], and a row in `tests/fixtures/commands`.
 //! - **A path of the monitor**: an arm in its routes; what a page may ask without the token
 //!   is decided in [`monitor::connection`] alone.
-//! - **Something on the page**: `data/dashboard`, where text gets into the page through
-//!   `elements.js` alone; a new script also goes into the list of [`monitor::dashboard`].
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
 pub mod app;

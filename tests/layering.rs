@@ -59,10 +59,10 @@ const PURE: &[&str] = &[
     "alan/pattern.rs",
     "alan/rows.rs",
     "alan/run.rs",
+    "monitor/dashboard.rs",
     "oneshot/state.rs",
     "agent/verdict.rs",
     "monitor/access.rs",
-    "monitor/dashboard.rs",
     "monitor/request.rs",
     "monitor/response.rs",
 ];
