@@ -25,8 +25,10 @@ use crate::task::live::Cancel;
 
 /// A connection's own needs are small; what it reads is on the heap.
 const STACK: usize = 512 * 1024;
-/// When no connection can be accepted (no descriptor is left), the next try is so late.
+/// When no connection can be accepted (no descriptor is left), the next try is so late …
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+/// … and the log hears of it no more often than this.
+const COMPLAIN_AGAIN: Duration = Duration::from_secs(60);
 /// A client that is told that there is no room gets so long to read it …
 const TURNED_AWAY: Duration = Duration::from_secs(1);
 /// … and of so many at once; those that are turned away beyond are cut off.
@@ -131,6 +133,7 @@ impl Server {
             woken,
             threads: (0..limits.connections).map(|_| None).collect(),
             turned_away: Vec::new(),
+            complained: None,
         };
         let thread = std::thread::Builder::new()
             .name("monitor".to_owned())
@@ -174,6 +177,8 @@ struct Acceptor {
     woken: OwnedFd,
     threads: Vec<Option<JoinHandle<()>>>,
     turned_away: Vec<(Arc<TcpStream>, Instant)>,
+    /// When it was logged last that nothing can be accepted.
+    complained: Option<Instant>,
 }
 
 /// What a wait was ended by.
@@ -255,7 +260,7 @@ impl Acceptor {
                     | ErrorKind::Interrupted
                     | ErrorKind::ConnectionAborted => true,
                     _ => {
-                        tracing::warn!("monitor: cannot accept a connection: {error}");
+                        self.complain(&error);
                         false
                     }
                 };
@@ -268,6 +273,16 @@ impl Acceptor {
             self.turn_away(stream);
         }
         true
+    }
+
+    fn complain(&mut self, error: &io::Error) {
+        if self
+            .complained
+            .is_none_or(|last| last.elapsed() >= COMPLAIN_AGAIN)
+        {
+            self.complained = Some(Instant::now());
+            tracing::warn!("monitor: cannot accept a connection: {error}");
+        }
     }
 
     /// Starts a connection's thread; false: there is no room for it.

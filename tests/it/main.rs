@@ -16,6 +16,8 @@ mod era;
 mod evidence;
 mod exec;
 mod exit_codes;
+mod http;
+mod http_times;
 mod keys;
 mod kill;
 mod leftovers;
@@ -53,6 +55,7 @@ mod programs {
 mod support {
     pub mod client;
     pub mod env;
+    pub mod http;
     pub mod inbox;
     pub mod processes;
     pub mod program;
