@@ -29,7 +29,10 @@ const page = {
   /** A quiet server is being asked whether it answers. */
   asking: false,
   stream: null,
+  /** Attempts to connect since the connection was lost, and the timer of the next. */
   attempts: 0,
+  retry: null,
+  toastTimer: null,
   /** Milliseconds since what is shown was told; stale data stands still. */
   age(takenAt) {
     return (this.live ? performance.now() : this.staleSince) - takenAt;

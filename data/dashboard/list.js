@@ -95,14 +95,14 @@ function forgetCards() {
 function makeCard(session) {
   const parts = {
     badge: badge(),
-    title: element('button', { type: 'button', class: 'card-title', onclick: () => select(session.id, parts.title) }),
+    title: element('button', { type: 'button', class: 'card-title', 'aria-controls': 'details', onclick: () => select(session.id, parts.title) }),
     time: element('span', { class: 'card-time' }),
     end: element('button', { type: 'button', class: 'button small danger-quiet', onclick: () => askToEnd(session.id) }),
     description: element('p', { class: 'card-description' }),
     attention: element('p', { class: 'attention' }),
     facts: element('p', { class: 'card-facts' }),
     estimate: estimateBar(),
-    tail: element('pre', { class: 'tail', 'aria-label': 'Last lines of the output' }),
+    tail: element('pre', { class: 'tail' }),
     meta: element('p', { class: 'card-meta' }),
   };
   const head = element('div', { class: 'card-head' }, parts.badge, parts.title, parts.time, parts.end);
