@@ -24,6 +24,8 @@ const page = {
   /** The server's clock, in Unix seconds, and this page's own at the same moment. */
   now: Date.now() / SECOND,
   takenAt: performance.now(),
+  /** Since when the connection is lost. */
+  staleSince: performance.now(),
   history: { templates: [], circuits: [], known: false },
   checking: new Set(),
   /** A quiet server is being asked whether it answers. */
@@ -40,7 +42,6 @@ const page = {
   nowMs() {
     return this.now * SECOND + this.age(this.takenAt);
   },
-  staleSince: 0,
 };
 
 const elapsedOf = (session) => session.elapsedMs + (isRunning(session) ? page.age(session.takenAt) : 0);
