@@ -27,7 +27,7 @@ test: ## Run the Rust tests with the real zsh and man, and the model check.
 	cargo test
 	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
 
-test-clients: ## Drive the server with the official SDKs and with Claude Code.
+test-clients: ## Drive the server with the official SDKs, Claude Code and a browser.
 	tests/clients/run
 
 install: build ## Install the Claude Code plugin under ~/.claude/plugins and enable it.

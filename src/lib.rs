@@ -124,6 +124,8 @@
 //!   documented from there.
 //! - **An insight**: a variant of [`alan::insight::Insight`] with its words there, and a
 //!   condition in one of its two submodules.
+//! - **Something on the page**: `data/dashboard`, where text gets into the page through
+//!   `elements.js` alone; a new script also goes into the list of [`monitor::dashboard`].
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in
 //!   [`alan::schema`]; steps that have been released never change.
 //! - **A judge**: a type that is a [`agent::judge::Judge`], a variant of

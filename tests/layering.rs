@@ -61,6 +61,7 @@ const PURE: &[&str] = &[
     "alan/pattern.rs",
     "alan/rows.rs",
     "alan/run.rs",
+    "monitor/dashboard.rs",
     "oneshot/state.rs",
     "oneshot/event.rs",
     "oneshot/policy.rs",

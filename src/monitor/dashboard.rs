@@ -1,10 +1,73 @@
-//! The dashboard's page.
+//! The dashboard: one page with its style and its script in it, so that a browser needs
+//! nothing else from anywhere. It holds no data; it asks the server for that, with the
+//! token. Pure.
+//!
+//! The script is written in several files and put into the page as one module, in the
+//! order of [`SCRIPTS`]: later ones use what earlier ones define.
 
-/// The page, whose scripts and styles carry this nonce.
+/// The page, in which `{{nonce}}`, `{{style}}` and `{{script}}` stand for what it gets.
+const PAGE: &str = include_str!("../../data/dashboard/index.html");
+const STYLE: &str = include_str!("../../data/dashboard/dashboard.css");
+const SCRIPTS: [&str; 6] = [
+    include_str!("../../data/dashboard/words.js"),
+    include_str!("../../data/dashboard/elements.js"),
+    include_str!("../../data/dashboard/list.js"),
+    include_str!("../../data/dashboard/details.js"),
+    include_str!("../../data/dashboard/plots.js"),
+    include_str!("../../data/dashboard/dashboard.js"),
+];
+
+/// The page whose style and scripts carry this nonce, which the answer's
+/// Content-Security-Policy names; only with it do they run.
 pub fn page(nonce: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>zsh-tool</title>\n\
-         <style nonce=\"{nonce}\">body {{ font: 1rem sans-serif }}</style>\n\
-         <h1>zsh-tool</h1></html>\n"
-    )
+    PAGE.replace("{{nonce}}", nonce)
+        .replace("{{style}}", STYLE)
+        .replace("{{script}}", &SCRIPTS.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a page would need from elsewhere, or what the policy forbids.
+    const FORBIDDEN: &[&str] = &["http://", "https://", " style=", "@import", "url(", "src="];
+    /// The name of SVG's elements, which is no address that anything is fetched from.
+    const SVG_NAMESPACE: &str = "http://www.w3.org/2000/svg";
+
+    #[test]
+    fn every_style_and_script_carries_the_nonce() {
+        let page = page("c2VjcmV0");
+        let parts = page.matches("<script").count() + page.matches("<style").count();
+        assert_eq!(page.matches(r#"nonce="c2VjcmV0""#).count(), parts);
+        assert_eq!(parts, 3);
+    }
+
+    #[test]
+    fn nothing_is_left_to_fill_in() {
+        let page = page("c2VjcmV0");
+        assert!(!page.contains("{{"), "a place is left");
+        assert_eq!(page.matches("</script>").count(), 2);
+        assert_eq!(page.matches("</style>").count(), 1);
+    }
+
+    #[test]
+    fn the_page_needs_nothing_from_elsewhere() {
+        let page = page("c2VjcmV0").replace(SVG_NAMESPACE, "");
+        for forbidden in FORBIDDEN {
+            assert!(!page.contains(forbidden), "the page has {forbidden}");
+        }
+    }
+
+    #[test]
+    fn no_text_becomes_markup() {
+        for writing in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+        ] {
+            assert!(!page("").contains(writing), "the script uses {writing}");
+        }
+    }
 }

@@ -1,0 +1,206 @@
+// Words and figures: pure functions from the server's values to what a person reads.
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+const two = (number) => String(number).padStart(2, '0');
+
+/** A length of time, given in milliseconds: `320 ms`, `4.2 s`, `3 min 05 s`, `1 h 02 min`. */
+function duration(ms) {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return '–';
+  if (ms < SECOND) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 9.95 * SECOND) return `${(ms / SECOND).toFixed(1)} s`;
+  return wholeSeconds(ms);
+}
+
+/** The same without fractions, for times that run on. */
+function wholeSeconds(ms) {
+  const seconds = Math.max(0, Math.round(ms / SECOND));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${two(seconds % 60)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ${two(minutes % 60)} min`;
+  const hours = Math.round(minutes / 60);
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** A length of time as an axis or an estimate names it: without empty parts. */
+function shortDuration(ms) {
+  return ms >= MINUTE ? wholeSeconds(ms).replace(/ 00 s$| 00 min$| 0 h$/, '') : duration(ms).replace('.0 s', ' s');
+}
+
+function ago(ms) {
+  return ms < 5 * SECOND ? 'just now' : `${agoUnit(ms)} ago`;
+}
+
+function agoUnit(ms) {
+  if (ms < MINUTE) return `${Math.floor(ms / SECOND)} s`;
+  if (ms < HOUR) return `${Math.floor(ms / MINUTE)} min`;
+  if (ms < DAY) return `${Math.floor(ms / HOUR)} h`;
+  return `${Math.floor(ms / DAY)} d`;
+}
+
+/** A point in time, given in Unix seconds, as this browser's place writes it. */
+function dateAndTime(unixSeconds) {
+  return new Date(unixSeconds * SECOND).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+}
+
+function timeOfDay(unixSeconds) {
+  return new Date(unixSeconds * SECOND).toLocaleTimeString(undefined, { hour12: false });
+}
+
+const counted = (number, one, many = `${one}s`) => `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
+
+const percent = (part) => `${Math.round(part * 100)} %`;
+
+/** `WORKER_EXECUTING` as a person would write it. */
+const stateWords = (state) => sentence(String(state).toLowerCase().replaceAll('_', ' '));
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+const firstLine = (text) => String(text).split('\n', 1)[0];
+
+const RUN_ENDS = ['COMPLETED', 'REJECTED', 'FAILED', 'INTERRUPTED'];
+
+const isRun = (session) => session.kind === 'run';
+
+function isRunning(session) {
+  if (!isRun(session)) return session.state === 'running';
+  return !RUN_ENDS.includes(session.state) && session.run?.live !== false;
+}
+
+/** What holds it up: `input`, `password`, `stopped`, `stuck`, `network`, `other`; null when nothing does. */
+function hindrance(session) {
+  if (!isRunning(session)) return null;
+  if (session.waitingFor) return session.waitingFor;
+  const evidence = session.evidence ?? [];
+  if (evidence.some((words) => words.startsWith('stopped'))) return 'stopped';
+  if (session.status === 'stuck') return 'stuck';
+  if (!session.status?.startsWith('blocked')) return null;
+  return evidence.some((words) => words.startsWith('waits for its peer')) ? 'network' : 'other';
+}
+
+/** What a person has to look at: it is stuck, stopped, or waits for somebody's input. */
+function needsAttention(session) {
+  return ['input', 'password', 'stopped', 'stuck'].includes(hindrance(session));
+}
+
+/** Which of the list's three groups a session is in. */
+function groupOf(session) {
+  if (needsAttention(session)) return 'attention';
+  return isRunning(session) ? 'running' : 'ended';
+}
+
+const HELD_UP = {
+  input: { icon: 'input', tone: 'warn', word: 'Waiting for input' },
+  password: { icon: 'input', tone: 'warn', word: 'Waiting for a password' },
+  stopped: { icon: 'interrupted', tone: 'warn', word: 'Stopped' },
+  stuck: { icon: 'alert', tone: 'warn', word: 'Stuck' },
+  network: { icon: 'silent', tone: 'quiet', word: 'Waiting for the network' },
+  other: { icon: 'silent', tone: 'quiet', word: 'Blocked' },
+};
+const RUNNING = {
+  progressing: { icon: 'running', tone: 'active', word: 'Progressing' },
+  slow: { icon: 'running', tone: 'active', word: 'Slow' },
+  silent: { icon: 'silent', tone: 'quiet', word: 'Silent' },
+};
+const ENDED = {
+  completed: { icon: 'success', tone: 'good', word: 'Completed' },
+  failed: { icon: 'failure', tone: 'bad', word: 'Failed' },
+  timeout: { icon: 'timeout', tone: 'warn', word: 'Timed out' },
+  killed: { icon: 'killed', tone: 'quiet', word: 'Killed' },
+  interrupted: { icon: 'interrupted', tone: 'quiet', word: 'Interrupted' },
+  rejected: { icon: 'failure', tone: 'bad', word: 'Rejected' },
+};
+
+/** The badge of a session: its icon, its tone and its word. */
+function badgeOf(session) {
+  if (isRunning(session)) return runningBadge(session);
+  const badge = ENDED[session.state.toLowerCase()] ?? { icon: 'interrupted', tone: 'quiet', word: 'Runner is gone' };
+  const exit = session.exitCode;
+  return exit === null || exit === undefined || session.state !== 'failed' ? badge : { ...badge, word: `Exit ${exit}` };
+}
+
+function runningBadge(session) {
+  const held = HELD_UP[hindrance(session)];
+  return held ?? RUNNING[session.status] ?? { icon: 'running', tone: 'active', word: 'Running' };
+}
+
+/** What needs attention, in a sentence; null when nothing does. */
+function attentionText(session) {
+  if (!needsAttention(session)) return null;
+  const held = hindrance(session);
+  if (held === 'stuck') return 'Nothing new has happened for a while, although it is alive.';
+  if (held === 'stopped') return 'A process of it is stopped and waits to be continued.';
+  return session.prompt ? `It asks: ${session.prompt.trim()}` : 'It reads its input, and nothing comes.';
+}
+
+/** The share of the estimate that is used up, and the words for it; null without one. */
+function estimateOf(session, elapsedMs) {
+  const estimate = session.estimate;
+  if (!estimate || !(estimate.medianMs > 0)) return null;
+  const p90 = Math.max(estimate.p90Ms ?? estimate.medianMs, estimate.medianMs);
+  const basis = `typical ${shortDuration(estimate.medianMs)}, p90 ${shortDuration(p90)}, ${counted(estimate.samples, 'run')}`;
+  const scale = Math.max(p90, elapsedMs) * 1.06;
+  const marks = { median: estimate.medianMs / scale, p90: p90 / scale, elapsed: elapsedMs / scale };
+  if (elapsedMs > p90) return { ...marks, level: 'over', text: `past p90 by ${wholeSeconds(elapsedMs - p90)}`, basis };
+  if (elapsedMs > estimate.medianMs) return { ...marks, level: 'late', text: 'longer than typical', basis };
+  const left = session.remainingMs ?? estimate.medianMs - elapsedMs;
+  return { ...marks, level: 'within', text: `${percent(elapsedMs / estimate.medianMs)} of typical, about ${wholeSeconds(left)} left`, basis };
+}
+
+/** `worker, iteration 2 of 5, claude`. */
+function runWords(run) {
+  const agents = run.auditor && run.auditor !== run.executor ? `${run.executor}, audited by ${run.auditor}` : run.executor;
+  return [run.phase, `iteration ${run.iteration} of ${run.maxIterations}`, agents].filter(Boolean).join(' · ');
+}
+
+/** Whose session it is. */
+function ownerWords(session) {
+  if (!isRun(session)) return serverWords(session.server);
+  return session.pid ? `runner pid ${session.pid}` : 'nobody runs it';
+}
+
+function serverWords(server) {
+  if (!server) return 'no server';
+  const pid = server.pid ? ` (pid ${server.pid})` : '';
+  return server.own ? `this server${pid}` : `server ${server.instance}${pid}`;
+}
+
+/** Text without escape sequences and other control characters; tabs and line ends stay. */
+function plainText(text) {
+  return text
+    .replace(/\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g, '')
+    .replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g, '');
+}
+
+/** The judge's answer, which names a finding by its letter or its word. */
+function findingWords(status) {
+  const words = { a: 'Making progress', b: 'In a loop', c: 'Blocked', d: 'Failed' };
+  const key = String(status ?? '').toLowerCase();
+  const byName = { progress: 'a', loop: 'b', blocked: 'c', failed: 'd' };
+  return words[key] ?? words[byName[key]] ?? 'Cannot tell';
+}
+
+const OUTCOMES = [
+  { name: 'success', word: 'succeeded' },
+  { name: 'failure', word: 'failed' },
+  { name: 'timeout', word: 'timed out' },
+  { name: 'killed', word: 'killed' },
+  { name: 'interrupted', word: 'interrupted' },
+];
+const outcomeWord = (name) => OUTCOMES.find((outcome) => outcome.name === name)?.word ?? name;
+
+/** How often each outcome occurs, in the fixed order, those that do occur. */
+function outcomeCounts(runs) {
+  return OUTCOMES.map((outcome) => ({ ...outcome, count: runs.filter((run) => run.outcome === outcome.name).length })).filter(
+    (outcome) => outcome.count > 0,
+  );
+}
+
+/** Whether a template, in which `*` stands for anything, fits a command line. */
+function fitsTemplate(template, command) {
+  const parts = template.split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}$`, 's').test(command);
+}
