@@ -768,7 +768,8 @@ mod tests {
             let place = Place::new();
             let chunk = format!("{line}\n").repeat((64 << 10) / line.len());
             let count = (200 << 20) / chunk.len();
-            let script = vec![bytes(0, &chunk); count];
+            let mut script = vec![bytes(0, &chunk); count];
+            script.push(Happens::End(0));
             let begin = Instant::now();
             let mut log = RunLog::open(place.path()).unwrap();
             let source = Scripted::new(&place.clock, script);

@@ -217,10 +217,17 @@ fn follow_prints_as_it_goes_and_exits_as_the_run_does() {
     assert!(follower.read_line().contains("→ WORKER_EXECUTING"));
     note(&mut run, Kind::Activity, json!({"text": "thinking"}));
     let line = follower.read_line();
-    assert!(
-        line.contains("worker") && line.contains("activity: thinking"),
-        "{line}"
-    );
+    assert!(line.contains("worker   1  thinking"), "{line}");
+    // As the agent's own program writes it; what says nothing to a person is left out.
+    let saying = |content: Value| json!({"type": "assistant", "message": {"content": [content]}});
+    let begins = json!({"type": "system", "subtype": "init", "session_id": "s"});
+    note(&mut run, Kind::Activity, begins);
+    let tool = json!({"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "ls"}});
+    note(&mut run, Kind::Activity, saying(tool));
+    let line = follower.read_line();
+    assert!(line.contains("Bash: ls"), "{line}");
+    note(&mut run, Kind::Activity, json!({"stderr": "a warning"}));
+    assert!(follower.read_line().contains("stderr: a warning"));
     let crash = Event::Crash(Crash::ExitCode(7));
     apply(&mut run, &crash);
     assert!(

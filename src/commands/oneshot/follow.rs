@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{find, words};
 use crate::agent::activity::Activity;
 use crate::agent::executor::Executors;
+use crate::agent::stream::Record;
 use crate::commands::output::{Output, OutputError};
 use crate::commands::setup;
 use crate::oneshot::log::{Kind, Line};
@@ -153,8 +154,14 @@ impl<'a> Following<'a> {
         let executor = name.and_then(|name| executors?.find(name).ok());
         match executor {
             Some(executor) => {
-                let activities = executor.classify(&salvage::record(&line.data));
-                activities.iter().filter_map(in_words).collect()
+                let record = salvage::record(&line.data);
+                let activities = executor.classify(&record);
+                let said: Vec<String> = activities.iter().filter_map(in_words).collect();
+                match record {
+                    // No record of its format: a message for people.
+                    Record::Line(text) if said.is_empty() => vec![text],
+                    _ => said,
+                }
             }
             None => vec![format!("activity: {}", gist(&line.data))],
         }
