@@ -449,5 +449,6 @@ pub mod commands {
     pub mod output;
     pub mod serve;
     pub mod setup;
+    mod signals;
     pub mod tasks;
 }
