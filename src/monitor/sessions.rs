@@ -2,7 +2,8 @@
 //! other servers and agent runs, which are known from the state directory.
 //!
 //! How a task is, is said for the moment of asking. Limits: tasks of servers that have
-//! ended are not shown; of ended tasks the newest [`MOST_ENDED`], of runs that nobody runs
+//! ended are not shown, nor are those that are parts of others (a run's agent, a judge):
+//! who knows their id finds them; of ended tasks the newest [`MOST_ENDED`], of runs that nobody runs
 //! those that changed last.
 
 use std::collections::HashMap;
@@ -131,6 +132,7 @@ impl Sessions {
         let (mut running, mut ended): (Vec<Task>, Vec<Task>) = self
             .tasks()
             .into_iter()
+            .filter(|task| task.entry.part_of.is_none())
             .partition(|task| !task.entry.is_over());
         let newest_first = |a: &Task, b: &Task| b.entry.started.total_cmp(&a.entry.started);
         running.sort_by(newest_first);
