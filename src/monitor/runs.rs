@@ -48,9 +48,20 @@ pub fn heartbeat(run: &RunView) -> Option<(Heartbeat, f64)> {
 }
 
 /// The last lines of a run's log in words, at most so many; none when it cannot be read.
+/// Signs of life are left out: while an agent says nothing, there would be nothing else.
 pub fn tail(run: &RunView, most: usize) -> Vec<String> {
-    let lines = log_reader::tail(&run.directory, most, TAIL_WITHIN).unwrap_or_default();
-    lines.iter().map(gist).collect()
+    let gists = |count: usize| -> Vec<String> {
+        let lines = log_reader::tail(&run.directory, count, TAIL_WITHIN).unwrap_or_default();
+        let said = lines.iter().filter(|line| line.kind != Kind::Heartbeat);
+        said.map(gist).collect()
+    };
+    let newest = gists(most);
+    // Without one among them these are all that were asked for.
+    if newest.len() == most {
+        return newest;
+    }
+    let mut all = gists(usize::MAX);
+    all.split_off(all.len().saturating_sub(most))
 }
 
 /// A run as the list shows it, with so many lines of its log.
@@ -199,10 +210,9 @@ fn change_kind(word: &str) -> Option<ChangeKind> {
 /// A line of the log in a few words.
 fn gist(line: &Line) -> String {
     let who = line.origin.role.map_or("", |role| role.name());
-    let what = match (line.state_change(), line.heartbeat()) {
-        (Some(change), _) => format!("→ {}", change.to),
-        (_, Some(heartbeat)) => heartbeat.status,
-        (None, None) => {
+    let what = match line.state_change() {
+        Some(change) => format!("→ {}", change.to),
+        None => {
             let keys = [
                 "text", "argument", "name", "stderr", "prompt", "reason", "what",
             ];
