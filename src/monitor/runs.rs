@@ -56,8 +56,8 @@ pub fn tail(run: &RunView, most: usize) -> Vec<String> {
         said.map(gist).collect()
     };
     let newest = gists(most);
-    // Without one among them these are all that were asked for.
-    if newest.len() == most {
+    // What ends a run stands among its newest lines, and nobody waits for more of it.
+    if newest.len() == most || !run.live {
         return newest;
     }
     let mut all = gists(usize::MAX);
