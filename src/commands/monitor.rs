@@ -121,7 +121,11 @@ pub fn routes(
     let api = |own: Option<Arc<Supervisor>>, judges: &Arc<Supervisor>| {
         let judge = setup::judge(&config.judge, config, judges);
         let checks = Checks::new(judge, config.enable_concurrent_checks);
-        Api::new(Sessions::new(state, own, recorder, redactor), checks)
+        let executors = setup::executors(config)
+            .inspect_err(|error| tracing::warn!("agents are told of as they wrote: {error}"))
+            .ok();
+        let sessions = Sessions::new(state, own, recorder, redactor, executors);
+        Api::new(sessions, checks)
     };
     match own {
         Some(own) => Arc::new(api(Some(Arc::clone(&own)), &own)),

@@ -95,7 +95,7 @@ impl RunEvents {
 
     fn changed_session(&mut self) -> Option<Event> {
         // The log comes by itself.
-        let session = runs::session(&self.run, now(), 0);
+        let session = runs::session(&self.run, now(), Vec::new());
         let still = session.without_times();
         if self.told.as_ref() == Some(&still) {
             return None;
