@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::support::env::{Env, binary};
 use crate::support::http::{Connection, Site};
 use crate::support::processes::{assert_none_left, wait_until};
-use crate::support::program::{Program, ran, zsh_tool};
+use crate::support::program::{Program, ran, run, zsh_tool};
 
 /// A monitor that runs, and where.
 fn monitor(env: &Env) -> (Program, Site) {
@@ -562,6 +562,19 @@ fn the_mcp_server_serves_http_when_it_is_configured() {
         (!link_file.exists()).then_some(())
     });
     assert_none_left(env.mark());
+}
+
+#[test]
+fn a_person_at_a_terminal_is_given_the_whole_link() {
+    let env = Env::new();
+    env.configure("http: 127.0.0.1:0\n");
+    let serve = format!("exec {} serve </dev/null", binary().display());
+    let mut script = env.command("script");
+    script
+        .args(["--quiet", "--return", "--command", &serve, "/dev/null"])
+        .env("SHELL", "/bin/sh");
+    let finished = run(script);
+    assert!(finished.text().contains("/#token="), "{finished:?}");
 }
 
 #[test]

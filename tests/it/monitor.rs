@@ -361,7 +361,11 @@ fn an_agent_run_is_shown_with_its_log_while_it_goes_on_and_after() {
         tail.to_string().contains("on it").then_some(tail)
     });
     let last = said.as_array().and_then(|lines| lines.last());
-    assert_eq!(last, Some(&json!("worker on it")), "no sign of life, no JSON: {said}");
+    assert_eq!(
+        last,
+        Some(&json!("worker on it")),
+        "no sign of life, no JSON: {said}"
+    );
     assert_eq!(sessions(&watcher).len(), 1, "its agent is a part of it");
     let now = progress(&watcher, &id);
     assert_eq!(now["currentPhase"], "worker");
