@@ -421,6 +421,7 @@ pub mod monitor {
     pub mod response;
     pub mod routes;
     pub mod run_events;
+    pub mod run_words;
     pub mod runs;
     pub mod session;
     pub mod sessions;

@@ -294,19 +294,25 @@ function keepFocusAt(id) {
 
 function askToEnd(id) {
   const session = page.byId.get(id);
-  if (!session || !isRunning(session)) return;
+  if (!session || !lives(session)) return;
   const reason = whyNotEnded(session);
   if (reason) return toast(reason, 'bad');
-  const run = isRun(session);
-  setText(byId('confirm-title'), run ? 'Stop this run?' : 'Kill this task?');
+  const { title, text, yes } = endWords(session);
+  setText(byId('confirm-title'), title);
   setText(byId('confirm-command'), session.title);
-  setText(byId('confirm-text'), run ? 'The agent that works for it is ended. The run is then over and cannot be resumed.' : 'The command and every process that it has started are ended. Its output so far is kept.');
-  setText(byId('confirm-yes'), run ? 'Stop the run' : 'Kill the task');
+  setText(byId('confirm-text'), text);
+  setText(byId('confirm-yes'), yes);
   const dialog = byId('confirm');
   dialog.dataset.id = id;
   dialog.returnValue = '';
   dialog.showModal();
   byId('confirm-no').focus();
+}
+
+function endWords(session) {
+  if (isRun(session)) return { title: 'Stop this run?', text: 'The agent that works for it is ended. The run is then over and cannot be resumed.', yes: 'Stop the run' };
+  if (isRunning(session)) return { title: 'Kill this task?', text: 'The command and every process that it has started are ended. Its output so far is kept.', yes: 'Kill the task' };
+  return { title: 'Kill what is left of this task?', text: `The command has ended by itself. What it has left running is ended: ${leftWords(session)}.`, yes: 'Kill the rest' };
 }
 
 async function endSession(id) {

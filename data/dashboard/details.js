@@ -18,7 +18,7 @@ const COUNTS_EVERY = 2000;
 /** One wait for a judge's answer, the longest that the server allows, in milliseconds. */
 const CHECK_WAIT = 5000;
 
-const details = { id: null, parts: null, stream: null, complete: false, lastLine: null, follow: true, timer: null, opener: null, pending: [], pendingChars: 0, drawing: null };
+const details = { id: null, parts: null, stream: null, complete: false, lastLine: null, lastStatus: null, follow: true, timer: null, opener: null, pending: [], pendingChars: 0, drawing: null };
 const narrow = matchMedia('(max-width: 1080px)');
 
 function startDetails() {
@@ -33,7 +33,7 @@ function select(id, opener) {
   if (details.id === id) return focusDetails();
   stopDetails();
   page.selected = id;
-  Object.assign(details, { id, opener, complete: false, follow: true, lastLine: null });
+  Object.assign(details, { id, opener, complete: false, follow: true, lastLine: null, lastStatus: null });
   details.parts = makeDetails(id);
   byId('details').replaceChildren(...details.parts.sections);
   byId('details').scrollTop = 0;
@@ -149,8 +149,9 @@ function tickDetails() {
 
 function showButtons(buttons, session) {
   const reason = whyNotEnded(session);
-  setHidden(buttons.root, !isRunning(session));
-  setText(buttons.end, isRun(session) ? 'Stop the run' : 'Kill the task');
+  setHidden(buttons.root, !lives(session));
+  setHidden(buttons.check, !isRunning(session));
+  setText(buttons.end, isRun(session) ? 'Stop the run' : isRunning(session) ? 'Kill the task' : 'Kill what is left');
   setAttribute(buttons.end, 'aria-disabled', reason ? 'true' : null);
   setAttribute(buttons.check, 'aria-disabled', page.live && !page.checking.has(session.id) ? null : 'true');
   setOptional(buttons.why, reason);
@@ -168,7 +169,7 @@ function sessionFacts(session) {
     ['Exit code', session.exitCode],
     [isRun(session) ? 'Runner' : 'Process', session.pid],
     ['Input and output', isRun(session) ? null : session.pty ? 'terminal (PTY)' : 'pipes'],
-    ['Left running', (session.leftovers ?? []).map((pid) => `pid ${pid}`).join(', ')],
+    ['Left running', leftWords(session)],
     ['Server', isRun(session) ? null : serverWords(session.server)],
     ['Id', session.id],
   ].filter((fact) => fact && fact[1] !== null && fact[1] !== undefined && fact[1] !== '');
@@ -201,7 +202,7 @@ function openStream(id) {
   details.stream = stream;
   setText(details.parts.output.note, 'waiting for output');
   stream.addEventListener('output', mine((event) => takeOutput(JSON.parse(event.data).text)));
-  stream.addEventListener('log', mine((event) => takeOutput(`${logLine(JSON.parse(event.data))}\n`)));
+  stream.addEventListener('log', mine((event) => takeLog(JSON.parse(event.data))));
   stream.addEventListener('session', mine((event) => takeSession(JSON.parse(event.data))));
   stream.addEventListener('end', mine(endStream));
   stream.addEventListener('open', mine(() => setText(details.parts.output.note, '')));
@@ -213,6 +214,14 @@ function endStream() {
   details.stream.close();
   drawOutput();
   setText(details.parts.output.note, details.lastLine ? 'complete' : 'no output');
+}
+
+/** A line of a run's log; of signs of life only those that say something new. */
+function takeLog(line) {
+  const status = line.type === 'heartbeat' ? line.data?.status : null;
+  const isNews = !status || status !== details.lastStatus;
+  details.lastStatus = status;
+  if (isNews) takeOutput(`${logLine(line)}\n`);
 }
 
 /** Keeps text until it is drawn; of a flood only what would stay to be seen. */
@@ -308,12 +317,13 @@ async function askCounts() {
 function countFacts({ alive, stuck, progress, currentPhase, iteration }) {
   const change = progress?.lastChange;
   const kind = typeof change === 'object' && change !== null ? change.type : change;
+  const over = currentPhase === 'ended';
   return [
     ['Signs of life', counted(progress?.heartbeats ?? 0, 'heartbeat')],
     ['New progress', counted(progress?.stateChanges ?? 0, 'change')],
     ['Last change', kind ? `${typeof kind === 'string' ? stateWords(kind) : 'yes'}, ${ago(progress.lastChangeAgo ?? 0)}` : 'none yet'],
-    ['Alive', alive ? 'yes' : 'no sign of life lately'],
-    ['Stuck', stuck ? 'yes' : 'no'],
+    ['Alive', over ? null : alive ? 'yes' : 'no sign of life lately'],
+    ['Stuck', over ? null : stuck ? 'yes' : 'no'],
     ['Phase', currentPhase ? sentence(String(currentPhase)) : null],
     ['Iteration', iteration],
   ].filter((fact) => fact[1] !== null && fact[1] !== undefined);
@@ -357,7 +367,7 @@ function showAnswer(id, title, text) {
   announce(text ? `${title}. ${text}` : title);
 }
 
-// What the same command did before
+// What the same command did
 
 function showPast(node, session) {
   const template = isRun(session) ? null : templateOf(session.title);
@@ -365,7 +375,7 @@ function showPast(node, session) {
   if (!template || node.dataset.drawn === `${template.template} ${template.runs.length}`) return;
   node.dataset.drawn = `${template.template} ${template.runs.length}`;
   const plot = element('div', {});
-  node.replaceChildren(element('h3', { text: 'The same command before' }), plot);
+  node.replaceChildren(element('h3', { text: 'Runs of the same command' }), plot);
   requestAnimationFrame(() => drawDurations(plot, template, { compact: true }));
 }
 

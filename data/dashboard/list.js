@@ -118,7 +118,7 @@ function updateCard(card, session) {
   updateBadge(card.badge, state);
   setText(card.title, firstLine(session.title));
   setAttribute(card.title, 'title', session.title);
-  setOptional(card.description, session.description);
+  setOptional(card.description, session.description ?? reasonOf(session));
   setOptional(card.attention, attentionText(session));
   setOptional(card.tail, isRunning(session) ? tailOf(session, TAIL_LINES) : '');
   setText(card.meta, metaWords(session));
@@ -147,10 +147,14 @@ function factWords(session) {
 function metaWords(session) {
   const words = [session.id.slice(0, 8), session.directory];
   if (isRun(session) && session.run) words.splice(1, 0, runWords(session.run));
+  if (leftOf(session)) words.push(`left running: ${leftWords(session)}`);
   if (!isRunning(session)) words.push(`ended ${ago(page.nowMs() - endOf(session) * SECOND)}`);
   words.push(ownerWords(session));
   return words.filter(Boolean).join('  ·  ');
 }
+
+/** Why a run is in the state that it was left in. */
+const reasonOf = (session) => (isRunning(session) || !session.run?.reason ? null : stateWords(session.run.reason));
 
 function tailOf(session, most) {
   const lines = (session.tail ?? []).map(plainText);
@@ -178,9 +182,9 @@ function updateEstimate(parts, estimate) {
   setText(parts.basis, estimate.basis);
 }
 
-/** The button that ends a session: there while it runs, and shut with the reason when it cannot. */
+/** The button that ends a session: there while anything of it lives, and shut with the reason when it cannot. */
 function showEndButton(button, session) {
-  setHidden(button, !isRunning(session));
+  setHidden(button, !lives(session));
   const reason = whyNotEnded(session);
   setText(button, isRun(session) ? 'Stop' : 'Kill');
   setAttribute(button, 'aria-label', `${isRun(session) ? 'Stop the run' : 'Kill'} ${firstLine(session.title)}${reason ? `: ${reason}` : ''}`);

@@ -70,6 +70,12 @@ function isRunning(session) {
   return !RUN_ENDS.includes(session.state) && session.run?.live !== false;
 }
 
+/** How many processes live on of a task that has ended. */
+const leftOf = (session) => (isRunning(session) ? 0 : (session.leftovers ?? []).length);
+
+/** Whether there is something to end: it runs, or processes of it live on. */
+const lives = (session) => isRunning(session) || leftOf(session) > 0;
+
 /** What holds it up: `input`, `password`, `stopped`, `stuck`, `network`, `other`; null when nothing does. */
 function hindrance(session) {
   if (!isRunning(session)) return null;
@@ -89,7 +95,7 @@ function needsAttention(session) {
 /** Which of the list's three groups a session is in. */
 function groupOf(session) {
   if (needsAttention(session)) return 'attention';
-  return isRunning(session) ? 'running' : 'ended';
+  return lives(session) ? 'running' : 'ended';
 }
 
 const HELD_UP = {
@@ -117,6 +123,7 @@ const ENDED = {
 /** The badge of a session: its icon, its tone and its word. */
 function badgeOf(session) {
   if (isRunning(session)) return runningBadge(session);
+  if (leftOf(session)) return { icon: 'running', tone: 'quiet', word: `${leftOf(session)} left running` };
   const badge = ENDED[session.state.toLowerCase()] ?? { icon: 'interrupted', tone: 'quiet', word: 'Runner is gone' };
   const exit = session.exitCode;
   return exit === null || exit === undefined || session.state !== 'failed' ? badge : { ...badge, word: `Exit ${exit}` };
@@ -155,6 +162,9 @@ function runWords(run) {
   const agents = run.auditor && run.auditor !== run.executor ? `${run.executor}, audited by ${run.auditor}` : run.executor;
   return [run.phase, `iteration ${run.iteration} of ${run.maxIterations}`, agents].filter(Boolean).join(' · ');
 }
+
+/** The processes that outlive a task. */
+const leftWords = (session) => (session.leftovers ?? []).map((pid) => `pid ${pid}`).join(', ');
 
 /** Whose session it is. */
 function ownerWords(session) {

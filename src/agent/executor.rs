@@ -22,10 +22,10 @@ use crate::config::UserExecutor;
 
 pub use crate::agent::failure::classify_failure;
 pub use crate::agent::storage::{Recovery, Reference};
+use launch::ID_VARIABLE;
 pub use launch::{Ids, Launch, MAX_ARGUMENT_PROMPT, PromptBy, Role, cut_middle};
 use listed::Listing;
 
-const ID_VARIABLE: &str = "ONESHOT_ID";
 const ROLE_VARIABLE: &str = "ONESHOT_ROLE";
 const ITERATION_VARIABLE: &str = "ONESHOT_ITERATION";
 /// For programs whose command line says nothing of models.

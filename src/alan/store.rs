@@ -438,7 +438,7 @@ mod tests {
     }
 
     /// Waits until what a store was told is on disk.
-    fn flush(store: &Store) {
+    pub(super) fn flush(store: &Store) {
         let until = Instant::now() + Duration::from_secs(30);
         let mut queue = store.shared.queue.lock();
         while !queue.is_empty() && Instant::now() < until {

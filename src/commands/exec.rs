@@ -174,6 +174,7 @@ fn request(arguments: &ExecArguments, source: Source, is_raw: bool) -> Request {
     Request {
         command: arguments.command.join(" "),
         description: None,
+        part_of: None,
         directory: std::env::current_dir().ok(),
         environment: environment
             .map(|term| ("TERM".to_owned(), term))

@@ -1,11 +1,12 @@
 //! `zsh-tool monitor`: the page and the HTTP interface for the tasks and runs of all
 //! servers; and the same beside another command ([`start`]).
 //!
-//! The link with the token is printed once, and kept in a file of the server's own
-//! directory where there is one. Limits: HTTP alone; on an address that others reach, who
+//! The link with the token is printed once to whoever asks for the page by a command, and
+//! kept in a file of the server's own directory where there is one. A server's stderr is
+//! no place for it: clients keep that in logs, which others may read. Limits: HTTP alone; on an address that others reach, who
 //! listens in on the network sees everything, and the start says so.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,7 +22,8 @@ use crate::config::Config;
 use crate::mcp::overview::MonitorAt;
 use crate::monitor::access::Token;
 use crate::monitor::http::{self, Server};
-use crate::monitor::response::Routes;
+use crate::monitor::request::Request;
+use crate::monitor::response::{Response, Routes};
 use crate::monitor::routes::Api;
 use crate::monitor::sessions::Sessions;
 use crate::process::files::{self, Temporary};
@@ -85,6 +87,15 @@ impl Monitor {
         self.server.link()
     }
 
+    /// Where it is, for the start line of a server: with the token only where a person
+    /// reads it.
+    pub fn announcement(&self) -> String {
+        match io::stderr().is_terminal() {
+            true => self.link(),
+            false => self.place().to_string(),
+        }
+    }
+
     /// Where it is, without the token.
     pub fn place(&self) -> MonitorAt {
         let file: Option<&PathBuf> = self.link_file.as_ref().map(|Temporary(path)| path);
@@ -104,12 +115,42 @@ pub fn routes(
     redactor: &Arc<Redactor>,
 ) -> Arc<dyn Routes> {
     let state = config.state_dir.as_ref().ok().cloned();
-    // An agent program that judges runs as a task.
-    let tasks = own.clone().unwrap_or_else(|| setup::supervisor(config));
-    let judge = setup::judge(&config.judge, config, &tasks);
-    let checks = Checks::new(judge, config.enable_concurrent_checks);
-    let sessions = Sessions::new(state, own, Arc::clone(recorder), Arc::clone(redactor));
-    Arc::new(Api::new(sessions, checks))
+    let (recorder, redactor) = (Arc::clone(recorder), Arc::clone(redactor));
+    let api = |own: Option<Arc<Supervisor>>, judges: &Arc<Supervisor>| {
+        let judge = setup::judge(&config.judge, config, judges);
+        let checks = Checks::new(judge, config.enable_concurrent_checks);
+        let executors = setup::executors(config)
+            .inspect_err(|error| tracing::warn!("agents are told of as they wrote: {error}"))
+            .ok();
+        let sessions = Sessions::new(state, own, recorder, redactor, executors);
+        Api::new(sessions, checks)
+    };
+    match own {
+        Some(own) => Arc::new(api(Some(Arc::clone(&own)), &own)),
+        None => {
+            let judges = setup::supervisor(config);
+            let api = api(None, &judges);
+            Arc::new(WithJudges { api, judges })
+        }
+    }
+}
+
+/// What answers where no tasks run but the agent programs that judge.
+struct WithJudges {
+    api: Api,
+    judges: Arc<Supervisor>,
+}
+
+impl Routes for WithJudges {
+    fn answer(&self, request: &Request) -> Response {
+        self.api.answer(request)
+    }
+
+    fn close(&self) {
+        self.api.close();
+        self.judges.shut_down();
+        self.judges.remove_directory();
+    }
 }
 
 /// Runs the command.

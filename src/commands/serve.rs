@@ -97,7 +97,7 @@ fn serve() -> ExitCode {
     };
     let also = monitor
         .as_ref()
-        .map(|monitor| format!(", and a monitor at {}", monitor.link()))
+        .map(|monitor| format!(", and a monitor at {}", monitor.announcement()))
         .unwrap_or_default();
     output::say(format_args!(
         "zsh-tool {}: serving MCP on stdin and stdout{also}",

@@ -1,5 +1,6 @@
 //! `zsh_tasks` and `zsh_health`: aligned lines for people and models, JSON for programs.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,11 +36,15 @@ pub struct MonitorAt {
     pub link_file: Option<PathBuf>,
 }
 
-impl MonitorAt {
-    fn line(&self) -> String {
+impl fmt::Display for MonitorAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.link_file {
-            Some(file) => format!("{} (its link is in {})", self.address, file.display()),
-            None => format!("{} (its link was printed at the start)", self.address),
+            Some(file) => write!(f, "{} (its link is in {})", self.address, file.display()),
+            None => write!(
+                f,
+                "{} (its link cannot be kept: there is no state directory)",
+                self.address
+            ),
         }
     }
 }
@@ -285,7 +290,7 @@ pub fn health(
         format!("database   {}", words::database(&database, status.opened)),
         format!("neverhang  {circuits_open} circuits open"),
     ];
-    lines.extend(monitor.map(|monitor| format!("monitor    {}", monitor.line())));
+    lines.extend(monitor.map(|monitor| format!("monitor    {monitor}")));
     lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));
     Overview {
         text: lines.join("\n"),

@@ -164,6 +164,7 @@ impl Tools {
         Ok(Request {
             command: arguments.command.clone(),
             description: arguments.description.clone(),
+            part_of: None,
             directory: arguments.cwd.as_ref().map(PathBuf::from),
             environment: environment
                 .map(|(name, value)| (name.clone(), value.clone()))

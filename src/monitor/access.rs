@@ -66,7 +66,7 @@ pub enum Refusal {
     #[error("requests of other pages are not answered")]
     Origin,
     /// Neither the header nor the cookie holds the token.
-    #[error("the token is missing or wrong: open the link that was printed at the start")]
+    #[error("the token is missing or wrong: open the page by its link")]
     Token,
 }
 

@@ -132,7 +132,7 @@ fn status_word(finding: Finding) -> String {
 pub fn evidence_of(sessions: &Sessions, session: &Session) -> Evidence {
     match session {
         Session::Task(task) => evidence_of_task(sessions, task),
-        Session::Run(run) => runs::evidence(run, now(), RECENT_LINES),
+        Session::Run(run) => runs::evidence(run, now(), sessions.log_of(run, RECENT_LINES)),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::oneshot::sessions::{self, RunView};
 use crate::task::live::Cancel;
 
 /// Of earlier lines a new reader gets so many, among so many bytes.
-const FIRST_LINES: usize = 200;
+const FIRST_LINES: usize = 1000;
 const FIRST_BYTES: u64 = 1 << 20;
 /// Longer lines are whole files that an agent has read.
 const LONGEST_LINE: usize = 256 * 1024;
@@ -95,7 +95,7 @@ impl RunEvents {
 
     fn changed_session(&mut self) -> Option<Event> {
         // The log comes by itself.
-        let session = runs::session(&self.run, now(), 0);
+        let session = runs::session(&self.run, now(), Vec::new());
         let still = session.without_times();
         if self.told.as_ref() == Some(&still) {
             return None;

@@ -6,9 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::run_words;
 use super::session::{RunFacts, Server, Session, millis, one_line};
+use crate::agent::executor::Executors;
 use crate::agent::judge::Evidence;
-use crate::oneshot::log::{Heartbeat, Kind, Line};
+use crate::oneshot::log::{Heartbeat, Kind};
 use crate::oneshot::log_reader;
 use crate::oneshot::run::SESSIONS;
 use crate::oneshot::sessions::{self, RunView};
@@ -48,13 +50,26 @@ pub fn heartbeat(run: &RunView) -> Option<(Heartbeat, f64)> {
 }
 
 /// The last lines of a run's log in words, at most so many; none when it cannot be read.
-pub fn tail(run: &RunView, most: usize) -> Vec<String> {
-    let lines = log_reader::tail(&run.directory, most, TAIL_WITHIN).unwrap_or_default();
-    lines.iter().map(gist).collect()
+pub fn tail(run: &RunView, most: usize, executors: Option<&Executors>) -> Vec<String> {
+    if most == 0 {
+        return Vec::new();
+    }
+    let said = |count: usize| -> Vec<String> {
+        let lines = log_reader::tail(&run.directory, count, TAIL_WITHIN).unwrap_or_default();
+        let said = lines.iter();
+        said.flat_map(|line| run_words::of(line, executors, SHOWN_CHARS))
+            .collect()
+    };
+    let mut found = said(most);
+    // What ends a run stands among its newest lines, and nobody waits for more of it.
+    if found.len() < most && run.live {
+        found = said(usize::MAX);
+    }
+    found.split_off(found.len().saturating_sub(most))
 }
 
-/// A run as the list shows it, with so many lines of its log.
-pub fn session(run: &RunView, now: f64, lines: usize) -> Session {
+/// A run as the list shows it, with the last lines of its log.
+pub fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
     let file = &run.file;
     let begun = file.history.first().map_or(now, |entry| entry.ts);
     let changed = file.last().map_or(begun, |entry| entry.ts);
@@ -102,10 +117,7 @@ pub fn session(run: &RunView, now: f64, lines: usize) -> Session {
         },
         can_kill: false,
         can_stop: run.live,
-        tail: match lines {
-            0 => Vec::new(),
-            lines => tail(run, lines),
-        },
+        tail,
         run: Some(RunFacts {
             iteration: file.iteration_count,
             max_iterations: file.max_iterations.get(),
@@ -145,8 +157,9 @@ pub fn phase(state: State) -> &'static str {
     }
 }
 
-/// What is known of a run, for a judge; the log is redacted as it is written.
-pub fn evidence(run: &RunView, now: f64, lines: usize) -> Evidence {
+/// What is known of a run, for a judge; its log, of which these are the last lines, is
+/// redacted as it is written.
+pub fn evidence(run: &RunView, now: f64, recent: Vec<String>) -> Evidence {
     let since = |at: f64| Duration::try_from_secs_f64(now - at).unwrap_or_default();
     let begun = run.file.history.first().map_or(now, |entry| entry.ts);
     let beat = heartbeat(run).map(|(heartbeat, _)| heartbeat);
@@ -165,7 +178,7 @@ pub fn evidence(run: &RunView, now: f64, lines: usize) -> Evidence {
         last_change: last.and_then(|(kind, at)| Some((change_kind(kind)?, since(at)))),
         elapsed: since(begun),
         iteration: Some(u64::from(run.file.iteration_count)),
-        recent: tail(run, lines),
+        recent,
     }
 }
 
@@ -194,23 +207,4 @@ fn change_kind(word: &str) -> Option<ChangeKind> {
         ChangeKind::FileWritten,
     ];
     kinds.into_iter().find(|kind| kind.name() == word)
-}
-
-/// A line of the log in a few words.
-fn gist(line: &Line) -> String {
-    let who = line.origin.role.map_or("", |role| role.name());
-    let what = match (line.state_change(), line.heartbeat()) {
-        (Some(change), _) => format!("→ {}", change.to),
-        (_, Some(heartbeat)) => heartbeat.status,
-        (None, None) => {
-            let keys = [
-                "text", "argument", "name", "stderr", "prompt", "reason", "what",
-            ];
-            let text = keys.iter().find_map(|key| line.data.get(key)?.as_str());
-            let text = text.map_or_else(|| line.data.to_string(), str::to_owned);
-            format!("{}: {text}", line.kind.name())
-        }
-    };
-    let text = format!("{who} {what}");
-    clip(one_line(&text).trim(), SHOWN_CHARS)
 }

@@ -2,7 +2,8 @@
 //! other servers and agent runs, which are known from the state directory.
 //!
 //! How a task is, is said for the moment of asking. Limits: tasks of servers that have
-//! ended are not shown; of ended tasks the newest [`MOST_ENDED`], of runs that nobody runs
+//! ended are not shown, nor are those that are parts of others (a run's agent, a judge):
+//! who knows their id finds them; of ended tasks the newest [`MOST_ENDED`], of runs that nobody runs
 //! those that changed last.
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use super::output::Source;
 use super::runs;
 use super::session::{Answering, List, Server, Session, now};
 use super::tasks::Task;
+use crate::agent::executor::Executors;
 use crate::alan::estimate::Estimate;
 use crate::oneshot::sessions::{self as oneshot, RunView};
 use crate::process::files;
@@ -44,6 +46,8 @@ pub struct Sessions {
     own: Option<Arc<Supervisor>>,
     recorder: Arc<Recorder>,
     redactor: Arc<Redactor>,
+    /// What the records of runs mean, where the agent programs are known.
+    executors: Option<Executors>,
     server: Server,
     estimates: Mutex<HashMap<String, Option<Estimate>>>,
 }
@@ -64,6 +68,7 @@ impl Sessions {
         own: Option<Arc<Supervisor>>,
         recorder: Arc<Recorder>,
         redactor: Arc<Redactor>,
+        executors: Option<Executors>,
     ) -> Sessions {
         // They can be watched from their beginning then.
         for folder in state.iter().flat_map(|state| folders(state)) {
@@ -85,6 +90,7 @@ impl Sessions {
             own,
             recorder,
             redactor,
+            executors,
             server,
             estimates: Mutex::default(),
         }
@@ -118,11 +124,13 @@ impl Sessions {
         directories
     }
 
-    /// Whether all changes show in [`Sessions::directories`].
+    /// Whether all changes show in [`Sessions::directories`]: output that is kept in
+    /// memory does not.
     pub fn are_on_disk(&self) -> bool {
-        self.own
-            .as_ref()
-            .is_none_or(|own| own.tasks().is_empty() || own.directory().is_ok())
+        self.own.as_ref().is_none_or(|own| {
+            let is_written = own.settings().spool_on_disk && own.directory().is_ok();
+            is_written || own.tasks().is_empty()
+        })
     }
 
     /// All sessions now.
@@ -131,6 +139,7 @@ impl Sessions {
         let (mut running, mut ended): (Vec<Task>, Vec<Task>) = self
             .tasks()
             .into_iter()
+            .filter(|task| task.entry.part_of.is_none())
             .partition(|task| !task.entry.is_over());
         let newest_first = |a: &Task, b: &Task| b.entry.started.total_cmp(&a.entry.started);
         running.sort_by(newest_first);
@@ -150,11 +159,13 @@ impl Sessions {
         let running = running
             .iter()
             .map(|task| self.session_of(task, now, TAIL_LINES));
-        let live = live.iter().map(|run| runs::session(run, now, TAIL_LINES));
+        let live = live
+            .iter()
+            .map(|run| self.run_session(run, now, TAIL_LINES));
         let ended = ended.iter().enumerate();
         let ended = ended.map(|(place, task)| self.session_of(task, now, with_tail(place)));
         let resting = resting.iter().enumerate();
-        let resting = resting.map(|(place, run)| runs::session(run, now, with_tail(place)));
+        let resting = resting.map(|(place, run)| self.run_session(run, now, with_tail(place)));
         List {
             now,
             server: Answering {
@@ -208,6 +219,15 @@ impl Sessions {
         let runs = task.entry.outcome.is_none();
         let estimate = runs.then(|| self.estimate(&task.entry)).flatten();
         task.session(now, lines, estimate)
+    }
+
+    fn run_session(&self, run: &RunView, now: f64, lines: usize) -> Session {
+        runs::session(run, now, self.log_of(run, lines))
+    }
+
+    /// The last lines of a run's log in words, at most so many.
+    pub fn log_of(&self, run: &RunView, lines: usize) -> Vec<String> {
+        runs::tail(run, lines, self.executors.as_ref())
     }
 
     fn tasks(&self) -> Vec<Task> {

@@ -62,6 +62,7 @@ impl Equipment {
         let recorder = &self.recorder;
         let account = recorder.begin_agent(executor.name(), role.name());
         let request = Request {
+            part_of: launch.run().map(str::to_owned),
             command: command_text(&launch.argv),
             description: Some(format!("agent {} ({})", executor.name(), role.name())),
             directory: Some(directory.to_path_buf()),

@@ -28,6 +28,9 @@ pub struct Entry {
     pub command: String,
     /// What it is for, if the caller said so.
     pub description: Option<String>,
+    /// The agent run or other session that it is a part of, if it is none of its own.
+    #[serde(default)]
+    pub part_of: Option<String>,
     /// Where it started.
     pub directory: String,
     /// The shell's pid.
@@ -123,6 +126,7 @@ impl Entry {
             id: facts.id.clone(),
             command,
             description,
+            part_of: facts.part_of.clone(),
             directory: facts.directory.display().to_string(),
             pid: facts.pid,
             started: facts.started.unix_seconds(),

@@ -43,6 +43,8 @@ pub struct Facts {
     pub command: String,
     /// What the caller says it is for.
     pub description: Option<String>,
+    /// The session that it is a part of, if it is none of its own.
+    pub part_of: Option<String>,
     /// Where it started.
     pub directory: PathBuf,
     /// When it started.

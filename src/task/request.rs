@@ -38,6 +38,9 @@ pub struct Request {
     pub command: String,
     /// What it is for.
     pub description: Option<String>,
+    /// The session that it is a part of: the agent run whose agent it is, or what it
+    /// judges. Lists of sessions leave it out.
+    pub part_of: Option<String>,
     /// Where it starts; `None`: where commands start.
     pub directory: Option<PathBuf>,
     /// Added to its environment.

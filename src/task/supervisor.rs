@@ -272,6 +272,7 @@ impl Supervisor {
             id: id.to_owned(),
             command: request.command,
             description: request.description,
+            part_of: request.part_of,
             directory,
             started: self.clock.now(),
             timeout: request.timeout,

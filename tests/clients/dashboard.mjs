@@ -178,6 +178,19 @@ async function flood(server) {
   await browser.press(KEYS.Escape);
 }
 
+// A task that has ended and left a process behind.
+async function leftovers(server) {
+  const id = await server.zsh('sleep 303 & echo begun', { yield_after: 5 });
+  check('what a task has left running is not among the ended ones', await browser.until(says, `.group-running ${card(id)}`, '1 left running'));
+  await browser.click(`${card(id)} .card-title`);
+  await browser.click('.buttons .danger');
+  check('it asks before it ends that', await browser.until(says, '#confirm-title', 'what is left'));
+  await browser.click('#confirm-yes');
+  check('what was left is ended', await browser.until(says, `.group-ended ${card(id)}`, 'Completed'), await browser.run(textOf, card(id)));
+  check('no process of it is left', running('sleep', '303').length === 0);
+  await browser.press(KEYS.Escape);
+}
+
 // An agent run with an agent program of the test's own, stopped from the page.
 async function run() {
   const agent = path.join(scratch, 'agent.sh');
@@ -335,6 +348,7 @@ try {
   await markup(tasks);
   await keyboard(tasks);
   await flood(server);
+  await leftovers(server);
   await run();
   await history(server);
   await looks();

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::thread;
 
 use serde_json::json;
@@ -10,7 +11,7 @@ use serde_json::json;
 use crate::support::env::{Env, binary};
 use crate::support::http::{Connection, Site};
 use crate::support::processes::{assert_none_left, wait_until};
-use crate::support::program::{Program, ran, zsh_tool};
+use crate::support::program::{Program, ran, run, zsh_tool};
 
 /// A monitor that runs, and where.
 fn monitor(env: &Env) -> (Program, Site) {
@@ -510,6 +511,17 @@ fn an_address_that_cannot_be_had_is_an_error_that_names_it() {
     assert_eq!(program.finish_with_stdin_open().code, 0);
 }
 
+/// The file in which the only server of this environment keeps its monitor's link.
+fn link_file(env: &Env) -> PathBuf {
+    wait_until("the link's file", || {
+        let servers = fs::read_dir(env.path("state/servers")).ok()?;
+        servers
+            .flatten()
+            .map(|server| server.path().join("monitor.url"))
+            .find(|file| file.exists())
+    })
+}
+
 #[test]
 fn the_mcp_server_serves_http_when_it_is_configured() {
     let env = Env::new();
@@ -519,13 +531,7 @@ fn the_mcp_server_serves_http_when_it_is_configured() {
     let address = health.raw["structuredContent"]["http"]
         .as_str()
         .expect("an address");
-    let link_file = wait_until("the link's file", || {
-        let servers = fs::read_dir(env.path("state/servers")).ok()?;
-        servers
-            .flatten()
-            .map(|server| server.path().join("monitor.url"))
-            .find(|file| file.exists())
-    });
+    let link_file = link_file(&env);
     assert!(
         health.text.contains(&link_file.display().to_string()),
         "{}",
@@ -541,7 +547,11 @@ fn the_mcp_server_serves_http_when_it_is_configured() {
     assert_eq!(address, format!("http://{}/", site.address));
     assert!(!health.text.contains(&site.token), "{}", health.text);
     let stderr = fs::read_to_string(env.path("stderr")).expect("the start line");
-    assert!(stderr.contains(link.trim_end()), "{stderr}");
+    assert!(
+        stderr.contains(&link_file.display().to_string()),
+        "{stderr}"
+    );
+    assert!(!stderr.contains(&site.token), "clients log it: {stderr}");
     assert_eq!(site.ask(site.request("GET /", "")).status, 200);
     let mut open = Connection::open(site.address);
     open.send(site.request("GET /", ""));
@@ -555,14 +565,29 @@ fn the_mcp_server_serves_http_when_it_is_configured() {
 }
 
 #[test]
+fn a_person_at_a_terminal_is_given_the_whole_link() {
+    let env = Env::new();
+    env.configure("http: 127.0.0.1:0\n");
+    let serve = format!("exec {} serve </dev/null", binary().display());
+    let mut script = env.command("script");
+    script
+        .args(["--quiet", "--return", "--command", &serve, "/dev/null"])
+        .env("SHELL", "/bin/sh");
+    let finished = run(script);
+    assert!(finished.text().contains("/#token="), "{finished:?}");
+}
+
+#[test]
 fn commands_do_not_find_the_token_in_what_they_inherit() {
     let env = Env::new();
     env.configure("http: 127.0.0.1:0\n");
     let client = env.client();
     let result = client.run("env; ls -l /proc/self/fd; tr '\\0' '\\n' < /proc/$PPID/cmdline");
-    let stderr = fs::read_to_string(env.path("stderr")).expect("the start line");
-    let (_, token) = stderr.trim_end().split_once("#token=").expect("a token");
-    assert!(!result.text.contains(token), "{}", result.text);
+    let token = {
+        let link = fs::read_to_string(link_file(&env)).expect("the link");
+        Site::of_link(link.trim_end()).token
+    };
+    assert!(!result.text.contains(&token), "{}", result.text);
     assert!(!result.text.contains("socket:"), "{}", result.text);
 }
 

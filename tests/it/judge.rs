@@ -442,6 +442,7 @@ fn three_checks_at_once_do_not_slow_a_task_down() {
     let flood = Request {
         command: "exec yes a line of output".to_owned(),
         description: None,
+        part_of: None,
         directory: None,
         environment: Vec::new(),
         stderr: Stderr::Merged,

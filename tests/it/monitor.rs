@@ -63,6 +63,11 @@ fn session(watcher: &Watcher, id: &str) -> Value {
     })
 }
 
+fn sessions(watcher: &Watcher) -> Vec<Value> {
+    let list = watcher.get("/api/sessions").body;
+    list["sessions"].as_array().cloned().unwrap_or_default()
+}
+
 fn progress(watcher: &Watcher, id: &str) -> Value {
     let answer = watcher.get(&format!("/api/autonomous/progress/{id}"));
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -362,6 +367,17 @@ fn an_agent_run_is_shown_with_its_log_while_it_goes_on_and_after() {
     assert_eq!(shown["run"]["phase"], "worker");
     assert_eq!(shown["run"]["iteration"], 1);
     assert_eq!(shown["run"]["live"], true);
+    let said = wait_until("what its worker says is shown", || {
+        let tail = session(&watcher, &id)["tail"].clone();
+        tail.to_string().contains("on it").then_some(tail)
+    });
+    let last = said.as_array().and_then(|lines| lines.last());
+    assert_eq!(
+        last,
+        Some(&json!("worker on it")),
+        "no sign of life, no JSON: {said}"
+    );
+    assert_eq!(sessions(&watcher).len(), 1, "its agent is a part of it");
     let now = progress(&watcher, &id);
     assert_eq!(now["currentPhase"], "worker");
     assert_eq!(now["iteration"], 1);
@@ -509,6 +525,36 @@ fn a_status_check_is_started_at_once_and_asked_for_later() {
         let target = format!("/api/autonomous/check-status/check-001?wait_ms={wait}");
         assert_eq!(watcher.get(&target).status, 400, "{wait}");
     }
+}
+
+#[test]
+fn a_program_that_judges_is_no_session_and_goes_with_its_monitor() {
+    let env = Env::new();
+    let judges = "judge: command:mine\nexecutors:\n  mine:\n    argv:";
+    let wait = UniqueSleep::new();
+    env.configure(&format!("{judges} [sh, -c, \"{wait}\"]\n"));
+    let server = env.client();
+    let task = server.start_task("exec sleep 600");
+    let (monitor, watcher) = monitor_alone(&env);
+    let asked = json!({"sessionId": task, "checkId": "x"});
+    session(&watcher, &task);
+    let started = watcher.post("/api/autonomous/check-status", &asked);
+    assert_eq!(started.status, 202, "{started:?}");
+    wait.wait_for(1);
+    assert_eq!(sessions(&watcher).len(), 1, "the task alone");
+    let directories = || {
+        fs::read_dir(env.path("state/servers"))
+            .expect("servers")
+            .count()
+    };
+    assert_eq!(
+        directories(),
+        2,
+        "the judge has one while the monitor lives"
+    );
+    end_of(monitor);
+    wait.assert_gone();
+    assert_eq!(directories(), 1);
 }
 
 #[test]

@@ -46,6 +46,9 @@ pub struct Ids<'a> {
     pub prompt: &'a str,
 }
 
+/// What tells an agent, and all that it starts, which run it works for.
+pub(super) const ID_VARIABLE: &str = "ONESHOT_ID";
+
 /// How an agent is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
@@ -55,6 +58,15 @@ pub struct Launch {
     pub stdin: Option<String>,
     /// Variables beyond the environment that tasks get.
     pub environment: Vec<(String, String)>,
+}
+
+impl Launch {
+    /// The run that it works for.
+    pub fn run(&self) -> Option<&str> {
+        let mut variables = self.environment.iter();
+        let (_, run) = variables.find(|(name, _)| name == ID_VARIABLE)?;
+        Some(run)
+    }
 }
 
 /// A prompt as programs can take it: without NUL, which no argument holds and no program

@@ -186,11 +186,12 @@ impl CommandJudge {
         Some(cancel)
     }
 
-    fn request(&self, launch: Launch) -> Request {
+    fn request(&self, launch: Launch, session: &str) -> Request {
         Request {
             stderr: crate::task::request::Stderr::Merged,
             command: command_text(&launch.argv),
             description: Some("status check".to_owned()),
+            part_of: Some(session.to_owned()),
             directory: None,
             environment: launch.environment,
             stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),
@@ -266,7 +267,7 @@ impl Judge for CommandJudge {
             .launch(&prompt::prompt(evidence, &self.redactor));
         let task = self
             .supervisor
-            .start(self.request(launch), None)
+            .start(self.request(launch, &evidence.session), None)
             .map_err(|error| JudgeError::Unreachable(error.to_string()))?;
         // Its end concerns nobody else.
         let _attendance = Attendance::of_start(&task.live);

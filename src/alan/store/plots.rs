@@ -120,6 +120,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::super::Settings;
+    use super::super::tests::flush;
     use super::*;
     use crate::alan::outcome::Ending;
     use crate::alan::run::Run;
@@ -192,6 +193,7 @@ mod tests {
             run.duration = Duration::from_secs(number + 1);
             store.record(&Run::new(run, &Redactor::default()));
         }
+        flush(&store);
         let plots = store.plots(30, 3);
         let names: Vec<&str> = plots.iter().map(|plot| plot.template.as_str()).collect();
         assert_eq!(names, [pattern("make").template, pattern("rare").template]);
