@@ -147,7 +147,7 @@ pub struct OneshotRunArguments {
     #[arg(long, value_name = "MODEL")]
     pub auditor_model: Option<String>,
     /// How many iterations there may be.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count_above_zero::<NonZeroU32>)]
     pub max_iterations: Option<NonZeroU32>,
     /// Give an agent up after so many seconds without any sign of life.
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
@@ -165,7 +165,7 @@ pub struct OneshotRunArguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub heartbeat: Option<Duration>,
     /// Call an agent stuck after so many signs of life without anything new.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count_above_zero::<NonZeroU32>)]
     pub stuck_threshold: Option<NonZeroU32>,
     /// Go on with a run that was interrupted: its id, the beginning of it, or `latest`.
     #[arg(long, value_name = "ID", conflicts_with = "prompt")]
@@ -194,11 +194,19 @@ pub enum OnStuck {
     Fail,
 }
 
+/// A whole number that is not 0.
+fn count_above_zero<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+    let expected = || "expected a whole number above 0, such as 5".to_owned();
+    text.parse().map_err(|_| expected())
+}
+
 /// A time in seconds, with fractions, that is not 0.
 fn seconds_above_zero(text: &str) -> Result<Duration, String> {
-    match seconds(text)? {
-        Duration::ZERO => Err("expected a number of seconds above 0".to_owned()),
-        time => Ok(time),
+    match seconds(text) {
+        Ok(Duration::ZERO) | Err(_) => {
+            Err("expected a number of seconds above 0, such as 90 or 0.5".to_owned())
+        }
+        Ok(time) => Ok(time),
     }
 }
 

@@ -120,6 +120,37 @@ fn an_auditor_sees_the_task_and_the_result_of_its_own_iteration_only() {
 }
 
 #[test]
+fn a_failed_run_says_what_the_agent_complained_of_and_what_can_be_done() {
+    let runs = Runs::working(json!([[{"complain": "no such \u{1b}[31mmodel"}, {"exit": 3}]]));
+    let ended = runs.ran(&["make it"]);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("stderr: no such model\n"),
+        "{}",
+        ended.stderr
+    );
+    let last = ended.stderr.lines().last().unwrap();
+    assert!(
+        last.ends_with(&format!("oneshot follow {}", runs.id())),
+        "{last}"
+    );
+}
+
+#[test]
+fn a_run_that_used_up_its_iterations_says_how_it_gets_more() {
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [verdict("RETRY", "more")],
+    }));
+    let ended = runs.ran(&["--max-iterations", "1", "make it"]);
+    assert_eq!(ended.code, 4, "{}", ended.stderr);
+    let way_out = format!("--resume {} --max-iterations N", runs.id());
+    assert!(ended.stderr.contains(&way_out), "{}", ended.stderr);
+    let shown = runs.ran(&["show", "latest"]);
+    assert!(shown.text().contains(&way_out), "{}", shown.text());
+}
+
+#[test]
 fn three_retries_with_a_maximum_of_three_are_three_workers_and_three_audits() {
     let runs = Runs::new(json!({
         "worker": [says("work")],

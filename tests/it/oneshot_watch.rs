@@ -306,6 +306,32 @@ fn a_person_is_asked_about_a_stuck_worker_and_no_ends_it() {
 }
 
 #[test]
+fn a_question_stands_where_the_status_would_and_no_finding_is_told_twice() {
+    let runs = Runs::working(json!([[
+        {"init": 1},
+        {"repeat": {"tool": "cat config.json", "every": 0.02, "until": "go"}},
+        {"result": "done"},
+    ]]));
+    let arguments = [&FAST[..], &["make it"]].concat();
+    let mut runner = on_terminal(&runs, &arguments);
+    let keyboard = runner.stdin.take();
+    wait_until("the question", || {
+        shown(&runs).contains("Continue waiting?").then_some(())
+    });
+    wait_until("the judge's third answer", || {
+        (runs.lines("status_check").len() >= 3).then_some(())
+    });
+    let screen = shown(&runs);
+    let (_, since) = screen.split_once("Continue waiting?").unwrap();
+    assert!(!since.contains("worker 1/5"), "{screen}");
+    assert_eq!(screen.matches("judged B").count(), 1, "{screen}");
+    runs.raise("go");
+    let ended = runner.finish_with_stdin_open();
+    assert_eq!(ended.code, 0, "{}", shown(&runs));
+    drop(keyboard);
+}
+
+#[test]
 fn a_person_who_says_yes_is_obeyed() {
     let runs = Runs::working(json!([[
         {"init": 1},

@@ -1,12 +1,15 @@
 //! What came of a run, for people and for programs.
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::words;
 use crate::commands::output;
-use crate::oneshot::stage::Stage;
+use crate::oneshot::reason::Reason;
+use crate::oneshot::stage::{Stage, State};
 
 /// What came of a run.
 pub(super) struct End {
@@ -33,7 +36,11 @@ impl End {
         let printed = match (as_json, &self.stage, &self.result) {
             (true, ..) => output::print(&format!("{}\n", self.json(code))),
             (false, Stage::Completed, Some(result)) if !result.is_empty() => {
-                output::print(&format!("{}\n", result.trim_end_matches('\n')))
+                let result = result.trim_end_matches('\n');
+                match io::stdout().is_terminal() {
+                    true => output::print(&format!("{}\n", words::text(result))),
+                    false => output::print(&format!("{result}\n")),
+                }
             }
             _ => Ok(()),
         };
@@ -46,7 +53,12 @@ impl End {
                 ));
                 output::say(resume_command(&self.id));
             }
-            stage => output::say(self.summary(stage)),
+            stage => {
+                output::say(self.summary(stage));
+                if stage.state() == State::Failed {
+                    output::say(self.way_out(stage));
+                }
+            }
         }
         output::conclude(printed, code)
     }
@@ -60,6 +72,17 @@ impl End {
                 self.id
             ),
             None => format!("zsh-tool: {state}, {iterations}, run {}", self.id),
+        }
+    }
+
+    /// What can be done about a run that failed.
+    fn way_out(&self, stage: &Stage) -> String {
+        match stage.reason() {
+            Some(Reason::MaxIterations) => format!(
+                "more iterations: {} --max-iterations N",
+                resume_command(&self.id)
+            ),
+            _ => format!("what went on: {}", command(&["follow", &self.id])),
         }
     }
 
@@ -82,6 +105,12 @@ impl End {
 
 /// The command that takes a run up again, for pasting into a shell.
 pub(super) fn resume_command(id: &str) -> String {
+    command(&["--resume", id])
+}
+
+/// This command with these arguments, under the name that it was started by.
+fn command(arguments: &[&str]) -> String {
+    let arguments = arguments.join(" ");
     let program = std::env::args()
         .next()
         .unwrap_or_else(|| "zsh-tool".to_owned());
@@ -91,7 +120,7 @@ pub(super) fn resume_command(id: &str) -> String {
     let quoted =
         shlex::try_quote(&program).map_or_else(|_| program.clone(), |word| word.into_owned());
     match is_link {
-        true => format!("{quoted} --resume {id}"),
-        false => format!("{quoted} oneshot --resume {id}"),
+        true => format!("{quoted} {arguments}"),
+        false => format!("{quoted} oneshot {arguments}"),
     }
 }

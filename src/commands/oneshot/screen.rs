@@ -2,6 +2,8 @@
 //! terminal, plain lines elsewhere, and the question whether a stuck agent is waited for.
 
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::agent::activity::Activity;
@@ -9,7 +11,7 @@ use crate::commands::output;
 use crate::mcp::view;
 use crate::oneshot::controls::{Control, Controller};
 use crate::oneshot::face::{Face, News};
-use crate::oneshot::stage::{Role, State};
+use crate::oneshot::stage::State;
 
 use super::words;
 
@@ -19,6 +21,15 @@ const REDRAW: Duration = Duration::from_secs(1);
 const MAX_ACT: usize = 60;
 /// Goes to the line's beginning and clears it.
 const CLEAR: &str = "\r\x1b[K";
+/// A line that is longer than the terminal is wide is cut there and not wrapped: only its
+/// last row could be cleared.
+const NO_WRAP: &str = "\x1b[?7l";
+/// Undoes that.
+const WRAP: &str = "\x1b[?7h";
+/// What a person is asked.
+const QUESTION: &str = "⚠ the agent appears stuck. Continue waiting? [Y/n] ";
+/// Characters of a line of stderr that are shown.
+const MAX_COMPLAINT: usize = 200;
 
 /// Shows a run.
 pub(super) struct Screen {
@@ -27,6 +38,13 @@ pub(super) struct Screen {
     live: bool,
     /// A thread reads answers.
     listens: bool,
+    /// Nobody has answered yet. The question then stands where the status would, and is
+    /// not drawn anew by itself: that would wipe out what is being typed.
+    asking: Arc<AtomicBool>,
+    /// What the judge said last of this agent.
+    judged: Option<Option<char>>,
+    /// The last that this agent said on stderr.
+    complaint: String,
     started: Instant,
     next: Instant,
     drawn: bool,
@@ -43,6 +61,9 @@ impl Screen {
             controller,
             live: io::stderr().is_terminal(),
             listens: false,
+            asking: Arc::default(),
+            judged: None,
+            complaint: String::new(),
             started: now,
             next: now,
             drawn: false,
@@ -76,6 +97,17 @@ impl Screen {
         if !self.live {
             return;
         }
+        let line = match self.asking.load(Ordering::Relaxed) {
+            true => QUESTION.to_owned(),
+            false => self.status_line(),
+        };
+        // One write: a line that is half there would flicker.
+        let line = format!("{CLEAR}{NO_WRAP}{line}{WRAP}");
+        let _ = io::stderr().write_all(line.as_bytes());
+        self.drawn = true;
+    }
+
+    fn status_line(&self) -> String {
         let elapsed = view::seconds(self.started.elapsed());
         let parts = [&self.phase, &elapsed, &self.status, &self.act];
         let parts: Vec<&str> = parts
@@ -83,28 +115,32 @@ impl Screen {
             .map(String::as_str)
             .filter(|part| !part.is_empty())
             .collect();
-        // One write: a line that is half there would flicker.
-        let line = format!("{CLEAR}{}", parts.join(" · "));
-        let _ = io::stderr().write_all(line.as_bytes());
-        self.drawn = true;
+        parts.join(" · ")
     }
 
     fn ask(&mut self) {
-        self.say("⚠ the agent appears stuck. Continue waiting? [Y/n] ");
+        self.asking.store(true, Ordering::Relaxed);
+        match self.live {
+            true => self.draw(),
+            false => self.say(QUESTION.trim_end()),
+        }
         if std::mem::replace(&mut self.listens, true) {
             return;
         }
         let controller = self.controller.clone();
+        let asking = Arc::clone(&self.asking);
         // It stays in its read until the process ends: nothing interrupts that.
         let started = std::thread::Builder::new()
             .name("answers".to_owned())
             .spawn(move || {
-                for line in io::stdin().lock().lines() {
-                    let Ok(line) = line else { return };
+                for line in io::stdin().lock().lines().map_while(Result::ok) {
+                    asking.store(false, Ordering::Relaxed);
                     let word = line.trim().to_ascii_lowercase();
                     let goes_on = !matches!(word.as_str(), "n" | "no");
                     controller.ask(Control::GoOn(goes_on));
                 }
+                // Nobody will answer any more, which is to wait.
+                asking.store(false, Ordering::Relaxed);
             });
         if let Err(error) = started {
             tracing::warn!("no answer can be read: {error}");
@@ -121,6 +157,14 @@ impl Screen {
             _ => return,
         };
         self.act = words::line(&act, MAX_ACT);
+    }
+
+    /// What an agent said last on stderr before it failed, since that mostly says why.
+    fn tell_complaint(&mut self) {
+        let complaint = std::mem::take(&mut self.complaint);
+        if !complaint.is_empty() {
+            self.say(&format!("        stderr: {complaint}"));
+        }
     }
 }
 
@@ -141,6 +185,7 @@ impl Face for Screen {
                 self.phase = format!("{phase} {iteration}/{maximum}");
                 self.status.clear();
                 self.act.clear();
+                self.judged = None;
                 let elapsed = view::seconds(self.started.elapsed());
                 let reason = reason.map(|reason| words::line(&reason.to_string(), MAX_ACT));
                 let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
@@ -150,13 +195,22 @@ impl Face for Screen {
                     state.name()
                 );
                 self.say(&line);
+                match state {
+                    State::RecoveryPending | State::Failed => self.tell_complaint(),
+                    _ => self.complaint.clear(),
+                }
             }
             News::Activity { activity, .. } => self.act(activity),
             News::Status(status) => {
                 self.status = (*status).to_owned();
-                self.draw();
+                if !self.asking.load(Ordering::Relaxed) {
+                    self.draw();
+                }
             }
+            // A judge that says the same again and again is no news.
+            News::Judged { finding, .. } if self.judged == Some(*finding) => {}
             News::Judged { finding, reason } => {
+                self.judged = Some(*finding);
                 let finding = finding.map_or_else(|| "?".to_owned(), String::from);
                 self.say(&format!(
                     "        judged {finding}: {}",
@@ -164,11 +218,15 @@ impl Face for Screen {
                 ));
             }
             News::Ask => self.ask(),
-            News::AskNoMore => self.say("        (the agent has ended; no answer is needed)"),
+            News::AskNoMore => {
+                self.asking.store(false, Ordering::Relaxed);
+                self.say("        (the agent has ended; no answer is needed)");
+            }
             News::Note(text) => self.say(&format!("⚠ {}", words::clean(text))),
             News::Complaint { role, line } => {
-                if *role == Role::Worker || !line.trim().is_empty() {
-                    tracing::debug!("{}: {}", role.name(), words::clean(line));
+                if !line.trim().is_empty() {
+                    self.complaint = words::line(line, MAX_COMPLAINT);
+                    tracing::debug!("{}: {}", role.name(), self.complaint);
                 }
             }
         }
@@ -180,7 +238,9 @@ impl Face for Screen {
 
     fn refresh(&mut self) {
         self.next = Instant::now() + REDRAW;
-        self.draw();
+        if !self.asking.load(Ordering::Relaxed) {
+            self.draw();
+        }
     }
 }
 

@@ -9,7 +9,9 @@ use crate::mcp::view;
 use crate::oneshot::context::RunFile;
 use crate::oneshot::log::Kind;
 use crate::oneshot::log_reader;
+use crate::oneshot::reason::Reason;
 use crate::oneshot::sessions::RunView;
+use crate::oneshot::stage::State;
 
 /// How far back in the log the newest result is looked for.
 const RESULT_WITHIN: u64 = 16 << 20;
@@ -63,7 +65,11 @@ fn describe(run: &RunView) -> String {
     row("changed", &file.updated_at);
     text.push_str(&history(file));
     section(&mut text, "prompt", &file.prompt);
-    if let Some(feedback) = &file.feedback {
+    if let Some(feedback) = file
+        .feedback
+        .as_ref()
+        .filter(|text| !text.trim().is_empty())
+    {
         section(&mut text, "feedback", feedback);
     }
     // A log that cannot be read has no result to show.
@@ -80,8 +86,19 @@ fn describe(run: &RunView) -> String {
             "\nresume: zsh-tool oneshot --resume {}",
             file.oneshot_id
         );
+    } else if ends_at_maximum(file) && !run.live {
+        let _ = writeln!(
+            text,
+            "\nmore iterations: zsh-tool oneshot --resume {} --max-iterations N",
+            file.oneshot_id
+        );
     }
     text
+}
+
+fn ends_at_maximum(file: &RunFile) -> bool {
+    let reason = file.last().and_then(|entry| entry.reason.as_ref());
+    file.state == State::Failed && matches!(reason, Some(Reason::MaxIterations))
 }
 
 fn agent(executor: &str, model: Option<&str>) -> String {

@@ -21,7 +21,7 @@ pub(super) fn run(id: &str) -> ExitCode {
             output::conclude(output::print(&text), 0)
         }
         Err(error) => {
-            output::complain(error);
+            output::complain(format_args!("{}: {error}", run.id()));
             ExitCode::FAILURE
         }
     }

@@ -50,6 +50,11 @@ pub(super) fn clean(line: &str) -> String {
     ansi::readable(line.as_bytes(), Colours::Drop, None)
 }
 
+/// A text of many lines without anything that a terminal would obey.
+pub(super) fn text(text: &str) -> String {
+    text.lines().map(clean).collect::<Vec<_>>().join("\n")
+}
+
 /// How long ago a moment is: `3m05s`.
 pub(super) fn ago(ts: f64) -> String {
     view::seconds(between(ts, SystemClock.now().unix_seconds()))
