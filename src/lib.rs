@@ -370,6 +370,7 @@ pub mod oneshot {
     pub mod stage;
     pub mod state;
     pub mod transcript;
+    mod unfinished;
     mod writer;
 }
 
