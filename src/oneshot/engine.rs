@@ -134,7 +134,7 @@ impl<'a> Engine<'a> {
     pub fn result(&self) -> Option<String> {
         match &self.result {
             Some((_, text)) => Some(text.clone()),
-            None => recall::result(&self.run, self.last_iteration()).ok(),
+            None => recall::result(&self.run, self.run.position().iteration).ok(),
         }
     }
 
@@ -226,6 +226,11 @@ impl<'a> Engine<'a> {
             Role::Worker => self.worker_prompt()?,
             Role::Auditor => self.auditor_prompt(executor, iteration, audit)?,
         };
+        if executor.prompt_by() == PromptBy::Argument && prompt.len() > MAX_ARGUMENT_PROMPT {
+            self.face.tell(&News::Note(
+                "the prompt is longer than an argument may be: the middle of it is left out",
+            ));
+        }
         let session = uuid::Uuid::new_v4().to_string();
         let model = match role {
             Role::Worker => self.run.file().model.as_deref(),
@@ -455,7 +460,7 @@ impl<'a> Engine<'a> {
         };
         let found = salvage(self.run.directory(), self.run.file(), executor, around)
             .map_err(EngineError::OwnLog)?;
-        let iteration = self.last_iteration();
+        let iteration = self.run.position().iteration;
         let (data, event) = match found {
             Recovery::Success { text } => {
                 let data = json!({"found": "success", "text": text});
@@ -473,10 +478,6 @@ impl<'a> Engine<'a> {
         self.run.note(Kind::Recovered, origin, data, now)?;
         self.apply(&event, None)?;
         Ok(())
-    }
-
-    fn last_iteration(&self) -> u32 {
-        self.run.position().iteration
     }
 }
 

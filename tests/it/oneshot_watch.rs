@@ -101,6 +101,27 @@ fn what_hangs_after_its_result_is_ended_and_its_result_counts() {
 }
 
 #[test]
+fn a_silent_worker_whose_own_storage_has_its_answer_is_salvaged() {
+    let line = |value: serde_json::Value| format!("{value}\n");
+    let answer = json!({
+        "type": "assistant", "uuid": "1", "message": {
+            "role": "assistant", "stop_reason": "end_turn",
+            "content": [{"type": "text", "text": "stored answer"}],
+        },
+    });
+    let runs = Runs::working(json!([[
+        {"init": 1},
+        {"store": {"path": ".claude/projects/work/SESSION.jsonl", "text": line(answer)}},
+        {"hang": 1},
+    ]]));
+    let ended = runs.ran(&["--inactivity", "1.5", "make it"]);
+    assert_eq!(ended.code, 0, "{}\n{:?}", ended.stderr, runs.log());
+    assert_eq!(ended.text(), "stored answer\n");
+    let recovered = &runs.lines("recovered")[0]["data"];
+    assert_eq!(recovered["text"], "stored answer");
+}
+
+#[test]
 fn an_auditor_that_hangs_after_its_verdict_is_believed() {
     let text = json!({"verdict": "DONE", "feedback": ""}).to_string();
     let runs = Runs::new(json!({
@@ -231,10 +252,9 @@ fn a_judge_that_sees_progress_lets_the_worker_go_on() {
     ]
     .concat();
     let runner = runs.start(&arguments);
+    runs.wait_for_start("worker", 1);
     wait_until("two checks", || {
-        let checks =
-            runs.env.path("state/sessions").exists() && runs.lines("status_check").len() >= 2;
-        checks.then_some(())
+        (runs.lines("status_check").len() >= 2).then_some(())
     });
     runs.raise("go");
     let ended = runner.finish();

@@ -99,7 +99,10 @@ impl Runs {
     /// The directory of the only run.
     pub fn directory(&self) -> PathBuf {
         let entries = fs::read_dir(self.env.path("state/sessions")).expect("the runs");
-        let mut found = entries.map(|entry| entry.expect("an entry").path());
+        // A run that is being created has another name until it is whole.
+        let mut found = entries
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.extension().is_none());
         let directory = found.next().expect("a run");
         assert!(found.next().is_none(), "one run only");
         directory
@@ -141,8 +144,11 @@ impl Runs {
     pub fn log(&self) -> Vec<Value> {
         let path = self.directory().join("oneshot-log.json");
         let text = fs::read_to_string(path).expect("the log");
-        let lines = text.lines();
-        lines
+        // While it is being written, the last line may not be whole.
+        let whole = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        whole
             .map(|line| serde_json::from_str(line).expect("JSON"))
             .collect()
     }
