@@ -136,7 +136,7 @@ impl Attempt<'_> {
             watch: Watch::new(self.rules, now),
             pulse,
             face,
-            said: Transcript::default(),
+            said: Transcript::new(self.executor.answer(), self.executor.final_text_is_stdout()),
             next_tick: now + self.interval,
             looks: 0,
             ending: None,
@@ -293,11 +293,9 @@ impl Attempt<'_> {
             course.face.tell(&News::Activity { role, activity });
         }
         let is_final = |activity: &Activity| matches!(activity, Activity::Final(_));
-        if published.activities.iter().any(is_final)
-            && let Some((text, error)) = course.said.end()
-        {
+        if published.activities.iter().any(is_final) {
             course.watch.finish(at);
-            let data = result_data(text, error);
+            let data = result_data(course.said.final_text(), course.said.error());
             writer.note(log, Kind::Result, data)?;
         }
         Ok(())

@@ -79,12 +79,18 @@ struct OwnLog {
     result: Option<String>,
     /// An error's terminal event was seen: older ones do not count.
     over: bool,
-    last_text: Option<String>,
+    /// Of a terminal event without a text: what was said before it.
+    texts: Vec<Activity>,
+    /// Nothing more belongs to those.
+    sealed: bool,
     acts: Vec<String>,
 }
 
 /// Acts of the last worker that are told to the next one.
 const MOST_ACTS: usize = 50;
+
+/// Pieces of an answer that are put together, at most.
+const MOST_TEXTS: usize = 10_000;
 
 fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
     let own = RefCell::new(OwnLog::default());
@@ -98,14 +104,15 @@ fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
                 own.take(line, executor);
             }
             // What is before the prompt is of another worker.
-            own.result.is_some() && own.last_text.is_some()
-                || (is_worker(line) && line.kind == Kind::Prompt)
+            own.result.is_some() && own.sealed || (is_worker(line) && line.kind == Kind::Prompt)
         },
         None,
     )?;
     let mut own = own.into_inner();
     if own.result.as_deref() == Some("") {
-        own.result = own.last_text.take();
+        let mut answer = executor.answer();
+        own.texts.iter().rev().for_each(|text| answer.see(text));
+        own.result = Some(answer.text().to_owned());
     }
     Ok(own)
 }
@@ -120,7 +127,7 @@ impl OwnLog {
                     .and_then(Value::as_str)
                     .unwrap_or_default();
                 self.result.get_or_insert(text.to_owned());
-                self.last_text.get_or_insert_default();
+                self.sealed = true;
             }
             Kind::Activity => {
                 for activity in executor.classify(&record(&line.data)).iter().rev() {
@@ -132,13 +139,16 @@ impl OwnLog {
     }
 
     fn take_activity(&mut self, activity: &Activity) {
+        self.sealed |= self.result.is_some() && activity.is_act();
         match activity {
             Activity::Final(Final { text, error: None }) if !self.over => {
                 self.result.get_or_insert_with(|| text.clone());
+                self.sealed |= !text.is_empty();
             }
             Activity::Final(_) => self.over = self.result.is_none(),
-            Activity::Text(text) => {
-                self.last_text.get_or_insert_with(|| text.clone());
+            Activity::Text(_) if self.result.is_some() && !self.sealed => {
+                self.texts.push(activity.clone());
+                self.sealed = self.texts.len() >= MOST_TEXTS;
             }
             Activity::ToolCall { name, argument } => self.act(format!("{name}: {argument}")),
             Activity::FileWritten { path } => self.act(format!("wrote {path}")),
