@@ -64,6 +64,7 @@ const PURE: &[&str] = &[
     "monitor/dashboard.rs",
     "oneshot/state.rs",
     "oneshot/event.rs",
+    "oneshot/life.rs",
     "oneshot/log_line.rs",
     "oneshot/policy.rs",
     "oneshot/prompts.rs",

@@ -32,6 +32,21 @@ fn a_worker_that_computes_and_does_nothing_else_is_silent() {
     assert_eq!(runs.state().1.as_deref(), Some("inactivity_timeout"));
 }
 
+/// As a program does whose endpoint never answers: its runtime is never quite idle.
+#[test]
+fn a_worker_that_only_dribbles_bytes_is_silent() {
+    let dribble = json!({"path": "out", "text": "x".repeat(40)});
+    let runs = Runs::working(json!([[{"forever": {"append": dribble, "every": 0.1}}]]));
+    let runner = runs.start(&["--inactivity", "2", "make it"]);
+    let worker = runs.wait_for_start("worker", 1);
+    let begun = Instant::now();
+    wait_until("the worker's end", || (!lives(worker)).then_some(()));
+    let took = begun.elapsed();
+    assert!(took <= Duration::from_millis(3500), "{took:?}");
+    assert_eq!(runner.finish().code, 1);
+    assert_eq!(runs.state().1.as_deref(), Some("inactivity_timeout"));
+}
+
 #[test]
 fn a_worker_that_writes_files_in_silence_is_not_silent() {
     let file = json!({"path": "out", "text": "x".repeat(8192)});
