@@ -173,3 +173,85 @@ pub fn record(data: &Value) -> Record {
         None => Record::Json(data.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::executor::Executors;
+    use crate::oneshot::log::{NewLine, Origin, RunLog};
+    use crate::oneshot::redaction::Redacted;
+    use crate::text::redact::Redactor;
+    use serde_json::json;
+
+    /// What is found where the worker's log has these lines.
+    fn found(executor: &str, lines: &[(Kind, Value)]) -> OwnLog {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = RunLog::open(directory.path()).unwrap();
+        let redactor = Redactor::new([]);
+        for (kind, data) in lines {
+            let origin = Origin {
+                executor: Some(executor.to_owned()),
+                role: Some(Role::Worker),
+                iteration: Some(1),
+            };
+            let data = Redacted::new(data.clone(), &redactor);
+            log.append(NewLine {
+                ts: 1.0,
+                kind: *kind,
+                origin,
+                data,
+            })
+            .unwrap();
+        }
+        let executors = Executors::new(&[]).unwrap();
+        read_own_log(directory.path(), executors.find(executor).unwrap()).unwrap()
+    }
+
+    fn piece(text: &str) -> (Kind, Value) {
+        let data = json!({"type": "message", "role": "assistant", "content": text, "delta": true});
+        (Kind::Activity, data)
+    }
+
+    fn tool() -> (Kind, Value) {
+        let data = json!({"type": "tool_use", "tool_name": "ls", "parameters": {}});
+        (Kind::Activity, data)
+    }
+
+    fn prompt() -> (Kind, Value) {
+        (Kind::Prompt, json!({"text": "do it"}))
+    }
+
+    fn end() -> (Kind, Value) {
+        (
+            Kind::Activity,
+            json!({"type": "result", "status": "success"}),
+        )
+    }
+
+    #[test]
+    fn an_answer_in_pieces_is_found_where_its_result_was_not_written_any_more() {
+        let before = [piece("old"), end(), prompt(), piece("I look.")];
+        let after = [tool(), piece("It is "), piece("done."), end()];
+        let own = found("gemini", &[&before[..], &after[..]].concat());
+        assert_eq!(own.result.as_deref(), Some("It is done."));
+    }
+
+    #[test]
+    fn what_another_worker_said_is_not_found() {
+        let own = found("gemini", &[prompt(), piece("old"), end(), prompt(), tool()]);
+        assert_eq!(own.result, None);
+        assert_eq!(own.acts.len(), 1);
+        let own = found("gemini", &[prompt(), piece("old"), end(), prompt(), end()]);
+        assert_eq!(own.result.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_result_that_was_written_is_what_was_found_then() {
+        let result = (Kind::Result, json!({"text": "as it was", "error": null}));
+        let own = found("gemini", &[prompt(), piece("x"), end(), result]);
+        assert_eq!(own.result.as_deref(), Some("as it was"));
+        let failed = (Kind::Result, json!({"text": "no", "error": "api_error"}));
+        let own = found("gemini", &[prompt(), piece("x"), failed]);
+        assert_eq!(own.result, None);
+    }
+}
