@@ -451,5 +451,6 @@ pub mod commands {
     pub mod output;
     pub mod serve;
     pub mod setup;
+    mod signals;
     pub mod tasks;
 }

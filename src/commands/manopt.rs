@@ -5,15 +5,11 @@
 
 use std::io;
 use std::process::ExitCode;
-use std::thread;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-
+use super::signals::{self, Asked};
 use super::{output, setup};
 use crate::cli::ManoptArguments;
 use crate::process::orphans;
-use crate::process::signals::is_ignored;
 use crate::record::manopt;
 use crate::shell::manpage;
 
@@ -62,15 +58,11 @@ pub fn run(arguments: &ManoptArguments) -> ExitCode {
 /// From now on a signal that asks for the end ends `man` as well, which a terminal does not
 /// reach in its own session.
 fn take_man_along() -> io::Result<()> {
-    let ending = [SIGINT, SIGTERM, SIGHUP];
-    let mut signals = Signals::new(ending.into_iter().filter(|signal| !is_ignored(*signal)))?;
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            if let Some(number) = signals.forever().next() {
-                orphans::kill_all(&[]);
-                std::process::exit(128 + number);
-            }
-        })
-        .map(drop)
+    let ending = signals::not_ignored(&signals::ENDING);
+    signals::take(ending, &[], |asked| match asked {
+        Asked::End(number) | Asked::EndAtOnce(number) | Asked::Else(number) => {
+            orphans::kill_all(&[]);
+            std::process::exit(128 + number);
+        }
+    })
 }

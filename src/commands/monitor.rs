@@ -12,9 +12,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, bounded};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
+use super::signals::{self, Asked};
 use super::{output, setup};
 use crate::agent::checks::Checks;
 use crate::cli::MonitorArguments;
@@ -27,7 +26,6 @@ use crate::monitor::routes::Api;
 use crate::monitor::sessions::Sessions;
 use crate::process::files::{self, Temporary};
 use crate::process::privacy;
-use crate::process::signals::is_ignored;
 use crate::record::recorder::Recorder;
 use crate::task::supervisor::Supervisor;
 use crate::text::redact::Redactor;
@@ -153,20 +151,13 @@ pub fn run(arguments: &MonitorArguments) -> ExitCode {
 /// Tells of the first signal that asks for the end; the second ends the process at once.
 /// Those that the caller has chosen to ignore (`nohup`) stay ignored.
 fn take_signals() -> io::Result<Receiver<()>> {
-    let ending = [SIGTERM, SIGINT, SIGHUP];
-    let mut signals = Signals::new(ending.into_iter().filter(|signal| !is_ignored(*signal)))?;
     let (end, ended) = bounded(1);
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            let mut stopping = false;
-            for number in signals.forever() {
-                if stopping {
-                    std::process::exit(128 + number);
-                }
-                stopping = true;
-                let _ = end.try_send(());
-            }
-        })?;
+    let ending = signals::not_ignored(&signals::ENDING);
+    signals::take(ending, &[], move |asked| match asked {
+        Asked::EndAtOnce(number) => std::process::exit(128 + number),
+        Asked::End(_) | Asked::Else(_) => {
+            let _ = end.try_send(());
+        }
+    })?;
     Ok(ended)
 }

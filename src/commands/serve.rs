@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::SIGCHLD;
 
 use super::monitor::{self, Monitor};
+use super::signals::{self, Asked};
 use super::{output, setup};
 use crate::cli::ServeArguments;
 use crate::config::{Config, Warning};
@@ -218,21 +218,15 @@ fn end(
 /// The first signal ends the server in order, the second at once: the guard sees to
 /// what is left then.
 fn watch_signals(wake: Sender<()>, stop: Sender<()>) -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD])?;
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            let mut stopping = false;
-            for signal in signals.forever() {
-                match signal {
-                    SIGCHLD => wake_housekeeping(&wake),
-                    number if stopping => std::process::exit(128 + number),
-                    _ => {
-                        stopping = true;
-                        let _ = stop.try_send(());
-                    }
-                }
+    signals::take(
+        signals::ENDING.to_vec(),
+        &[SIGCHLD],
+        move |asked| match asked {
+            Asked::Else(_) => wake_housekeeping(&wake),
+            Asked::EndAtOnce(number) => std::process::exit(128 + number),
+            Asked::End(_) => {
+                let _ = stop.try_send(());
             }
-        })?;
-    Ok(())
+        },
+    )
 }

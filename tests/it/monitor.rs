@@ -33,6 +33,15 @@ fn watcher_of(env: &Env) -> Watcher {
 }
 
 /// `zsh-tool monitor`, which runs no tasks of its own.
+/// A task's file is written a little after its start, later on a busy disk: other processes
+/// know of it then.
+fn await_file_of(watcher: &Watcher, task: &str) {
+    let path = format!("/api/autonomous/progress/{task}");
+    wait_until("the task is seen", || {
+        (watcher.get(&path).status == 200).then_some(())
+    });
+}
+
 fn monitor_alone(env: &Env) -> (Program, Watcher) {
     let mut program = Program::start(zsh_tool(env, &["monitor", "--addr", "127.0.0.1:0"]));
     let link = program.read_line();
@@ -216,6 +225,7 @@ fn a_task_of_another_server_is_shown_and_only_its_server_ends_it() {
         )
         .task_id();
     let (monitor, watcher) = monitor_alone(&env);
+    await_file_of(&watcher, &task);
     let shown = wait_until("it is seen to wait for input", || {
         let session = session(&watcher, &task);
         (session["waitingFor"] == "input").then_some(session)
@@ -253,6 +263,7 @@ fn a_task_whose_server_was_killed_is_shown_no_more_and_its_stream_ends() {
     let client = env.client();
     let task = client.start_until("echo here; sleep 600", "here");
     let (monitor, watcher) = monitor_alone(&env);
+    await_file_of(&watcher, &task);
     let mut events = watcher.events(&format!("/api/sessions/{task}/events"), None);
     assert_eq!(events.next_named("output").data, json!({"text": "here\n"}));
     send_signal("KILL", client.pid());
@@ -617,6 +628,7 @@ fn output_that_the_quota_has_dropped_is_told_as_a_gap() {
         .collect();
     let (alone, other) = monitor_alone(&env);
     for watcher in [&watcher, &other] {
+        await_file_of(watcher, &task);
         let mut events = watcher.events(&format!("/api/sessions/{task}/events"), Some("0"));
         let (mut at, mut gaps) = (0, 0);
         while let Some(seen) = events.next() {
@@ -745,6 +757,7 @@ fn no_secret_of_a_command_or_prompt_is_shown_or_stands_in_the_state_directory() 
         )
         .task_id();
     let (monitor, watcher) = monitor_alone(&env);
+    await_file_of(&watcher, &task);
     let shown = wait_until("it is seen to wait", || {
         let session = session(&watcher, &task);
         session["prompt"].is_string().then_some(session)

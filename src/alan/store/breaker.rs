@@ -25,7 +25,7 @@ pub struct Reset {
 /// How long a call waits for others' locks when it is to be the one run of a circuit.
 const LEASE_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a report does: the end of a command waits for it.
-const REPORT_PATIENCE: Duration = Duration::from_millis(20);
+const REPORT_PATIENCE: Duration = Duration::from_millis(500);
 
 impl Store {
     /// Decides whether a command may run, and gives it the lease of a half-open circuit

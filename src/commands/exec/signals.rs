@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
-use signal_hook::iterator::Signals;
 
+use crate::commands::signals::{self, Asked};
 use crate::process::orphans;
 use crate::process::pty::RawTerminal;
-use crate::process::signals::{Signal, is_ignored};
+use crate::process::signals::Signal;
 use crate::task::housekeeping::wake_housekeeping;
 
-/// Ask for the end.
+/// Ask for the end; a terminal's user can also send the last one.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 /// The terminal while it is raw; whoever leaves takes it out, which puts it back.
@@ -36,31 +36,21 @@ pub struct Notices {
 /// # Errors
 /// When the system refuses, or no thread can be had.
 pub fn take(notices: Notices, terminal: HeldTerminal, daemons: Vec<String>) -> io::Result<()> {
-    let ending = ENDING.into_iter().filter(|signal| !is_ignored(*signal));
-    let mut signals = Signals::new(ending.chain([SIGCHLD, SIGWINCH]))?;
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            let mut stopping = false;
-            for signal in signals.forever() {
-                match signal {
-                    SIGCHLD => wake_housekeeping(&notices.wake),
-                    SIGWINCH => {
-                        let _ = notices.resized.try_send(());
-                    }
-                    number if stopping => {
-                        orphans::kill_all(&daemons);
-                        terminal.lock().take();
-                        std::process::exit(128 + number);
-                    }
-                    number => {
-                        stopping = true;
-                        let _ = notices.signalled.try_send(number);
-                    }
-                }
-            }
-        })?;
-    Ok(())
+    let ending = signals::not_ignored(&ENDING);
+    signals::take(ending, &[SIGCHLD, SIGWINCH], move |asked| match asked {
+        Asked::Else(SIGWINCH) => {
+            let _ = notices.resized.try_send(());
+        }
+        Asked::Else(_) => wake_housekeeping(&notices.wake),
+        Asked::End(number) => {
+            let _ = notices.signalled.try_send(number);
+        }
+        Asked::EndAtOnce(number) => {
+            orphans::kill_all(&daemons);
+            terminal.lock().take();
+            std::process::exit(128 + number);
+        }
+    })
 }
 
 /// The signal of this number, if it is one that a terminal's user sends.

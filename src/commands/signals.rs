@@ -1,0 +1,57 @@
+//! The signals that a command takes, on a thread of their own.
+//!
+//! Limits: that thread never ends before the process does; what a signal means is its
+//! caller's.
+
+use std::io;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::process::signals::is_ignored;
+
+/// By these a user or a system asks for the end.
+pub(super) const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// What a signal asks for; all carry its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The end, in order.
+    End(i32),
+    /// The end once more: now.
+    EndAtOnce(i32),
+    /// Something else.
+    Else(i32),
+}
+
+/// Those that the caller has not chosen to ignore (`nohup`, `&` in a script), as they stay.
+pub(super) fn not_ignored(signals: &[i32]) -> Vec<i32> {
+    let taken = signals.iter().copied();
+    taken.filter(|signal| !is_ignored(*signal)).collect()
+}
+
+/// Tells of these signals from now on, one after another.
+///
+/// # Errors
+/// When the system refuses, or no thread can be had.
+pub(super) fn take(
+    ending: Vec<i32>,
+    others: &[i32],
+    mut told: impl FnMut(Asked) + Send + 'static,
+) -> io::Result<()> {
+    let mut signals = Signals::new(ending.iter().chain(others))?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            let mut stopping = false;
+            for signal in signals.forever() {
+                told(match (ending.contains(&signal), stopping) {
+                    (false, _) => Asked::Else(signal),
+                    (true, false) => Asked::End(signal),
+                    (true, true) => Asked::EndAtOnce(signal),
+                });
+                stopping |= ending.contains(&signal);
+            }
+        })
+        .map(drop)
+}
