@@ -320,8 +320,8 @@ impl Attempt<'_> {
         if std::mem::replace(&mut course.looks, looks) == looks {
             return Ok(false);
         }
-        if course.watch.note_sight(blind) {
-            let reason = match blind {
+        if course.watch.note_sight(!blind) {
+            let reason = match course.watch.is_blind() {
                 true => "its processes cannot be seen: time limits on output take over",
                 false => "its processes can be seen again",
             };

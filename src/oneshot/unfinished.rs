@@ -26,10 +26,9 @@ pub(super) fn place(sessions: &Path, id: &str) -> PathBuf {
 pub(super) fn remove(sessions: &Path, now: SystemTime) -> io::Result<()> {
     for entry in std::fs::read_dir(sessions)? {
         let path = entry?.path();
-        if is_ours(&path) && is_old(&path, now) && !lock::is_held(&path) {
-            if let Err(error) = std::fs::remove_dir_all(&path) {
-                tracing::warn!("cannot remove {}: {error}", path.display());
-            }
+        let is_left = is_ours(&path) && is_old(&path, now) && !lock::is_held(&path);
+        if is_left && let Err(error) = std::fs::remove_dir_all(&path) {
+            tracing::warn!("cannot remove {}: {error}", path.display());
         }
     }
     Ok(())
