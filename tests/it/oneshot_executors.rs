@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
+use crate::support::endpoint::{Endpoint, Refusing};
 use crate::support::oneshot::{FAKE, Runs, verdict};
 use crate::support::recordings::{copy, fixture};
 
@@ -133,4 +134,44 @@ fn a_dead_worker_that_had_done_nothing_fails_the_run() {
         assert_eq!(ended.code, 1, "{name}: {}", ended.stderr);
         assert_eq!(runs.state().1.as_deref(), Some("exit_code:7"), "{name}");
     }
+}
+
+fn ask_models_at(runs: &Runs, base_url: &str) {
+    let text = format!("openai: {{base_url: {base_url}, model: small}}");
+    runs.env.configure(&text);
+}
+
+fn run_models(runs: &Runs) -> crate::support::program::Finished {
+    runs.ran(&["--executor", "openai", "--auditor", "openai", "make it"])
+}
+
+#[test]
+fn a_model_at_an_endpoint_works_and_audits() {
+    let runs = Runs::new(json!({}));
+    let steps = json!([{"stream": ["it ", "is ", "done"]}, {"stream": ["VERDICT: ", "DONE"]}]);
+    let endpoint = Endpoint::start(&runs.env, &steps);
+    ask_models_at(&runs, &endpoint.base_url());
+    let ended = run_models(&runs);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(ended.text(), "it is done\n");
+    let asked = endpoint.requests();
+    let prompt = |number: usize| asked[number]["body"]["messages"][0]["content"].to_string();
+    assert_eq!(prompt(0), "\"make it\"");
+    assert!(prompt(1).contains("it is done"), "{}", prompt(1));
+}
+
+#[test]
+fn what_an_endpoint_refuses_is_named() {
+    for (status, reason) in [(401, "auth_failed"), (500, "api_error")] {
+        let runs = Runs::new(json!({}));
+        let endpoint = Endpoint::start(&runs.env, &json!([{"status": status}]));
+        ask_models_at(&runs, &endpoint.base_url());
+        assert_eq!(run_models(&runs).code, 1);
+        assert_eq!(runs.state(), ("FAILED".to_owned(), Some(reason.to_owned())));
+    }
+    let runs = Runs::new(json!({}));
+    ask_models_at(&runs, Refusing::new().url());
+    assert_eq!(run_models(&runs).code, 1);
+    let state = ("FAILED".to_owned(), Some("connection_refused".to_owned()));
+    assert_eq!(runs.state(), state);
 }
