@@ -142,6 +142,35 @@ class Server:
         """KiB of the guard and of the server; VmRSS is now, VmHWM the most so far."""
         return [_status_field(pid, field) for pid in (self.guard.pid, self.server_pid())]
 
+    def resident(self):
+        """KiB that guard and server hold together. They are one program: a page of its
+        file, or of a library's, that both have mapped is there once, and counts once."""
+        files, anonymous = {}, 0
+        for pid in (self.guard.pid, self.server_pid()):
+            for mapping, sizes in _mappings(pid):
+                anonymous += sizes["Anonymous"]
+                files[mapping] = max(files.get(mapping, 0), sizes["Rss"] - sizes["Anonymous"])
+        return anonymous + sum(files.values())
+
+
+def _mappings(pid):
+    """Each mapping of a process, named by its file and where it begins there, with its
+    sizes in KiB."""
+    mapping, sizes = None, {}
+    with open(f"/proc/{pid}/smaps", encoding="utf-8") as lines:
+        for line in lines:
+            name, *words = line.split()
+            if name.endswith(":"):
+                if words[-1] == "kB":
+                    sizes[name.rstrip(":")] = int(words[0])
+                continue
+            if mapping:
+                yield mapping, sizes
+            # Address, rights, offset, device, inode, file.
+            mapping, sizes = (tuple(words[1:4]), {})
+    if mapping:
+        yield mapping, sizes
+
 
 def _status_field(pid, field):
     with open(f"/proc/{pid}/status", encoding="utf-8") as status:

@@ -97,21 +97,21 @@ def ping_under_load(binary, rounds=1000):
             server.call("zsh", command="sleep 600", background=True, yield_after=0)
         # The last answer may precede its worker's first wait.
         server.call("zsh", command="true")
-        guard, proper = server.memory()
+        together, parts = server.resident(), server.memory()
         server.call("zsh", command=f"yes '{LINE}'", background=True, yield_after=0)
         samples = []
         for _ in range(rounds):
             begun = time.perf_counter()
             server.request("ping", {})
             samples.append(time.perf_counter() - begun)
-    rss = (guard + proper) / 1024
     return [
         times(f"`ping`, {RUNNING_TASKS} tasks running and one flooding", samples, 1, 0.1),
-        Figure(f"RSS with {RUNNING_TASKS} tasks running", rss, "MiB", 30, 15, memory_parts(guard, proper)),
+        Figure(f"RSS with {RUNNING_TASKS} tasks running", together / 1024, "MiB", 30, 15, memory_parts(*parts)),
     ]
 
 
 def memory_parts(guard, proper):
+    """What each has mapped; what both have counts in both."""
     return f"guard {guard / 1024:.3g}, server {proper / 1024:.3g}"
 
 
@@ -182,13 +182,15 @@ def drain(binary, rounds=5):
 def memory(binary):
     """Memory of an idle server, and the most that 1 GiB of output adds to it."""
     with Server(binary) as server:
+        idle, idle_parts = server.resident(), server.memory()
         server.call("zsh", command="true")
-        guard, proper = server.memory()
+        used, used_parts = server.resident(), server.memory()
         before = sum(server.memory("VmHWM"))
         run_to_end(server, FLOOD.format(GIBIBYTE))
         growth = sum(server.memory("VmHWM")) - before
     return [
-        Figure("RSS idle", (guard + proper) / 1024, "MiB", 10, 6, memory_parts(guard, proper)),
+        Figure("RSS idle", idle / 1024, "MiB", 10, 6, memory_parts(*idle_parts)),
+        Figure("RSS idle, with the database open", used / 1024, "MiB", 10, 6, memory_parts(*used_parts)),
         Figure("growth of the peak RSS by 1 GiB of output", growth / 1024, "MiB", 8, 2),
     ]
 
