@@ -29,6 +29,7 @@ use crate::oneshot::equipment::Equipment;
 use crate::oneshot::event::Event;
 use crate::oneshot::run::OpenRun;
 use crate::oneshot::sessions::{self, FindError};
+use crate::oneshot::stage::Stage;
 use crate::process::descriptors;
 use crate::record::recorder::Recorder;
 use crate::task::supervisor::Supervisor;
@@ -361,13 +362,16 @@ fn drive<'a>(
         return Err(Failure { id, error });
     }
     let position = engine.run().position().clone();
+    // Of a run that is only paused nobody asks, and to look for it takes time.
+    let is_paused = matches!(position.stage, Stage::Interrupted { .. });
+    let result = (!is_paused).then(|| engine.result()).flatten();
     Ok(End {
         id,
+        result,
         stage: position.stage,
         iteration: position.iteration,
         maximum: position.maximum.get(),
         directory: engine.run().directory().to_path_buf(),
-        result: engine.result(),
         feedback: engine.run().file().feedback.clone(),
     })
 }
