@@ -352,6 +352,7 @@ pub mod oneshot {
     pub mod equipment;
     pub mod event;
     pub mod face;
+    pub mod life;
     pub mod lock;
     pub mod log;
     pub mod log_line;
@@ -370,6 +371,7 @@ pub mod oneshot {
     pub mod stage;
     pub mod state;
     pub mod transcript;
+    mod unfinished;
     mod writer;
 }
 

@@ -74,6 +74,9 @@ pub enum Texts {
     Pieces,
 }
 
+/// Of an answer so many of the newest bytes are kept at least, and twice as many at most.
+const MAX_ANSWER: usize = 4 << 20;
+
 /// What an agent's answer is so far: what it has said since it last did something, or what
 /// its terminal event says.
 #[derive(Debug, Clone)]
@@ -103,6 +106,7 @@ impl Answer {
                     self.text.push('\n');
                 }
                 self.text.push_str(text);
+                keep_newest(&mut self.text, MAX_ANSWER);
             }
             activity if activity.is_act() => self.text.clear(),
             Activity::Final(end) => {
@@ -129,6 +133,15 @@ impl Answer {
     /// What the terminal event calls an error.
     pub fn error(&self) -> Option<AgentError> {
         self.error
+    }
+}
+
+/// Cuts the oldest bytes off where there are more than twice `most`. Not at each byte too
+/// many: moving the rest costs as much as it holds.
+pub fn keep_newest(text: &mut String, most: usize) {
+    if text.len() > most.saturating_mul(2) {
+        let cut = (text.len() - most..text.len()).find(|at| text.is_char_boundary(*at));
+        text.drain(..cut.unwrap_or_default());
     }
 }
 
@@ -174,6 +187,17 @@ mod tests {
         let said = [text("I look."), act, text("It is "), text("done.")];
         assert_eq!(answer(Texts::Pieces, &said).text(), "It is done.");
         assert_eq!(answer(Texts::Messages, &said).text(), "It is \ndone.");
+    }
+
+    #[test]
+    fn an_endless_answer_is_bounded_and_keeps_its_end() {
+        let piece = "é".repeat(1 << 20);
+        let mut said: Vec<Activity> = (0..8).map(|_| text(&piece)).collect();
+        said.push(text("the end"));
+        let answer = answer(Texts::Pieces, &said);
+        assert!(answer.text().len() <= 2 * MAX_ANSWER);
+        assert!(answer.text().len() >= MAX_ANSWER);
+        assert!(answer.text().ends_with("éthe end"));
     }
 
     #[test]

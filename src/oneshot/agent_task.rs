@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::controls::Bell;
+use super::life::Life;
 use super::source::{self, Received};
 use crate::process::signals::Exit;
 use crate::task::follower::{Follower, Heard, Topics};
@@ -30,13 +31,19 @@ pub struct AgentSource {
     supervisor: Arc<Supervisor>,
     follower: Follower,
     bell: Arc<Bell>,
+    life: Life,
     /// Output is the only sign of life.
     pub output_only: bool,
 }
 
 impl AgentSource {
-    /// Follows a task from its beginning.
-    pub fn new(supervisor: Arc<Supervisor>, task: Arc<TaskHandle>, bell: Arc<Bell>) -> AgentSource {
+    /// Follows a task from its beginning; `life` tells its signs of life.
+    pub fn new(
+        supervisor: Arc<Supervisor>,
+        task: Arc<TaskHandle>,
+        bell: Arc<Bell>,
+        life: Life,
+    ) -> AgentSource {
         let topics = Topics {
             output: true,
             errors: true,
@@ -46,12 +53,26 @@ impl AgentSource {
             supervisor,
             follower: Follower::new(task, topics),
             bell,
+            life,
             output_only: false,
         }
     }
 
     fn live(&self) -> &Arc<LiveTask> {
         &self.follower.task().live
+    }
+
+    /// When the agent last gave a sign of life beside what came here, as far as looks have
+    /// told.
+    pub fn last_life(&mut self) -> Option<Instant> {
+        if self.output_only {
+            return None;
+        }
+        let totals = {
+            let state = self.live().state();
+            state.progress.as_ref()?.tracker.totals()
+        };
+        self.life.look(totals, Instant::now())
     }
 }
 
@@ -94,13 +115,6 @@ impl source::Source for AgentSource {
         let limit = Some(Instant::now() + LOOK_TIME);
         let live = self.live();
         live.wait_for(limit, &self.bell.wait(), looked, Instant::now);
-        last_life(live)
+        self.last_life()
     }
-}
-
-/// When an agent's processes last gave a sign of life, as far as looks have told.
-pub fn last_life(task: &LiveTask) -> Option<Instant> {
-    let state = task.state();
-    let tracker = &state.progress.as_ref()?.tracker;
-    tracker.heartbeats().last().map(|beat| beat.at)
 }

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 use serde_json::{Value, json};
 
-use super::agent_task::{AgentEnd, AgentSource, last_life};
+use super::agent_task::{AgentEnd, AgentSource};
 use super::controls::{Control, Controller, Controls};
 use super::equipment::Equipment;
 use super::face::{Face, News};
+use super::life::Life;
 use super::log::{Kind, LogError, Origin, RunLog};
 use super::pipeline::{Means, Pipeline, Published, Said};
 use super::policy::{Demand, Fault, Rules, Watch};
@@ -136,7 +137,7 @@ impl Attempt<'_> {
             watch: Watch::new(self.rules, now),
             pulse,
             face,
-            said: Transcript::default(),
+            said: Transcript::new(self.executor.answer(), self.executor.final_text_is_stdout()),
             next_tick: now + self.interval,
             looks: 0,
             ending: None,
@@ -148,6 +149,7 @@ impl Attempt<'_> {
             Arc::clone(&equipment.supervisor),
             Arc::clone(&self.task),
             Arc::clone(&self.controls.bell),
+            Life::new(self.rules.inactivity, now),
         );
         let origin = Origin {
             executor: Some(executor.name().to_owned()),
@@ -195,10 +197,11 @@ impl Attempt<'_> {
                     self.take(&published, &mut course, stages.log(), &writer)?;
                 }
                 Said::Quiet => {
-                    if let Some(life) = self.see_looks(&mut course, stages.log(), &writer)? {
+                    let looked = self.see_looks(&mut course, stages.log(), &writer)?;
+                    stages.source().output_only = course.watch.counts_output_only();
+                    if looked && let Some(life) = stages.source().last_life() {
                         stages.note_evidence(life);
                     }
-                    stages.source().output_only = course.watch.counts_output_only();
                 }
                 Said::Inactive { .. } => match course.watch.silent() {
                     Some(demand) => {
@@ -293,42 +296,39 @@ impl Attempt<'_> {
             course.face.tell(&News::Activity { role, activity });
         }
         let is_final = |activity: &Activity| matches!(activity, Activity::Final(_));
-        if published.activities.iter().any(is_final)
-            && let Some((text, error)) = course.said.end()
-        {
+        if published.activities.iter().any(is_final) {
             course.watch.finish(at);
-            let data = result_data(text, error);
+            let data = result_data(course.said.final_text(), course.said.error());
             writer.note(log, Kind::Result, data)?;
         }
         Ok(())
     }
 
-    /// Takes in what was seen of the agent's processes since the last time; the answer is
-    /// when they last gave a sign of life.
+    /// Takes in whether the agent's processes can be seen; the answer is whether they have
+    /// been looked at since the last time.
     fn see_looks(
         &self,
         course: &mut Course<'_>,
         log: &mut RunLog,
         writer: &Writer<'_>,
-    ) -> Result<Option<Instant>, LogError> {
+    ) -> Result<bool, LogError> {
         let (looks, blind) = {
             let state = self.live().state();
             let blind = state.progress.as_ref().is_some_and(|seen| seen.degraded);
             (state.looks, blind)
         };
         if std::mem::replace(&mut course.looks, looks) == looks {
-            return Ok(None);
+            return Ok(false);
         }
-        if course.watch.note_sight(blind) {
-            let reason = match blind {
+        if course.watch.note_sight(!blind) {
+            let reason = match course.watch.is_blind() {
                 true => "its processes cannot be seen: time limits on output take over",
                 false => "its processes can be seen again",
             };
             let data = self.check_data(None, reason, course);
             writer.note(log, Kind::StatusCheck, data)?;
         }
-        let counts = !course.watch.counts_output_only();
-        Ok(counts.then(|| last_life(self.live())).flatten())
+        Ok(true)
     }
 
     fn tick(

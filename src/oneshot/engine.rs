@@ -259,7 +259,7 @@ impl<'a> Engine<'a> {
         let process = tree::look_up(pid).map_or(Identity { pid, started: 0 }, |found| found.id);
         self.apply(event, Some(process))?;
         let ended = self.follow(executor, role, iteration, &task)?;
-        self.conclude(executor, role, iteration, ended)
+        self.conclude(role, iteration, ended)
     }
 
     fn executor_name(&self, role: Role) -> &str {
@@ -344,23 +344,17 @@ impl<'a> Engine<'a> {
     }
 
     /// What an agent's end means for the run.
-    fn conclude(
-        &mut self,
-        executor: &Executor,
-        role: Role,
-        iteration: u32,
-        ended: Ended,
-    ) -> Result<(), EngineError> {
+    fn conclude(&mut self, role: Role, iteration: u32, ended: Ended) -> Result<(), EngineError> {
         let Ended { outcome, said, .. } = ended;
-        let text = said.final_text(executor.final_text_is_stdout());
-        let error = said.end().and_then(|(_, error)| error);
+        let text = said.final_text();
+        let error = said.error();
         let event = match outcome {
             Outcome::Interrupted(signal) => Event::Interrupt(signal),
             Outcome::Cancelled => Event::Cancel,
             Outcome::Faulted(fault) => event_of_fault(fault),
             Outcome::Exited(Exit::Code(0)) => match error {
                 Some(error) => Event::AgentError(error),
-                None => return self.take_result(role, iteration, text, said.end().is_some()),
+                None => return self.take_result(role, iteration, text, said.has_ended()),
             },
             Outcome::Exited(exit) => {
                 match error.or_else(|| classify_failure(said.stderr(), text)) {

@@ -89,9 +89,11 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Nobody runs it from now on, though this process may live on.
+    /// Nobody runs it from now on, though this process may live on. Whoever watches the
+    /// directory is woken by the file's close, which comes after the lock has gone.
     fn drop(&mut self) {
         let _ = self.file.set_len(0);
+        let _ = files::unlock(&self.file);
     }
 }
 
@@ -111,4 +113,21 @@ pub fn runner(directory: &Path) -> Option<Identity> {
 /// Whether somebody runs a run. Its lock is only tried where the runner is not seen.
 pub fn is_held(directory: &Path) -> bool {
     runner(directory).is_some() || files::is_locked(&directory.join(FILE_NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a process has one that another thread is just starting.
+    #[test]
+    fn a_lock_that_is_given_up_is_free_whoever_has_a_copy_of_its_descriptor() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = Lock::take(directory.path()).unwrap();
+        assert!(is_held(directory.path()));
+        let copy = lock.file.try_clone().unwrap();
+        drop(lock);
+        assert!(!is_held(directory.path()));
+        drop(copy);
+    }
 }

@@ -12,6 +12,10 @@ pub const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 /// So many looks in a row must find the agent stuck before anybody is asked about it.
 const STUCK_LOOKS: u64 = 2;
 
+/// A process that is just ending shows nothing of itself: only so many looks in a row that
+/// see nothing tell that nothing can be seen.
+const BLIND_LOOKS: u64 = 2;
+
 /// What is done about an agent that a judge calls stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnStuck {
@@ -83,8 +87,8 @@ pub struct Watch {
     last_output: Instant,
     /// When it told its result.
     finished: Option<Instant>,
-    /// Its processes cannot be seen: only output counts.
-    blind: bool,
+    /// Looks in a row that did not see its processes.
+    blind_looks: u64,
     /// Looks in a row that found it stuck.
     stuck_looks: u64,
     judging: bool,
@@ -98,7 +102,7 @@ impl Watch {
             rules,
             last_output: now,
             finished: None,
-            blind: false,
+            blind_looks: 0,
             stuck_looks: 0,
             judging: false,
             judge_from: STUCK_LOOKS,
@@ -115,14 +119,25 @@ impl Watch {
         self.finished.get_or_insert(at);
     }
 
-    /// Whether its processes can be seen; the answer is whether that has changed.
-    pub fn note_sight(&mut self, blind: bool) -> bool {
-        std::mem::replace(&mut self.blind, blind) != blind
+    /// Takes in whether a look has seen its processes; the answer is whether it has become
+    /// another matter if they can be seen.
+    pub fn note_sight(&mut self, seen: bool) -> bool {
+        let before = self.is_blind();
+        self.blind_looks = match seen {
+            true => 0,
+            false => self.blind_looks.saturating_add(1),
+        };
+        self.is_blind() != before
+    }
+
+    /// Its processes cannot be seen: only output counts.
+    pub fn is_blind(&self) -> bool {
+        self.blind_looks >= BLIND_LOOKS
     }
 
     /// Whether output alone is a sign of life.
     pub fn counts_output_only(&self) -> bool {
-        self.blind || self.rules.measure == Measure::Time
+        self.is_blind() || self.rules.measure == Measure::Time
     }
 
     /// When [`Watch::overdue`] may have something to say though nothing is seen.
@@ -209,13 +224,28 @@ mod tests {
     fn by_time_or_where_processes_cannot_be_seen_nobody_is_stuck() {
         let (mut by_time, _) = watch(|rules, _| rules.measure = Measure::Time);
         let (mut blind, _) = watch(|_, _| {});
-        assert!(blind.note_sight(true));
-        assert!(!blind.note_sight(true), "told once");
+        assert!(!blind.note_sight(false), "it may be ending");
+        assert!(blind.note_sight(false));
+        assert!(!blind.note_sight(false), "told once");
         for watch in [&mut by_time, &mut blind] {
             assert!(watch.counts_output_only());
             assert_eq!(watch.tick(true), None);
             assert_eq!(watch.tick(true), None);
         }
+    }
+
+    #[test]
+    fn one_look_that_sees_nothing_tells_nothing() {
+        let (mut watch, _) = watch(|_, _| {});
+        for _ in 0..3 {
+            assert!(!watch.note_sight(false));
+            assert!(!watch.note_sight(true));
+            assert!(!watch.counts_output_only());
+        }
+        watch.note_sight(false);
+        watch.note_sight(false);
+        assert!(watch.counts_output_only());
+        assert!(watch.note_sight(true), "it is seen again");
     }
 
     #[test]

@@ -75,14 +75,14 @@ impl Pulse {
         let wait = now.saturating_duration_since(self.last_word);
         self.longest_wait = self.longest_wait.max(wait);
         self.last_word = now;
-        let mut novel = false;
-        for activity in activities {
-            if let Some((kind, payload)) = change_of(activity) {
-                novel |= self.tracker.change(now, kind, &payload);
-            }
-        }
-        match novel {
+        let changes = activities.iter().filter_map(change_of);
+        let novel: Vec<bool> = changes
+            .map(|(kind, payload)| self.tracker.change(now, kind, &payload))
+            .collect();
+        // What tells of no deed, as the stream's first record, leaves all as it was.
+        match novel.contains(&true) {
             true => self.open(now),
+            false if novel.is_empty() => {}
             false => self.tracker.end_operation(),
         }
     }
@@ -220,6 +220,17 @@ mod tests {
     fn a_long_wait_after_something_new_is_slow() {
         let (mut pulse, start) = pulse();
         pulse.take(&[call("make")], start);
+        for round in 1..=20 {
+            look(&mut pulse, start + round * INTERVAL, u64::from(round));
+        }
+        assert_eq!(pulse.status(start + 20 * INTERVAL), Status::Slow);
+    }
+
+    #[test]
+    fn a_first_call_that_takes_long_is_slow_whatever_the_stream_begins_with() {
+        let (mut pulse, start) = pulse();
+        let id = "1".to_owned();
+        pulse.take(&[Activity::Session { id }, Activity::Other], start);
         for round in 1..=20 {
             look(&mut pulse, start + round * INTERVAL, u64::from(round));
         }

@@ -21,6 +21,7 @@ use super::redaction::Redacted;
 use super::state::{
     Action, Event, Invalid, NotResumable, Position, Reason, State, Unreplayable, resume, step,
 };
+use super::unfinished;
 use crate::base::clock::Now;
 use crate::process::files::{self, PrivateDirError};
 use crate::process::tree::Identity;
@@ -85,7 +86,10 @@ impl OpenRun {
         let sessions = state.join(SESSIONS);
         files::private_dir(&sessions)?;
         let id = uuid::Uuid::new_v4().to_string();
-        let making = sessions.join(format!("{id}.new"));
+        if let Err(error) = unfinished::remove(&sessions, now.wall) {
+            tracing::warn!("cannot look through {}: {error}", sessions.display());
+        }
+        let making = unfinished::place(&sessions, &id);
         files::private_dir(&making)?;
         let directory = sessions.join(&id);
         let created = OpenRun::fill(&making, id, run, redactor, now).and_then(|mut run| {

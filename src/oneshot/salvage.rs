@@ -79,12 +79,18 @@ struct OwnLog {
     result: Option<String>,
     /// An error's terminal event was seen: older ones do not count.
     over: bool,
-    last_text: Option<String>,
+    /// Of a terminal event without a text: what was said before it.
+    texts: Vec<Activity>,
+    /// Nothing more belongs to those.
+    sealed: bool,
     acts: Vec<String>,
 }
 
 /// Acts of the last worker that are told to the next one.
 const MOST_ACTS: usize = 50;
+
+/// Pieces of an answer that are put together, at most.
+const MOST_TEXTS: usize = 10_000;
 
 fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
     let own = RefCell::new(OwnLog::default());
@@ -98,14 +104,15 @@ fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
                 own.take(line, executor);
             }
             // What is before the prompt is of another worker.
-            own.result.is_some() && own.last_text.is_some()
-                || (is_worker(line) && line.kind == Kind::Prompt)
+            own.result.is_some() && own.sealed || (is_worker(line) && line.kind == Kind::Prompt)
         },
         None,
     )?;
     let mut own = own.into_inner();
     if own.result.as_deref() == Some("") {
-        own.result = own.last_text.take();
+        let mut answer = executor.answer();
+        own.texts.iter().rev().for_each(|text| answer.see(text));
+        own.result = Some(answer.text().to_owned());
     }
     Ok(own)
 }
@@ -120,7 +127,7 @@ impl OwnLog {
                     .and_then(Value::as_str)
                     .unwrap_or_default();
                 self.result.get_or_insert(text.to_owned());
-                self.last_text.get_or_insert_default();
+                self.sealed = true;
             }
             Kind::Activity => {
                 for activity in executor.classify(&record(&line.data)).iter().rev() {
@@ -132,13 +139,16 @@ impl OwnLog {
     }
 
     fn take_activity(&mut self, activity: &Activity) {
+        self.sealed |= self.result.is_some() && activity.is_act();
         match activity {
             Activity::Final(Final { text, error: None }) if !self.over => {
                 self.result.get_or_insert_with(|| text.clone());
+                self.sealed |= !text.is_empty();
             }
             Activity::Final(_) => self.over = self.result.is_none(),
-            Activity::Text(text) => {
-                self.last_text.get_or_insert_with(|| text.clone());
+            Activity::Text(_) if self.result.is_some() && !self.sealed => {
+                self.texts.push(activity.clone());
+                self.sealed = self.texts.len() >= MOST_TEXTS;
             }
             Activity::ToolCall { name, argument } => self.act(format!("{name}: {argument}")),
             Activity::FileWritten { path } => self.act(format!("wrote {path}")),
@@ -161,5 +171,87 @@ pub fn record(data: &Value) -> Record {
             None => Record::Json(Value::Object(data.clone()).to_string()),
         },
         None => Record::Json(data.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::executor::Executors;
+    use crate::oneshot::log::{NewLine, Origin, RunLog};
+    use crate::oneshot::redaction::Redacted;
+    use crate::text::redact::Redactor;
+    use serde_json::json;
+
+    /// What is found where the worker's log has these lines.
+    fn found(executor: &str, lines: &[(Kind, Value)]) -> OwnLog {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = RunLog::open(directory.path()).unwrap();
+        let redactor = Redactor::new([]);
+        for (kind, data) in lines {
+            let origin = Origin {
+                executor: Some(executor.to_owned()),
+                role: Some(Role::Worker),
+                iteration: Some(1),
+            };
+            let data = Redacted::new(data.clone(), &redactor);
+            log.append(NewLine {
+                ts: 1.0,
+                kind: *kind,
+                origin,
+                data,
+            })
+            .unwrap();
+        }
+        let executors = Executors::new(&[]).unwrap();
+        read_own_log(directory.path(), executors.find(executor).unwrap()).unwrap()
+    }
+
+    fn piece(text: &str) -> (Kind, Value) {
+        let data = json!({"type": "message", "role": "assistant", "content": text, "delta": true});
+        (Kind::Activity, data)
+    }
+
+    fn tool() -> (Kind, Value) {
+        let data = json!({"type": "tool_use", "tool_name": "ls", "parameters": {}});
+        (Kind::Activity, data)
+    }
+
+    fn prompt() -> (Kind, Value) {
+        (Kind::Prompt, json!({"text": "do it"}))
+    }
+
+    fn end() -> (Kind, Value) {
+        (
+            Kind::Activity,
+            json!({"type": "result", "status": "success"}),
+        )
+    }
+
+    #[test]
+    fn an_answer_in_pieces_is_found_where_its_result_was_not_written_any_more() {
+        let before = [piece("old"), end(), prompt(), piece("I look.")];
+        let after = [tool(), piece("It is "), piece("done."), end()];
+        let own = found("gemini", &[&before[..], &after[..]].concat());
+        assert_eq!(own.result.as_deref(), Some("It is done."));
+    }
+
+    #[test]
+    fn what_another_worker_said_is_not_found() {
+        let own = found("gemini", &[prompt(), piece("old"), end(), prompt(), tool()]);
+        assert_eq!(own.result, None);
+        assert_eq!(own.acts.len(), 1);
+        let own = found("gemini", &[prompt(), piece("old"), end(), prompt(), end()]);
+        assert_eq!(own.result.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_result_that_was_written_is_what_was_found_then() {
+        let result = (Kind::Result, json!({"text": "as it was", "error": null}));
+        let own = found("gemini", &[prompt(), piece("x"), end(), result]);
+        assert_eq!(own.result.as_deref(), Some("as it was"));
+        let failed = (Kind::Result, json!({"text": "no", "error": "api_error"}));
+        let own = found("gemini", &[prompt(), piece("x"), failed]);
+        assert_eq!(own.result, None);
     }
 }

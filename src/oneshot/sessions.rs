@@ -253,12 +253,16 @@ fn tell_runner(directory: &Path, runner: Identity) -> Result<State, StopError> {
             watch.drain();
         }
         let run = view(directory)?;
-        if run.file.state.is_terminal() || !run.live {
+        // It gives the run up when its agents have ended.
+        if !run.live {
             return Ok(run.file.state);
         }
         let patience = deadline.saturating_duration_since(Instant::now());
         if patience.is_zero() {
-            return Err(StopError::StillLive { pid: runner.pid });
+            return match run.file.state.is_terminal() {
+                true => Ok(run.file.state),
+                false => Err(StopError::StillLive { pid: runner.pid }),
+            };
         }
         let mut poller = Poller::default();
         if let Some(watch) = &watch {

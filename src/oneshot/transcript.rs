@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::agent::activity::{Activity, AgentError};
+use crate::agent::activity::{Activity, AgentError, Answer, keep_newest};
 use crate::agent::stream::Record;
 
 /// Of an agent whose final text is all of its stdout, so many of the newest bytes.
@@ -17,17 +17,31 @@ const RECENT: usize = 20;
 const RECENT_CHARS: usize = 300;
 
 /// What an agent has said.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Transcript {
+    /// All of its stdout is its final text: it has no records.
+    is_plain: bool,
     stdout: String,
     stderr: String,
-    last_text: String,
-    /// Its terminal event.
-    end: Option<(String, Option<AgentError>)>,
+    answer: Answer,
+    /// What it had said before it last did something.
+    before: String,
     recent: VecDeque<String>,
 }
 
 impl Transcript {
+    /// Of an agent whose answer is collected so, or whose answer is all of its stdout.
+    pub fn new(answer: Answer, is_plain: bool) -> Transcript {
+        Transcript {
+            is_plain,
+            stdout: String::new(),
+            stderr: String::new(),
+            answer,
+            before: String::new(),
+            recent: VecDeque::new(),
+        }
+    }
+
     /// Takes a record of stdout and what it means.
     pub fn take(&mut self, record: &Record, activities: &[Activity]) {
         if let Record::Line(line) = record {
@@ -44,25 +58,20 @@ impl Transcript {
     }
 
     fn take_activity(&mut self, activity: &Activity) {
+        if activity.is_act() && !self.answer.text().is_empty() {
+            self.before = self.answer.text().to_owned();
+        }
+        if !self.is_plain {
+            self.answer.see(activity);
+        }
         let words = match activity {
-            Activity::Text(text) => {
-                self.last_text.clone_from(text);
-                text.clone()
-            }
+            Activity::Text(text) => text.clone(),
             Activity::ToolCall { name, argument } => format!("{name}: {argument}"),
             Activity::ToolResult { text, failed: true } => format!("failed: {text}"),
             Activity::ToolResult { text, .. } => format!("→ {text}"),
             Activity::Reflection(text) | Activity::Plan(text) => text.clone(),
             Activity::FileWritten { path } => format!("wrote {path}"),
-            Activity::Final(end) => {
-                let text = match end.text.is_empty() {
-                    true => self.last_text.clone(),
-                    false => end.text.clone(),
-                };
-                self.end = Some((text, end.error));
-                return;
-            }
-            Activity::Session { .. } | Activity::Other => return,
+            Activity::Session { .. } | Activity::Final(_) | Activity::Other => return,
         };
         self.recent
             .push_back(words.chars().take(RECENT_CHARS).collect());
@@ -71,20 +80,28 @@ impl Transcript {
         }
     }
 
-    /// Its terminal event: the final text, and what the agent itself calls an error.
-    pub fn end(&self) -> Option<(&str, Option<AgentError>)> {
-        let (text, error) = self.end.as_ref()?;
-        Some((text, *error))
+    /// Whether its terminal event was seen.
+    pub fn has_ended(&self) -> bool {
+        self.answer.is_final()
     }
 
-    /// Its final text, where it has ended well: that of its terminal event, else the last
-    /// thing it said, else what it wrote.
-    pub fn final_text(&self, is_stdout: bool) -> &str {
-        match &self.end {
-            _ if is_stdout => &self.stdout,
-            Some((text, _)) => text,
-            None if self.last_text.is_empty() => &self.stdout,
-            None => &self.last_text,
+    /// What its terminal event calls an error.
+    pub fn error(&self) -> Option<AgentError> {
+        self.answer.error()
+    }
+
+    /// Its final text: that of its terminal event, else what it has said since it last did
+    /// something, else what it said before that, else what it wrote.
+    pub fn final_text(&self) -> &str {
+        if self.is_plain {
+            return &self.stdout;
+        }
+        let said = [self.answer.text(), &self.before];
+        let said = said.into_iter().find(|text| !text.is_empty());
+        match said {
+            Some(text) => text,
+            None if self.has_ended() => "",
+            None => &self.stdout,
         }
     }
 
@@ -103,50 +120,87 @@ impl Transcript {
 fn add_line(text: &mut String, line: &str, most: usize) {
     text.push_str(line);
     text.push('\n');
-    // Not at each line: moving the rest costs as much as it holds.
-    if text.len() > 2 * most {
-        let cut = (text.len() - most..text.len()).find(|at| text.is_char_boundary(*at));
-        text.drain(..cut.unwrap_or_default());
-    }
+    keep_newest(text, most);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::activity::Final;
+    use crate::agent::activity::{Final, Texts};
 
     fn line(text: &str) -> Record {
         Record::Line(text.to_owned())
     }
 
+    fn of_messages() -> Transcript {
+        Transcript::new(Answer::new(Texts::Messages), false)
+    }
+
+    fn text(text: &str) -> Activity {
+        Activity::Text(text.to_owned())
+    }
+
+    fn end(text: &str) -> Activity {
+        Activity::Final(Final {
+            text: text.to_owned(),
+            error: None,
+        })
+    }
+
+    fn act() -> Activity {
+        Activity::ToolCall {
+            name: "Bash".to_owned(),
+            argument: "ls".to_owned(),
+        }
+    }
+
     #[test]
     fn the_final_text_is_the_terminal_events_else_the_last_words() {
-        let mut said = Transcript::default();
+        let mut said = of_messages();
         said.take(&line("starting"), &[]);
-        assert_eq!(said.final_text(false), "starting\n");
-        said.take(&line("x"), &[Activity::Text("it is done".to_owned())]);
-        assert_eq!(said.final_text(false), "it is done");
-        let end = |text: &str| {
-            Activity::Final(Final {
-                text: text.to_owned(),
-                error: None,
-            })
-        };
+        assert_eq!(said.final_text(), "starting\n");
+        said.take(&line("x"), &[text("I look"), act()]);
+        assert_eq!(said.final_text(), "I look");
+        said.take(&line("x"), &[text("it is done")]);
+        assert_eq!(said.final_text(), "it is done");
+        assert!(!said.has_ended());
         said.take(&line("{}"), &[end("")]);
-        assert_eq!(said.end(), Some(("it is done", None)));
+        assert_eq!((said.final_text(), said.has_ended()), ("it is done", true));
         said.take(&line("{}"), &[end("DONE")]);
-        assert_eq!(said.final_text(false), "DONE");
-        assert_eq!(said.final_text(true), "starting\nx\n{}\n{}\n");
+        assert_eq!((said.final_text(), said.error()), ("DONE", None));
+    }
+
+    #[test]
+    fn pieces_of_an_answer_are_put_together() {
+        let mut said = Transcript::new(Answer::new(Texts::Pieces), false);
+        let pieces = [
+            text("I look."),
+            act(),
+            text("It is "),
+            text("done."),
+            end(""),
+        ];
+        said.take(&line("x"), &pieces);
+        assert_eq!(said.final_text(), "It is done.");
+    }
+
+    #[test]
+    fn of_a_plain_program_all_of_stdout_is_the_answer() {
+        let mut said = Transcript::new(Answer::new(Texts::Pieces), true);
+        for words in ["one", "two"] {
+            said.take(&line(words), &[text(&format!("{words}\n"))]);
+        }
+        assert_eq!(said.final_text(), "one\ntwo\n");
     }
 
     #[test]
     fn what_is_kept_is_bounded_and_is_the_newest() {
-        let mut said = Transcript::default();
+        let mut said = Transcript::new(Answer::new(Texts::Pieces), true);
         for number in 0..200_000 {
             said.take(&line(&format!("line {number} of a flood, émigré")), &[]);
             said.take_complaint("a line of stderr");
         }
-        let text = said.final_text(true);
+        let text = said.final_text();
         assert!(text.len() <= 2 * MAX_STDOUT);
         assert!(text.ends_with("line 199999 of a flood, émigré\n"));
         assert!(said.stderr().len() <= 2 * MAX_STDERR);

@@ -214,6 +214,16 @@ pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Gives up a lock of [`try_lock`]. Closing the file alone would not do where another
+/// thread is starting a process: that has a copy of the descriptor until it is another
+/// program.
+///
+/// # Errors
+/// As `flock(2)`.
+pub fn unlock(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::flock(file, rustix::fs::FlockOperation::Unlock)?)
+}
+
 /// Bytes that this user may still write to the file system of a path.
 ///
 /// # Errors

@@ -19,8 +19,8 @@ pub struct DirectoryWatch {
 }
 
 impl DirectoryWatch {
-    /// Watches for files that are made, written, renamed or removed directly below
-    /// `directory`, and for the directory's own end.
+    /// Watches for files that are made, written, closed after that, renamed or removed
+    /// directly below `directory`, and for the directory's own end.
     ///
     /// # Errors
     /// When the directory is gone, or the user's watches have run out.
@@ -39,6 +39,8 @@ impl DirectoryWatch {
     pub fn add(&self, directory: &Path) -> io::Result<()> {
         let changes = WatchFlags::CREATE
             | WatchFlags::MODIFY
+            // Whoever gives a lock up by [`super::files::unlock`] closes its file after it.
+            | WatchFlags::CLOSE_WRITE
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE
             | WatchFlags::DELETE_SELF;
@@ -86,6 +88,11 @@ mod tests {
             watch.drain();
             assert!(!is_ready(&watch, Duration::ZERO));
         }
+        let open = std::fs::File::options().append(true).open(&file).unwrap();
+        assert!(!is_ready(&watch, Duration::ZERO));
+        drop(open);
+        assert!(is_ready(&watch, Duration::from_secs(10)), "closed");
+        watch.drain();
         std::fs::remove_file(&file).unwrap();
         assert!(is_ready(&watch, Duration::from_secs(10)));
     }

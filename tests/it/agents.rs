@@ -15,6 +15,8 @@ use zsh_tool::agent::executor::{
 use zsh_tool::agent::stream::{Framer, Framing};
 use zsh_tool::config::UserExecutor;
 
+use crate::support::recordings::{copy, fixture};
+
 const SESSION: &str = "11111111-1111-4111-8111-111111111111";
 /// Codex names its sessions itself.
 const CODEX_SESSION: &str = "01a201d3-7f4b-72a2-97d5-23f326a5f9ce";
@@ -277,12 +279,6 @@ fn every_executor_says_how_to_get_it() {
     }
 }
 
-fn fixture(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/agents")
-        .join(path)
-}
-
 /// All that a recorded stream says, read in pieces of 7 bytes.
 fn said(executor: &Executor, path: &str) -> (Vec<Activity>, Answer) {
     let bytes = fs::read(fixture(path)).expect(path);
@@ -473,20 +469,6 @@ impl Left {
             since,
             environment: &self.environment,
         })
-    }
-}
-
-/// Copies a tree; `@DIRECTORY@` in its files is the project.
-fn copy(from: &Path, to: &Path, project: &str) {
-    fs::create_dir_all(to).expect("a directory");
-    for entry in fs::read_dir(from).expect("a fixture").flatten() {
-        let to = to.join(entry.file_name());
-        if entry.file_type().expect("a type").is_dir() {
-            copy(&entry.path(), &to, project);
-        } else {
-            let text = fs::read_to_string(entry.path()).expect("text");
-            fs::write(to, text.replace("@DIRECTORY@", project)).expect("a copy");
-        }
     }
 }
 

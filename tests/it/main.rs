@@ -31,6 +31,7 @@ mod listen_window;
 mod manopt;
 mod memory;
 mod monitor;
+mod oneshot_executors;
 mod oneshot_interrupts;
 mod oneshot_runs;
 mod oneshot_watch;
@@ -70,6 +71,7 @@ mod support {
     pub mod oneshot;
     pub mod processes;
     pub mod program;
+    pub mod recordings;
     pub mod result;
     pub mod runs;
     pub mod schema;

@@ -67,6 +67,28 @@ fn a_signal_pauses_the_run_within_a_second_and_the_last_line_resumes_it() {
 }
 
 #[test]
+fn a_paused_run_is_nobody_elses_until_its_worker_has_ended() {
+    let runs = Runs::working(json!([
+        [{"ignore": "TERM"}, {"touch": "begun"}, {"wait": "never"}],
+        says("the work"),
+    ]));
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    let worker = runs.told("worker", 1)["pid"].as_i64().unwrap();
+    runner.signal("INT");
+    runs.wait_for_state("INTERRUPTED");
+    // Whoever is refused is refused while it lives.
+    let mut resumed = runs.ran(&["--resume", "latest"]);
+    while resumed.code == 1 {
+        resumed = runs.ran(&["--resume", "latest"]);
+    }
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+    assert!(!lives(worker));
+    assert_eq!(runner.finish().code, 130);
+    assert_eq!(runs.starts("worker"), 2);
+}
+
+#[test]
 fn the_state_is_saved_before_a_worker_that_does_not_end_is_ended() {
     let runs = Runs::working(json!([
         [{"ignore": "TERM"}, {"touch": "begun"}, {"wait": "never"}],
@@ -153,6 +175,7 @@ fn stop_ends_a_run_for_good() {
     let worker = runs.told("worker", 1)["pid"].as_i64().unwrap();
     let stopped = runs.ran(&["stop", "latest"]);
     assert_eq!(stopped.code, 0, "{}", stopped.stderr);
+    assert!(!lives(worker), "when stop returns, it is over");
     assert_eq!(runner.finish().code, 1);
     assert_eq!(
         runs.state(),

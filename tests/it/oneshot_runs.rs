@@ -4,9 +4,10 @@ use std::io::{Read, Write};
 
 use serde_json::{Value, json};
 
-use crate::support::oneshot::{Runs, says, states, verdict};
+use crate::support::oneshot::{Runs, lives, says, states, verdict};
 use crate::support::processes::wait_until;
 use crate::support::program::run_with_input;
+use crate::support::unprivileged;
 
 #[test]
 fn a_run_goes_from_the_prompt_to_the_verdict() {
@@ -284,6 +285,41 @@ fn an_auditor_that_crashes_fails_the_run() {
 }
 
 #[test]
+fn an_auditors_own_error_fails_the_run_by_its_name() {
+    for (words, reason) in [
+        (
+            "API Error: connect ECONNREFUSED 127.0.0.1:9",
+            "connection_refused",
+        ),
+        ("API Error: 500 internal server error", "api_error"),
+    ] {
+        let auditor = json!([[{"init": 1}, {"fault": words}]]);
+        let runs = Runs::new(json!({"worker": [says("work")], "auditor": auditor}));
+        assert_eq!(runs.ran(&["make it"]).code, 1);
+        assert_eq!(runs.state(), ("FAILED".to_owned(), Some(reason.to_owned())));
+        assert_eq!(runs.starts("auditor"), 1);
+    }
+}
+
+#[test]
+fn an_auditor_that_is_not_there_fails_the_run() {
+    let runs = Runs::working(json!([says("work")]));
+    runs.env
+        .configure("executors: {checker: {argv: [/nonexistent/checker]}}");
+    let ended = runs.ran(&["--auditor", "checker", "make it"]);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("/nonexistent/checker"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(
+        runs.state(),
+        ("FAILED".to_owned(), Some("spawn_failed".to_owned()))
+    );
+}
+
+#[test]
 fn a_refused_connection_is_named() {
     let words = "API Error: connect ECONNREFUSED 127.0.0.1:9";
     for worker in [
@@ -461,4 +497,36 @@ fn runs_are_remembered_by_executor_and_role() {
         assert!(exported.contains(template), "{exported}");
     }
     assert!(!exported.contains("make it"), "{exported}");
+}
+
+/// The first run on a file system of six megabytes, the second when it has grown.
+#[test]
+fn a_disk_that_fills_up_in_the_middle_ends_the_runner_and_not_the_run() {
+    const STEPS: &str = "mount -t tmpfs -o size=6m,mode=700 none \"$ZSH_TOOL_STATE_DIR\" && \
+        { \"$0\" oneshot 'make it'; echo \"exit $?\"; \
+          cat \"$ZSH_TOOL_STATE_DIR\"/sessions/*/oneshot-log.json > log; \
+          mount -o remount,size=64m \"$ZSH_TOOL_STATE_DIR\"; \
+          exec \"$0\" oneshot --resume latest; }";
+    unprivileged::require_root();
+    let runs = Runs::working(json!([
+        [{"init": 1}, {"tool": "begin"}, {"flood": 32 << 20}, {"result": "too much"}],
+        says("the work"),
+    ]));
+    std::fs::create_dir_all(runs.env.path("state")).unwrap();
+    let mut command = runs.surround(runs.env.command("unshare"));
+    command
+        .args(["--mount", "sh", "-c", STEPS])
+        .arg(crate::support::env::binary());
+    let ended = crate::support::program::run(command);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(ended.text(), "exit 1\nthe work\n", "{}", ended.stderr);
+    let told = ended.stderr.find("oneshot-log.json: No space left");
+    let resume = ended.stderr.find(" oneshot --resume ");
+    assert!(told.is_some() && told < resume, "{}", ended.stderr);
+    let log = std::fs::read_to_string(runs.env.work().join("log")).unwrap();
+    assert!(log.ends_with('\n') && log.len() > 1 << 20);
+    for line in log.lines() {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+    assert!(!lives(runs.told("worker", 1)["pid"].as_i64().unwrap()));
 }

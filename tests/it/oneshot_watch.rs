@@ -33,6 +33,32 @@ fn a_worker_that_computes_and_does_nothing_else_is_silent() {
 }
 
 #[test]
+fn a_silent_auditor_fails_the_run() {
+    let runs = Runs::new(json!({"worker": [says("work")], "auditor": [[{"hang": 1}]]}));
+    let ended = runs.ran(&["--inactivity", "1", "make it"]);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    let state = ("FAILED".to_owned(), Some("inactivity_timeout".to_owned()));
+    assert_eq!(runs.state(), state);
+    assert_eq!((runs.starts("worker"), runs.starts("auditor")), (1, 1));
+    assert!(!lives(runs.told("auditor", 1)["pid"].as_i64().unwrap()));
+}
+
+/// As a program does whose endpoint never answers: its runtime is never quite idle.
+#[test]
+fn a_worker_that_only_dribbles_bytes_is_silent() {
+    let dribble = json!({"path": "out", "text": "x".repeat(40)});
+    let runs = Runs::working(json!([[{"forever": {"append": dribble, "every": 0.1}}]]));
+    let runner = runs.start(&["--inactivity", "2", "make it"]);
+    let worker = runs.wait_for_start("worker", 1);
+    let begun = Instant::now();
+    wait_until("the worker's end", || (!lives(worker)).then_some(()));
+    let took = begun.elapsed();
+    assert!(took <= Duration::from_millis(3500), "{took:?}");
+    assert_eq!(runner.finish().code, 1);
+    assert_eq!(runs.state().1.as_deref(), Some("inactivity_timeout"));
+}
+
+#[test]
 fn a_worker_that_writes_files_in_silence_is_not_silent() {
     let file = json!({"path": "out", "text": "x".repeat(8192)});
     let runs = Runs::working(json!([[
@@ -214,6 +240,20 @@ fn a_stuck_worker_fails_the_run_where_that_is_asked_for() {
         ("FAILED".to_owned(), Some("stuck_confirmed".to_owned()))
     );
     assert_eq!(runs.starts("worker"), 1);
+}
+
+#[test]
+fn a_stuck_auditor_fails_the_run_whatever_is_done_about_stuck_workers() {
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [[{"init": 1}, {"forever": {"tool": "cat config.json", "every": 0.02}}]],
+    }));
+    let arguments = [&FAST[..], &["--on-stuck", "recover", "make it"]].concat();
+    assert_eq!(runs.ran(&arguments).code, 1);
+    assert_eq!(
+        runs.state(),
+        ("FAILED".to_owned(), Some("stuck_confirmed".to_owned()))
+    );
 }
 
 /// An agent program of the configuration that judges with this line.

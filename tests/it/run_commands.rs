@@ -326,6 +326,24 @@ fn follow_ends_when_the_runner_is_killed() {
     assert_eq!(follower.finish().code, 1);
 }
 
+/// A runner that is not seen by its pid: another container's, or one that is just ending.
+#[test]
+fn follow_ends_when_a_runner_that_cannot_be_seen_gives_the_run_up() {
+    let env = Env::new();
+    let run = create(&env, "x");
+    let id = run.id().to_owned();
+    let lock = run.directory().join("lock");
+    drop(run);
+    let mut command = env.command("flock");
+    command.arg(lock).args(["-c", "echo locked; read -r line"]);
+    let mut runner = Program::start(command);
+    assert_eq!(runner.read_line(), "locked");
+    let mut follower = Program::start(zsh_tool(&env, &["oneshot", "follow", &id]));
+    assert!(follower.read_line().contains("→ CREATED"));
+    runner.finish();
+    assert_eq!(follower.finish().code, 1);
+}
+
 #[test]
 fn stop_ends_what_a_killed_runner_has_left() {
     let env = Env::new();

@@ -1,25 +1,29 @@
 //! The files of agent runs: whole at every moment, private, without secrets.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use zsh_tool::agent::activity::AgentError;
 use zsh_tool::oneshot::context::RunFile;
-use zsh_tool::oneshot::event::{Action, Event};
+use zsh_tool::oneshot::event::{Action, Event, StuckPolicy};
 use zsh_tool::oneshot::lock::LockError;
 use zsh_tool::oneshot::log::{Kind, Origin};
 use zsh_tool::oneshot::log_reader::{self, Follower};
-use zsh_tool::oneshot::reason::Reason;
+use zsh_tool::oneshot::reason::{Crash, Reason};
 use zsh_tool::oneshot::run::{OpenError, OpenRun};
 use zsh_tool::oneshot::stage::{Role, State};
 use zsh_tool::process::tree::Identity;
 
 use crate::support::env::Env;
 use crate::support::program::Program;
+use crate::support::recordings::copy;
 use crate::support::runs::{self, KNOWN_SECRET, TOKEN, create, now, open, redactor};
 
 /// How often the writer is killed.
@@ -91,6 +95,120 @@ fn a_run_is_told_in_the_documented_form() {
     );
     let replayed = log_reader::history(run.directory()).unwrap();
     assert_eq!(replayed, run.file().history);
+}
+
+/// Every event that may happen, for a walk through the states.
+fn events() -> Vec<Event> {
+    let nine = NonZeroU32::new(9);
+    let impossible = Event::Impossible {
+        feedback: "no card\nat all".to_owned(),
+    };
+    vec![
+        Event::Start,
+        Event::Exit0,
+        Event::Crash(Crash::ExitCode(7)),
+        Event::Crash(Crash::Signal(9)),
+        Event::Inactivity,
+        Event::Stuck(StuckPolicy::Recover),
+        Event::Stuck(StuckPolicy::Fail),
+        Event::AgentError(AgentError::ApiError),
+        Event::ExitHang,
+        Event::SupervisorDied,
+        Event::SpawnFailed,
+        INTERRUPT,
+        Event::Cancel,
+        Event::MaxRuntime,
+        Event::RecoverySuccess,
+        Event::RecoveryPartial,
+        Event::RecoveryNothing,
+        Event::Next,
+        Event::MaxIterations,
+        Event::Done,
+        Event::Retry,
+        impossible,
+        Event::NoVerdict,
+        Event::Resume { maximum: nine },
+        RESUME,
+    ]
+}
+
+/// What holds of a run's file at every moment.
+fn assert_form(file: &Value) {
+    let history = file["history"].as_array().expect("a history");
+    let last = history.last().expect("an entry");
+    assert_eq!(file["state"], last["state"]);
+    assert!(file["iteration_count"].is_u64() && file["max_iterations"].is_u64());
+    for name in [
+        "oneshot_id",
+        "created_at",
+        "updated_at",
+        "prompt",
+        "executor",
+        "auditor",
+    ] {
+        assert!(file[name].is_string(), "{name}: {file}");
+    }
+    let mut before = 0.0;
+    for entry in history {
+        let state = entry["state"].as_str().expect("a state");
+        let ts = entry["ts"].as_f64().expect("a time");
+        assert!(ts >= before, "{entry}");
+        before = ts;
+        assert_eq!(
+            entry["pid"].is_i64(),
+            state.ends_with("_EXECUTING"),
+            "{entry}"
+        );
+        let reasoned = ["RECOVERY_PENDING", "FAILED", "REJECTED", "INTERRUPTED"];
+        if reasoned.contains(&state) {
+            assert!(entry["reason"].is_string(), "{entry}");
+        }
+    }
+}
+
+#[test]
+fn the_files_keep_their_form_by_every_change_of_state() {
+    let env = Env::new();
+    let agent = Identity {
+        pid: 1001,
+        started: 77,
+    };
+    let first = create(&env, "every way");
+    let mut known = vec![first.position().stage.clone()];
+    let mut places = VecDeque::from([first.directory().to_path_buf()]);
+    drop(first);
+    let mut ways = 0;
+    while let Some(from) = places.pop_front() {
+        let possible = |event: &Event| open(&from).look_ahead(event).is_ok();
+        for event in events().into_iter().filter(possible) {
+            ways += 1;
+            let directory = from.with_file_name(format!("way-{ways}"));
+            copy(&from, &directory, "");
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
+            let mut run = open(&directory);
+            let (next, _) = run.look_ahead(&event).expect("it is possible");
+            let process = next.state().is_executing().then_some(agent);
+            let action = run
+                .apply(&event, process, now())
+                .expect("the disk takes it");
+            let file = text_of(&directory, "oneshot.json");
+            assert_form(&serde_json::from_str(&file).expect("JSON"));
+            let told = log_reader::history(&directory).unwrap();
+            assert_eq!(told, run.file().history, "{event:?}");
+            drop(run);
+            // Whoever opens it finds the same.
+            assert_eq!(open(&directory).position(), &next, "{event:?}");
+            if action != Action::ReadVerdict && !known.contains(&next.stage) {
+                known.push(next.stage);
+                places.push_back(directory);
+            }
+        }
+    }
+    assert!(
+        ways > 100 && known.len() > 30,
+        "{ways} ways, {} stages",
+        known.len()
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -25,6 +26,10 @@ use crate::process::watch_file::DirectoryWatch;
 
 /// How much of a line is shown.
 const LINE_CHARS: usize = 300;
+
+/// Of a runner that cannot be seen, another container's or one that is just ending, the end
+/// wakes nobody for sure: so often it is asked whether it still holds the run.
+const UNSEEN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The exit code of a run that nobody runs and that has not ended.
 const EXIT_NOT_OVER: u8 = 1;
@@ -86,10 +91,11 @@ impl<'a> Following<'a> {
             let runner = seen.runner.and_then(|runner| Handle::open(runner).ok());
             let mut poller = Poller::default();
             poller.watch(self.watch.as_fd(), Interest::Read);
-            if let Some(end) = runner.as_ref().and_then(Handle::ended) {
+            let end = runner.as_ref().and_then(Handle::ended);
+            if let Some(end) = end {
                 poller.watch(end, Interest::Read);
             }
-            poller.wait(None);
+            poller.wait(end.is_none().then_some(UNSEEN_PATIENCE));
         }
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Receiver, bounded};
 
 use super::end::{End, resume_command};
 use super::planning::{looks, options, overlay, plan};
@@ -23,12 +23,13 @@ use crate::commands::monitor::{self, Monitor, MonitorError};
 use crate::commands::{output, setup};
 use crate::config::{Config, JudgeChoice, RunSettings};
 use crate::oneshot::context::NewRun;
-use crate::oneshot::controls::controls;
+use crate::oneshot::controls::{Controller, Controls, controls};
 use crate::oneshot::engine::{Connections, Engine, Plan};
 use crate::oneshot::equipment::Equipment;
 use crate::oneshot::event::Event;
 use crate::oneshot::run::OpenRun;
 use crate::oneshot::sessions::{self, FindError};
+use crate::oneshot::stage::Stage;
 use crate::process::descriptors;
 use crate::record::recorder::Recorder;
 use crate::task::supervisor::Supervisor;
@@ -139,11 +140,40 @@ fn conduct(
         }
     };
     setup::adopt_orphans();
+    // From here on there is something to pause, and a command to tell that resumes it.
+    let asked = match Asked::listen(config) {
+        Ok(asked) => asked,
+        Err(error) => {
+            output::complain(format_args!("cannot take signals: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
     let taken = match take(arguments, config, settings, wanted) {
         Ok(taken) => taken,
         Err(code) => return code,
     };
-    conclude(arguments, config, settings, taken, executors, &judge)
+    conclude(arguments, config, settings, taken, asked, executors, &judge)
+}
+
+/// What is asked of the run by signals.
+struct Asked {
+    controller: Controller,
+    controls: Controls,
+    /// Tells that a process has ended.
+    woken: Receiver<()>,
+}
+
+impl Asked {
+    fn listen(config: &Config) -> io::Result<Asked> {
+        let (controller, controls) = controls();
+        let (wake, woken) = bounded(1);
+        signals::take(controller.clone(), wake, config.daemons.clone())?;
+        Ok(Asked {
+            controller,
+            controls,
+            woken,
+        })
+    }
 }
 
 /// Creates the run, or takes it up again.
@@ -224,21 +254,21 @@ fn conclude(
     config: &Config,
     settings: &RunSettings,
     taken: Taken,
+    asked: Asked,
     executors: Executors,
     judge: &JudgeChoice,
 ) -> ExitCode {
     let Taken { run, task, first } = taken;
+    let Asked {
+        controller,
+        controls,
+        woken,
+    } = asked;
     let plan = plan(&run.file().options, config, settings);
     let supervisor = setup::supervisor_of_agents(config, looks(&plan));
     let recorder = setup::recorder(config, &supervisor.settings().redactor);
     let judge = setup::judge(judge, config, &supervisor);
     let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
-    let (controller, controls) = controls();
-    let (wake, woken) = bounded(1);
-    if let Err(error) = signals::take(controller.clone(), wake, config.daemons.clone()) {
-        output::complain(format_args!("cannot take signals: {error}"));
-        return ExitCode::FAILURE;
-    }
     setup::start_housekeeping(&supervisor, woken);
     let monitor = match arguments.http.or(config.http) {
         Some(address) => match start_monitor(address, config, &supervisor, &recorder) {
@@ -278,7 +308,6 @@ fn conclude(
         },
     );
     screen.close();
-    supervisor.shut_down();
     drop(monitor);
     checks.close();
     recorder.close();
@@ -324,19 +353,25 @@ fn drive<'a>(
 ) -> Result<End, Failure> {
     let mut engine = Engine::new(equipment, plan, run, task, connections);
     let gone = engine.go(first);
+    // The run is this process's until its agents have ended: whoever takes it up then
+    // finds none.
+    equipment.supervisor.shut_down();
     let id = engine.run().id().to_owned();
     if let Err(error) = gone {
         let error = error.to_string();
         return Err(Failure { id, error });
     }
     let position = engine.run().position().clone();
+    // Of a run that is only paused nobody asks, and to look for it takes time.
+    let is_paused = matches!(position.stage, Stage::Interrupted { .. });
+    let result = (!is_paused).then(|| engine.result()).flatten();
     Ok(End {
         id,
+        result,
         stage: position.stage,
         iteration: position.iteration,
         maximum: position.maximum.get(),
         directory: engine.run().directory().to_path_buf(),
-        result: engine.result(),
         feedback: engine.run().file().feedback.clone(),
     })
 }

@@ -13,7 +13,7 @@ use super::processes::wait_until;
 use super::program::{Finished, Program, run};
 
 /// The program that plays the agent.
-const FAKE: &str = concat!(
+pub const FAKE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/fixtures/agents/fake-agent"
 );

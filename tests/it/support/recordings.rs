@@ -1,0 +1,25 @@
+//! What agent programs wrote when they were recorded: streams, and what they keep.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file or folder of the recordings.
+pub fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/agents")
+        .join(path)
+}
+
+/// Copies a tree; `@DIRECTORY@` in its files is the project.
+pub fn copy(from: &Path, to: &Path, project: &str) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a fixture").flatten() {
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &to, project);
+        } else {
+            let text = fs::read_to_string(entry.path()).expect("text");
+            fs::write(to, text.replace("@DIRECTORY@", project)).expect("a copy");
+        }
+    }
+}
