@@ -186,7 +186,7 @@ fn a_server_killed_with_writes_on_their_way_leaves_a_sound_database() {
 }
 
 #[test]
-#[ignore = "takes minutes: the same 200 times"]
+#[ignore = "takes a minute and more: the same 200 times"]
 fn a_server_killed_two_hundred_times_leaves_a_sound_database() {
     kill_again_and_again(MANY_KILLS);
 }

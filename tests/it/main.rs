@@ -18,6 +18,7 @@ mod era;
 mod evidence;
 mod exec;
 mod exit_codes;
+mod faults;
 mod http;
 mod http_times;
 mod judge;
