@@ -27,7 +27,11 @@ pub const FILE_NAME: &str = "oneshot.json";
 /// The present version of the file's format.
 pub const VERSION: u32 = 1;
 
-/// A prompt has its limit elsewhere; what is larger than this is some other file.
+/// What is larger is no prompt: models take far less, and all of it stands in the run's
+/// file and in its log.
+pub const MAX_PROMPT_BYTES: u64 = 8 << 20;
+/// No file of a run is larger, the prompt's characters escaped and the last audit's
+/// feedback included.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// One entry of the history.

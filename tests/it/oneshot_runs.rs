@@ -359,6 +359,7 @@ fn wrong_usage_exits_with_2_and_starts_nothing() {
         &["--executor", "no-such", "x"][..],
         &["--max-iterations", "0", "x"],
         &["--judge", "nobody", "x"],
+        &["--judge", "command:nobody", "x"],
         &["--resume", "ffffffff"],
         &["  "],
         &[],

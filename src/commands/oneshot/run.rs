@@ -22,7 +22,7 @@ use crate::cli::OneshotRunArguments;
 use crate::commands::monitor::{self, Monitor, MonitorError};
 use crate::commands::{output, setup};
 use crate::config::{Config, JudgeChoice, RunSettings};
-use crate::oneshot::context::NewRun;
+use crate::oneshot::context::{MAX_PROMPT_BYTES, NewRun};
 use crate::oneshot::controls::{Controller, Controls, controls};
 use crate::oneshot::engine::{Connections, Engine, Plan};
 use crate::oneshot::equipment::Equipment;
@@ -81,7 +81,9 @@ impl Wanted {
         let prompt = match arguments.prompt.as_slice() {
             [only] if only == "-" => {
                 let mut bytes = Vec::new();
-                let read = io::stdin().read_to_end(&mut bytes);
+                let read = io::stdin()
+                    .take(MAX_PROMPT_BYTES + 1)
+                    .read_to_end(&mut bytes);
                 read.map_err(|error| {
                     usage(&format_args!("cannot read the prompt from stdin: {error}"))
                 })?;
@@ -89,10 +91,16 @@ impl Wanted {
             }
             words => words.join(" "),
         };
-        match prompt.trim().is_empty() {
-            true => Err(usage(&"the prompt is empty: say what is to be done")),
-            false => Ok(Wanted::New(prompt)),
+        if prompt.trim().is_empty() {
+            return Err(usage(&"the prompt is empty: say what is to be done"));
         }
+        if prompt.len() as u64 > MAX_PROMPT_BYTES {
+            return Err(usage(&format_args!(
+                "the prompt is larger than {} MiB: write it to a file and name that",
+                MAX_PROMPT_BYTES >> 20
+            )));
+        }
+        Ok(Wanted::New(prompt))
     }
 }
 
@@ -135,10 +143,16 @@ fn conduct(
     let judge = match judge.transpose() {
         Ok(judge) => judge.unwrap_or_else(|| config.judge.clone()),
         Err(expected) => {
-            output::complain(format_args!("--judge: expected {expected}"));
+            output::complain(format_args!("--judge: {expected}"));
             return ExitCode::from(EXIT_USAGE);
         }
     };
+    if let JudgeChoice::Command(name) = &judge
+        && let Err(error) = executors.find(name)
+    {
+        output::complain(format_args!("--judge: {error}"));
+        return ExitCode::from(EXIT_USAGE);
+    }
     setup::adopt_orphans();
     // From here on there is something to pause, and a command to tell that resumes it.
     let asked = match Asked::listen(config) {
@@ -334,7 +348,8 @@ fn start_monitor(
     let directory = supervisor.directory().ok();
     let directory = directory.map(|directory| directory.path());
     let monitor = monitor::start(address, routes, directory)?;
-    output::say(format_args!("zsh-tool: dashboard at {}", monitor.link()));
+    let place = monitor.announcement();
+    output::say(format_args!("zsh-tool: dashboard at {place}"));
     Ok(monitor)
 }
 
