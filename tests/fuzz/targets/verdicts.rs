@@ -21,6 +21,8 @@ fuzz_target!(|text: &str| {
     }
     // The prompt's own example decides nothing.
     if !text.contains('{') && judged.is_none() {
-        assert!(read(&format!("{text}\n{FORMAT}")).is_none_or(|judged| judged.verdict != Verdict::Done));
+        assert!(
+            read(&format!("{text}\n{FORMAT}")).is_none_or(|judged| judged.verdict != Verdict::Done)
+        );
     }
 });
