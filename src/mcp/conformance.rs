@@ -9,7 +9,7 @@
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
-use crate::protocol::message::INTERNAL_ERROR;
+use crate::protocol::message::{INTERNAL_ERROR, put};
 use crate::protocol::stateless::{self, MISSING_CLIENT_CAPABILITY};
 use crate::protocol::tasks::{Failure, Status};
 
@@ -83,8 +83,8 @@ pub fn stand_in(params: Option<Value>, takes_tasks: bool) -> Result<StandIn, Ref
     };
     let zsh = |arguments: Value| {
         let mut call = params.clone().unwrap_or_default();
-        call["name"] = "zsh".into();
-        call["arguments"] = arguments;
+        put(&mut call, "name", "zsh");
+        put(&mut call, "arguments", arguments);
         Ok(StandIn::Call(Some(call)))
     };
     let result = |content: Value| Ok(StandIn::Result(json!({"content": content})));
