@@ -76,6 +76,8 @@ pub enum Texts {
 
 /// Of an answer so many of the newest bytes are kept at least, and twice as many at most.
 const MAX_ANSWER: usize = 4 << 20;
+/// Stands where the oldest part of a text was.
+const LEFT_OUT: &str = "[the beginning is left out]\n";
 
 /// What an agent's answer is so far: what it has said since it last did something, or what
 /// its terminal event says.
@@ -136,12 +138,12 @@ impl Answer {
     }
 }
 
-/// Cuts the oldest bytes off where there are more than twice `most`. Not at each byte too
-/// many: moving the rest costs as much as it holds.
+/// Cuts the oldest bytes off where there are more than twice `most`, and says so in their
+/// place. Not at each byte too many: moving the rest costs as much as it holds.
 pub fn keep_newest(text: &mut String, most: usize) {
     if text.len() > most.saturating_mul(2) {
         let cut = (text.len() - most..text.len()).find(|at| text.is_char_boundary(*at));
-        text.drain(..cut.unwrap_or_default());
+        text.replace_range(..cut.unwrap_or_default(), LEFT_OUT);
     }
 }
 
@@ -198,6 +200,7 @@ mod tests {
         assert!(answer.text().len() <= 2 * MAX_ANSWER);
         assert!(answer.text().len() >= MAX_ANSWER);
         assert!(answer.text().ends_with("éthe end"));
+        assert!(answer.text().starts_with(LEFT_OUT));
     }
 
     #[test]

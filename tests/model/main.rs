@@ -33,6 +33,7 @@ mod listen_window {
             input: Input::None,
             pid: 1,
             shell_note: None,
+            part_of: None,
         }))
     }
 
