@@ -305,3 +305,49 @@ fn a_resume_goes_on_with_the_feedback_that_was_there() {
     assert!(runs.prompt("worker", 3).contains("mend the roof"));
     assert_eq!(runs.file()["iteration_count"], 2);
 }
+
+/// How many changes of state stand in the log of the run that is being made.
+fn changes_so_far(runs: &Runs) -> usize {
+    let runs = fs::read_dir(runs.env.path("state/sessions"));
+    let runs = runs.into_iter().flatten().flatten().map(|run| run.path());
+    // A run that is being created has another name until it is whole.
+    let runs = runs.filter(|run| run.extension().is_none());
+    runs.filter_map(|run| fs::read_to_string(run.join("oneshot-log.json")).ok())
+        .map(|log| log.matches("\"type\":\"state_change\"").count())
+        .sum()
+}
+
+#[test]
+fn killed_by_kill_9_as_soon_as_a_change_is_on_disk_a_run_ends_as_if_it_had_not_been() {
+    let script = json!({
+        "worker": [[{"init": 1}, {"result": "the result"}]],
+        "auditor": [[{"init": 1}, {"verdict_by": "audits"}]],
+    });
+    for change in 1..=9 {
+        let runs = Runs::new(script.clone());
+        let runner = runs.start(&["make it"]);
+        let patience = Instant::now() + Duration::from_secs(60);
+        // Some states last for less than a pause between two looks would.
+        while changes_so_far(&runs) < change {
+            assert!(Instant::now() < patience, "no change {change}");
+            std::thread::yield_now();
+        }
+        runner.signal("KILL");
+        runner.finish();
+        let ended = runs.ran(&["--resume", "latest"]);
+        // One that had come to its end by then is not run again.
+        if ended.code != 0 {
+            let is_over = ended.stderr.contains("the run is COMPLETED");
+            assert!(is_over, "killed at {change}: {}", ended.stderr);
+        } else {
+            assert_eq!(ended.text(), "the result\n", "killed at {change}");
+        }
+        assert_eq!(runs.history().last().unwrap(), "COMPLETED");
+        let replayed: Vec<Value> = runs.lines("state_change");
+        let to: Vec<&str> = replayed
+            .iter()
+            .filter_map(|line| line["data"]["to"].as_str())
+            .collect();
+        assert_eq!(to, runs.history(), "killed at {change}");
+    }
+}
