@@ -293,6 +293,7 @@ pub mod task {
     pub mod lookup;
     pub mod masking;
     pub mod order;
+    pub mod order_line;
     pub mod preludes;
     pub mod reading;
     pub mod registry;

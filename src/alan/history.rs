@@ -86,6 +86,19 @@ pub struct History {
     pub failures: u32,
 }
 
+impl History {
+    /// The same without the single runs, which are most of it.
+    pub fn without_runs(&self) -> History {
+        History {
+            template: self.template.clone(),
+            streak: self.streak.clone(),
+            estimate: self.estimate.clone(),
+            failures: self.failures,
+            ..History::default()
+        }
+    }
+}
+
 /// Parts of a command's runs, weighted by age.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {

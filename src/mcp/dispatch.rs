@@ -261,7 +261,8 @@ impl Tools {
             None => None,
             Some(progress) => {
                 let account = self.recorder.account(task.id());
-                let estimate = account.as_ref().and_then(|account| account.estimate());
+                let history = account.as_ref().map(|account| account.history());
+                let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
                 let usual = estimate.map(|estimate| estimate.median.seconds);
                 tell = move |task: &TaskHandle| {
                     progress(Progress {
@@ -361,6 +362,7 @@ impl Tools {
             .files()
             .first()
             .map(|path| path.display().to_string());
+        let history = account.as_ref().map(|account| account.history());
         let result = TaskResult {
             facts,
             view,
@@ -369,7 +371,7 @@ impl Tools {
             numbered: lines.numbered,
             matched: lines.matched,
             screen: lines.screen,
-            estimate: account.as_ref().and_then(|account| account.estimate()),
+            estimate: history.as_ref().and_then(|known| known.estimate.as_ref()),
             insights,
             log_path,
         };

@@ -53,7 +53,7 @@ impl Tools {
         })?;
         self.recorder.follow(&task.live, &account);
         // Looked up while the command runs.
-        if let Some(estimate) = account.estimate() {
+        if let Some(estimate) = &account.history().estimate {
             task.live.state().usual = meter::usual(estimate);
         }
         let _attending = Attendance::of_start(&task.live);

@@ -310,7 +310,8 @@ impl<'a> Engine<'a> {
     ) -> Result<Ended, EngineError> {
         self.pulse.begin(role.name(), iteration, Instant::now());
         let account = self.equipment.recorder.account(task.id());
-        let estimate = account.as_ref().and_then(|account| account.estimate());
+        let history = account.as_ref().map(|account| account.history());
+        let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
         if let Some(known) = estimate.filter(|known| known.sample_size >= FEWEST_RUNS) {
             let usual = Duration::try_from_secs_f64(known.p90.seconds);
             self.pulse.expect(usual.unwrap_or_default());

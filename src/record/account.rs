@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 
 use super::pattern::Known;
 use super::{git, manopt};
-use crate::alan::estimate::Estimate;
 use crate::alan::fingerprint::Fingerprint;
 use crate::alan::history::{History, Place};
 use crate::alan::insight::after::{self, EndFacts};
@@ -59,7 +58,8 @@ pub struct Account {
     lease: Mutex<Option<Lease>>,
     /// Processes that the kernel had ended for want of memory when the command began.
     out_of_memory: Option<u64>,
-    history: OnceLock<History>,
+    /// What was remembered before, once it has been looked up.
+    history: Mutex<Arc<OnceLock<Arc<History>>>>,
     end: OnceLock<Learned>,
     told: Told,
 }
@@ -102,7 +102,7 @@ impl Account {
             pitfalls,
             lease: Mutex::new(lease),
             out_of_memory: memory::out_of_memory_kills(),
-            history: OnceLock::new(),
+            history: Mutex::default(),
             end: OnceLock::new(),
             told: Told::default(),
         }
@@ -121,32 +121,31 @@ impl Account {
 
     /// What was remembered of the command before this run. Looked up once; to be called
     /// while the command runs, so that nobody waits for it.
-    pub fn history(&self) -> &History {
-        self.history.get_or_init(|| {
+    pub fn history(&self) -> Arc<History> {
+        // The database is asked without the lock; who comes second waits for the first.
+        let history = Arc::clone(&self.history.lock());
+        Arc::clone(history.get_or_init(|| {
             let now = SystemTime::now();
-            self.common.store.history(&self.known.pattern, now)
-        })
-    }
-
-    /// How long the command takes, as far as is known.
-    pub fn estimate(&self) -> Option<&Estimate> {
-        self.history().estimate.as_ref()
+            Arc::new(self.common.store.history(&self.known.pattern, now))
+        }))
     }
 
     /// What there is to say and no result has said yet.
     pub fn take_insights(&self) -> Vec<Insight> {
         let mut insights = Vec::new();
+        let history = self.history();
         if !self.told.before.swap(true, Ordering::Relaxed) {
-            insights.extend(before::insights(self.history(), &self.pitfalls));
-            insights.extend(self.options_after(self.history().failures));
+            insights.extend(before::insights(&history, &self.pitfalls));
+            insights.extend(self.options_after(history.failures));
         }
         if let Some(end) = self.end.get()
             && !self.told.end.swap(true, Ordering::Relaxed)
         {
-            insights.extend(self.at_end(end));
+            insights.extend(self.at_end(end, &history));
             if end.outcome == Outcome::Failure {
-                insights.extend(self.options_after(self.history().failures + 1));
+                insights.extend(self.options_after(history.failures + 1));
             }
+            self.let_runs_go();
         }
         insights.extend(self.common.store.take_warning());
         insights
@@ -172,13 +171,20 @@ impl Account {
             kills: counts.kills,
             runs: counts.runs,
             session_kills: counts.session_kills,
-            estimate: self.estimate().cloned(),
+            estimate: self.history().estimate.clone(),
             silent_for: asked.map(|asked| asked.silent_for),
             waiting_at: waiting.map(|waiting| {
                 let prompt = waiting.prompt.trim();
                 self.common.redactor.redact(prompt).into_owned()
             }),
         }))
+    }
+
+    /// Forgets the runs before this one, which nothing is said of after its end has been
+    /// told: finished tasks are kept by the thousand.
+    fn let_runs_go(&self) {
+        let rest = self.history().without_runs();
+        *self.history.lock() = Arc::new(OnceLock::from(Arc::new(rest)));
     }
 
     fn close(&self, ended: &Ended<'_>) {
@@ -226,7 +232,7 @@ impl Account {
         let _ = self.end.set(learned);
     }
 
-    fn at_end(&self, end: &Learned) -> Vec<Insight> {
+    fn at_end(&self, end: &Learned, history: &History) -> Vec<Insight> {
         let nearest = end.missing.as_deref().and_then(|missing| {
             let known = self.common.store.programs();
             let names = known
@@ -250,7 +256,7 @@ impl Account {
             fingerprint: end.fingerprint.as_ref(),
             place: end.place.clone(),
         };
-        after::insights(&facts, self.history())
+        after::insights(&facts, history)
     }
 
     fn report_to_circuit(&self, end: RunEnd) {

@@ -58,7 +58,7 @@ impl Recorder {
         // The account of a run that is never begun: what it would say is what is known.
         let account = Account::new(Arc::clone(self.common()), known.clone(), pitfalls, None);
         Consultation {
-            history: account.history().clone(),
+            history: History::clone(&account.history()),
             kills: self.store().kills(&known.pattern.template),
             insights: account.take_insights(),
             circuit: circuits

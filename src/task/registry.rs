@@ -5,16 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, TrySendError};
-
 use super::budget::Store;
 use super::live::LiveTask;
-use super::order::Order;
+use super::order_line::OrderLine;
 use super::spool::Spool;
-use crate::process::descriptors::Waker;
-
-/// Orders that may wait for a worker.
-pub const MAX_ORDERS: usize = 256;
 
 /// A task, as the faces hold it.
 #[derive(Debug)]
@@ -23,17 +17,7 @@ pub struct TaskHandle {
     pub live: Arc<LiveTask>,
     /// Its output.
     pub spool: Arc<Spool>,
-    pub(super) orders: Sender<Order>,
-    pub(super) waker: Waker,
-}
-
-/// Why an order did not reach a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotOrdered {
-    /// The task is over.
-    Ended,
-    /// Too many orders wait.
-    Busy,
+    pub(super) orders: Arc<OrderLine>,
 }
 
 impl TaskHandle {
@@ -42,21 +26,11 @@ impl TaskHandle {
         &self.live.facts.id
     }
 
-    /// Gives its worker an order.
-    pub(super) fn order(&self, order: Order) -> Result<(), NotOrdered> {
-        self.orders.try_send(order).map_err(|error| match error {
-            TrySendError::Full(_) => NotOrdered::Busy,
-            TrySendError::Disconnected(_) => NotOrdered::Ended,
-        })?;
-        self.waker.wake();
-        Ok(())
-    }
-
     /// Notes how far a reader that must not miss a byte has come; from the first call
     /// on the program waits for it. `None`: nobody reads so any more.
     pub fn note_taken(&self, offset: Option<u64>) {
         self.live.state().taken = offset;
-        self.waker.wake();
+        self.orders.wake();
     }
 
     fn runs(&self) -> bool {

@@ -6,7 +6,8 @@ use crossbeam_channel::{RecvTimeoutError, bounded};
 
 use super::live::Input;
 use super::order::Order;
-use super::registry::{NotOrdered, TaskHandle};
+use super::order_line::NotOrdered;
+use super::registry::TaskHandle;
 use super::request::InputError;
 use super::supervisor::Supervisor;
 use super::typing::{Refusal, SecretOrder};
@@ -111,7 +112,7 @@ impl Supervisor {
             enter,
             answer,
         };
-        if let Err(error) = task.order(Order::Secret(order)) {
+        if let Err(error) = task.orders.send(Order::Secret(order)) {
             return Err(match error {
                 NotOrdered::Ended => InputError::Ended(id).into(),
                 NotOrdered::Busy => SecretError::InputWaits { name, id },

@@ -8,7 +8,8 @@ use super::input::Sending;
 use super::kill_run::Receipt;
 use super::live::Input;
 use super::order::Order;
-use super::registry::{NotOrdered, TaskHandle};
+use super::order_line::NotOrdered;
+use super::registry::TaskHandle;
 use super::request::InputError;
 use super::state::{KILL_GRACE, KILL_PATIENCE, KillOrder};
 use super::supervisor::Supervisor;
@@ -64,7 +65,8 @@ impl Supervisor {
             return Err(NoReceipt::Ended);
         }
         let (receipt, received) = bounded(1);
-        task.order(Order::Kill { order, receipt })
+        task.orders
+            .send(Order::Kill { order, receipt })
             .map_err(|error| match error {
                 NotOrdered::Ended => NoReceipt::Ended,
                 NotOrdered::Busy => NoReceipt::Busy,
@@ -75,7 +77,7 @@ impl Supervisor {
     /// Asks for a look at whether a task gets on, now and not when it would be time; it is
     /// counted in the task's state. One that has ended is looked at no more.
     pub fn look(&self, task: &TaskHandle) {
-        let _ = task.order(Order::Look);
+        let _ = task.orders.send(Order::Look);
     }
 
     /// Writes to a task.
@@ -157,7 +159,7 @@ impl Supervisor {
     }
 
     fn order_input(&self, task: &TaskHandle, order: Order) -> Result<(), InputError> {
-        task.order(order).map_err(|error| match error {
+        task.orders.send(order).map_err(|error| match error {
             NotOrdered::Ended => InputError::Ended(task.id().to_owned()),
             NotOrdered::Busy => InputError::Full {
                 id: task.id().to_owned(),

@@ -17,14 +17,14 @@ use super::input::Sending;
 use super::journal::{Journal, ServerDir};
 use super::live::{Cancel, Facts, Input, LiveTask, Look, State};
 use super::order::Order;
+use super::order_line::OrderLine;
 use super::preludes::Preludes;
-use super::registry::{MAX_ORDERS, Refused, Registry, TaskHandle};
+use super::registry::{Refused, Registry, TaskHandle};
 use super::request::{Request, StartError, Stderr, Stdin};
 use super::shell::{self, Invocation, NoShell, Shell, ShellMode};
 use super::spool::SpoolWriter;
 use super::worker::Worker;
 use crate::base::clock::Clock;
-use crate::process::descriptors::Waker;
 use crate::process::files::{self, Temporary};
 use crate::process::orphans;
 use crate::process::snapshots::Snapshots;
@@ -155,7 +155,7 @@ impl Supervisor {
                 let closed = self.registry.lock().insert(Arc::clone(task));
                 if closed {
                     // The server began to end while this was starting.
-                    let _ = task.order(Order::Shutdown);
+                    let _ = task.orders.send(Order::Shutdown);
                 }
             }
             Err(_) => self.registry.lock().release(),
@@ -266,8 +266,7 @@ impl Supervisor {
         };
         let spool = self.spool(id);
         let reader = spool.reader();
-        let (orders, worker_orders) = bounded(MAX_ORDERS);
-        let (waker, readable) = Waker::new().map_err(StartError::Worker)?;
+        let (line, orders) = OrderLine::new().map_err(StartError::Worker)?;
         let facts = Facts {
             id: id.to_owned(),
             command: request.command,
@@ -318,7 +317,7 @@ impl Supervisor {
                 spawned,
                 spool,
                 cookie,
-                orders: (worker_orders, readable),
+                orders,
                 first_input,
                 daemons,
                 journal,
@@ -342,8 +341,7 @@ impl Supervisor {
         Ok(Arc::new(TaskHandle {
             live,
             spool: reader,
-            orders,
-            waker,
+            orders: line,
         }))
     }
 
@@ -433,7 +431,7 @@ impl Supervisor {
         // The workers are told first: whoever sees its shell end by the sweep's signal
         // is to know that the server did it.
         for task in &tasks {
-            let _ = task.order(Order::Shutdown);
+            let _ = task.orders.send(Order::Shutdown);
         }
         let strays = orphans::Sweep::begin(&self.settings.daemons);
         let deadline = Instant::now() + SHUTDOWN_LIMIT;

@@ -5,11 +5,9 @@
 //! while they matter, the input and the ends of processes that are being killed or that
 //! outlived the shell. It decides nothing about the task's life: `state` does.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use crossbeam_channel::Receiver;
 
 use super::collector::{Collector, OnPressure};
 use super::ending::{Ending, OnEnd};
@@ -21,6 +19,7 @@ use super::leftovers::{self, Leftovers};
 use super::live::{End, LiveTask};
 use super::looks::Looks;
 use super::order::Order;
+use super::order_line::Orders;
 use super::shell;
 use super::spool::SpoolWriter;
 use super::state::{Deadline, Effect, Event, Machine, Outcome};
@@ -54,8 +53,8 @@ pub struct Worker {
     pub spool: SpoolWriter,
     /// What the task's processes carry in their environment.
     pub cookie: String,
-    /// Orders, and what becomes readable when there is one.
-    pub orders: (Receiver<Order>, OwnedFd),
+    /// Orders.
+    pub orders: Orders,
     /// Input to begin with.
     pub first_input: Option<Sending>,
     /// Names of programs that are no leftovers once they have left the session.
@@ -79,7 +78,7 @@ struct Work {
     task: Arc<LiveTask>,
     spawned: Spawned,
     output: Collector,
-    orders: (Receiver<Order>, OwnedFd),
+    orders: Orders,
     journal: Journal,
     machine: Machine,
     ending: Ending,
@@ -190,7 +189,7 @@ impl Work {
 
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
-        let orders = Some(poller.watch(self.orders.1.as_fd(), Interest::Read));
+        let orders = Some(poller.watch(self.orders.wakes(), Interest::Read));
         // The program has to wait for a reader that must not miss a byte.
         let lags = self.output.is_behind() || self.output.leaves_a_reader_behind();
         let reads = self.machine.output_open() && !self.closed && !lags;
@@ -287,8 +286,8 @@ impl Work {
     // Orders.
 
     fn take_orders(&mut self) {
-        descriptors::drain_wakes(&self.orders.1);
-        while let Ok(order) = self.orders.0.try_recv() {
+        self.orders.drain_wakes();
+        while let Some(order) = self.orders.next() {
             match order {
                 Order::Kill { order, receipt } => {
                     self.kills.expect(receipt);
@@ -491,8 +490,5 @@ impl Work {
             self.spawned.child.reap();
         }
         self.output.close_screen(self.shutting_down);
-        // Whoever saw the task open has sent its order by now; dropped unread, it tells
-        // the sender that there is no receipt.
-        while self.orders.0.try_recv().is_ok() {}
     }
 }

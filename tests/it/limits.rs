@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::Client;
 use crate::support::env::{Env, binary};
-use crate::support::processes::{UniqueSleep, wait_until};
+use crate::support::processes::{UniqueSleep, memory_kib, wait_until};
 
 #[test]
 fn the_task_above_the_limit_is_refused_and_the_oldest_are_named() {
@@ -369,6 +369,28 @@ fn of_the_finished_tasks_the_newest_stay() {
     assert_eq!(alive.output(), "1: left", "nor one that left processes");
     client.kill_task(&running);
     client.kill_task(&left);
+}
+
+#[test]
+fn finished_tasks_keep_no_descriptors_and_little_memory() {
+    const TASKS: u64 = 250;
+    let env = Env::new();
+    let client = started(&env, "ulimit -n 100; exec \"$0\" serve");
+    let run = || {
+        let result = client.run("true");
+        assert_eq!(result.status(), "completed", "{}", result.text);
+    };
+    // What the first ones load is no task's.
+    for _ in 0..50 {
+        run();
+    }
+    let server = client.server_pid();
+    let before = memory_kib(server, "VmRSS");
+    for _ in 0..TASKS {
+        run();
+    }
+    let grown = memory_kib(server, "VmRSS").saturating_sub(before);
+    assert!(grown < 12 * TASKS, "{grown} KiB for {TASKS} finished tasks");
 }
 
 #[test]
