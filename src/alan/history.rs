@@ -87,12 +87,11 @@ pub struct History {
 }
 
 impl History {
-    /// The same without the single runs, which are most of it.
+    /// The same without the single runs and their durations, which are most of it.
     pub fn without_runs(&self) -> History {
         History {
             template: self.template.clone(),
             streak: self.streak.clone(),
-            estimate: self.estimate.clone(),
             failures: self.failures,
             ..History::default()
         }

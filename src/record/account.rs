@@ -145,7 +145,7 @@ impl Account {
             if end.outcome == Outcome::Failure {
                 insights.extend(self.options_after(history.failures + 1));
             }
-            self.let_runs_go();
+            self.let_runs_go(&end.ending);
         }
         insights.extend(self.common.store.take_warning());
         insights
@@ -181,9 +181,13 @@ impl Account {
     }
 
     /// Forgets the runs before this one, which nothing is said of after its end has been
-    /// told: finished tasks are kept by the thousand.
-    fn let_runs_go(&self) {
-        let rest = self.history().without_runs();
+    /// told, but how early or late a kill was: finished tasks are kept by the thousand.
+    fn let_runs_go(&self, ending: &Ending) {
+        let history = self.history();
+        let mut rest = history.without_runs();
+        if let Ending::Killed { .. } = ending {
+            rest.estimate.clone_from(&history.estimate);
+        }
         *self.history.lock() = Arc::new(OnceLock::from(Arc::new(rest)));
     }
 

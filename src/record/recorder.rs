@@ -131,7 +131,7 @@ impl Recorder {
             accounts
                 .by_task
                 .retain(|_, (task, _)| task.strong_count() > 0);
-            accounts.tidy_at = 2 * accounts.by_task.len();
+            accounts.tidy_at = accounts.by_task.len() * 5 / 4;
         }
         accounts.by_task.insert(task.facts.id.clone(), entry);
     }
