@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-static test test-clients install uninstall static bundle bench fuzz deny fmt lint ci
+.PHONY: help build demo demo-static test test-long test-clients install uninstall static bundle bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +26,10 @@ test: ## Run the Rust tests with the real zsh and man, and the model check.
 	@scripts/need $(addprefix page:,ls tar grep git-push curl bash rsync find ssh jq)
 	cargo test
 	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
+
+test-long: ## Kill a server 200 times in the middle of its writes.
+	@scripts/need cargo cc zsh
+	cargo test --test it -- --ignored --exact alan_faults::a_server_killed_two_hundred_times_leaves_a_sound_database
 
 test-clients: ## Drive the server with the official SDKs, Claude Code and a browser.
 	tests/clients/run
