@@ -131,7 +131,7 @@ class Server:
         result = self.answer(request)
         text = "".join(block.get("text", "") for block in result["content"])
         if result.get("isError"):
-            raise BenchFailed(f"a call failed: {text}")
+            raise BenchFailed(f"call failed: {text}")
         return text, result.get("_meta", {}).get("zsh-tool/result", {})
 
     def call(self, tool, **arguments):

@@ -2,6 +2,7 @@
 tables of the report.
 """
 
+import itertools
 import statistics
 
 
@@ -50,5 +51,9 @@ def table(head, rows):
 
 
 def meanings(pairs):
-    """What each of the named rows tells, one line each, where it has a line."""
-    return [f"- **{name}**: {meaning}" for name, meaning in pairs if meaning]
+    """What the named rows tell, a line for those that follow on and tell the same."""
+    lines = []
+    for meaning, group in itertools.groupby(pairs, key=lambda pair: pair[1]):
+        names = "; ".join(f"**{name}**" for name, _ in group)
+        lines += [f"- {names}: {meaning}"] if meaning else []
+    return lines

@@ -54,7 +54,7 @@ def micro(cargo):
     """Head, rows and meanings of the table of micro-benchmarks."""
     with tempfile.TemporaryDirectory(prefix="zsh-tool-bench-") as home:
         environment = {**os.environ, "CRITERION_HOME": home}
-        cargo(["bench", "--quiet", "--bench", "micro", "--", "--noplot"], env=environment, stdout=subprocess.DEVNULL)
+        cargo(["bench", "--quiet", "--bench", "micro", "--", "--noplot", "--quiet"], env=environment, stdout=subprocess.DEVNULL)
         found = {}
         for folder, _, files in os.walk(home):
             if os.path.basename(folder) == "new" and "estimates.json" in files:

@@ -31,8 +31,11 @@ ROUNDS = 50
 WARM_UP = 5
 MEGABYTE = 10**6
 FLOOD_BYTES = 10**8
-# A tree is looked for so long after its end was asked for, in seconds.
-GRACE = 1.0
+# A tree is looked for so long after its end was asked for, in seconds: a peer may ask its
+# processes to end before it ends them.
+GRACE = 3.0
+# How much of the cause a cell tells when a peer fails.
+CAUSE_CHARS = 100
 
 
 class ZshTool:
@@ -198,7 +201,7 @@ def exit_code(peer):
             text = peer.run(server, "false")
         except BenchFailed:
             return "an error"
-        return "exit=1" if re.search(r"exit\S*[ =:]+1|code 1", text) else "nothing"
+        return "exit=1" if re.search(r"exit\w*( code)?[ =:]+1|code:? 1", text) else "nothing"
 
 
 def hidden_failure(peer):
@@ -242,7 +245,7 @@ def attempted(measure, peer):
     try:
         return measure(peer) or "–"
     except BenchFailed as error:
-        return f"failed: {' '.join(str(error).split())[:80]}"
+        return " ".join(str(error).split())[:CAUSE_CHARS]
 
 
 # Each work: what it is called, how it is measured, and what its row tells.
@@ -261,10 +264,10 @@ WORK = [
         "100 MB of output", one_by_one(functools.partial(flood, FLOOD_BYTES)),
         "the same of a flood, which no model can read whole",
     ),
-    ("what `false` is answered with", one_by_one(exit_code), "whether a model sees that a command failed"),
+    ("what `false` is answered with", one_by_one(exit_code), "whether the answer to the call shows a model that the command failed"),
     (
         "what `false | wc -l` is answered with", one_by_one(hidden_failure),
-        "whether a model sees that a part of a pipeline failed whose exit code is 0",
+        "whether it shows that a part of a pipeline failed whose exit code is 0",
     ),
     (
         "a killed task of two processes", one_by_one(killed_tree),

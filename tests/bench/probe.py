@@ -32,8 +32,9 @@ def watched(binary, kind, command):
         used, passed = server.processor_seconds() - before, time.monotonic() - begun
         processes = sum(name.isdigit() for name in os.listdir("/proc"))
     detail = f"{used:.2f} s in {passed:.0f} s; {processes} processes on the machine"
-    meaning = "CPU time of guard and server while nobody asks them anything: the looks at the tasks"
-    return Figure(f"watching {TASKS} tasks {kind}", 100 * used / passed, "% of a core", 2, 0.5, detail, meaning)
+    meaning = "CPU time of guard and server while nobody asks them anything: they look at the tasks"
+    name = f"watching {TASKS} tasks {kind}, part of a core"
+    return Figure(name, 100 * used / passed, "%", 2, 0.5, detail, meaning)
 
 
 MEASUREMENTS = [probe]
