@@ -44,7 +44,7 @@ def database(cargo):
         parts = ("check", "history", "record")
         medians = [f"{part} {short(measured[part]['median'])}" for part in parts]
         detail = f"p99 {short(call['p99'])} ms; {', '.join(medians)}"
-        meaning = "circuit, history and record of a command of which half of them are, until it is written"
+        meaning = "circuit check, history and record, until it is written; half of all rows are of that command"
         name = f"database work of one call at {measured['observations']:,} observations"
         figures.append(Figure(name, call["median"], "ms", 2, 0.5, detail, meaning))
     return figures
@@ -54,7 +54,9 @@ def micro(cargo):
     """Head, rows and meanings of the table of micro-benchmarks."""
     with tempfile.TemporaryDirectory(prefix="zsh-tool-bench-") as home:
         environment = {**os.environ, "CRITERION_HOME": home}
-        cargo(["bench", "--quiet", "--bench", "micro", "--", "--noplot", "--quiet"], env=environment, stdout=subprocess.DEVNULL)
+        # It tells its progress on stderr, which matters only when it fails.
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        cargo(["bench", "--quiet", "--bench", "micro", "--", "--noplot"], env=environment, **silent)
         found = {}
         for folder, _, files in os.walk(home):
             if os.path.basename(folder) == "new" and "estimates.json" in files:

@@ -264,7 +264,10 @@ WORK = [
         "100 MB of output", one_by_one(functools.partial(flood, FLOOD_BYTES)),
         "the same of a flood, which no model can read whole",
     ),
-    ("what `false` is answered with", one_by_one(exit_code), "whether the answer to the call shows a model that the command failed"),
+    (
+        "what `false` is answered with", one_by_one(exit_code),
+        "whether the answer to the call shows a model that the command failed",
+    ),
     (
         "what `false | wc -l` is answered with", one_by_one(hidden_failure),
         "whether it shows that a part of a pipeline failed whose exit code is 0",

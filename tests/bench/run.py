@@ -153,5 +153,6 @@ if __name__ == "__main__":
         print(f"bench: {error}", file=sys.stderr)
         sys.exit(1)
     except subprocess.CalledProcessError as error:
+        print(error.stderr or "", end="", file=sys.stderr)
         print(f"bench: {' '.join(error.cmd)} failed with exit code {error.returncode}", file=sys.stderr)
         sys.exit(1)
