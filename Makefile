@@ -47,12 +47,9 @@ bundle: static ## Make the MCP bundle and the registry's entry, target/bundle; U
 	@scripts/need python3
 	scripts/bundle target/x86_64-unknown-linux-musl/release/zsh-tool target/bundle $(URL)
 
-bench: ## Print the table of performance figures, and the same work done by peers.
+bench: ## Measure the performance figures, with peers beside it; writes data/benchmarks.md.
 	@scripts/need cargo cc zsh python3 python3-venv node npm
-	cargo build --release
-	python3 tests/bench/run.py
-	cargo run --release --example store_bench
-	python3 tests/bench/peers.py
+	python3 tests/bench/run.py --save data/benchmarks.md
 
 fuzz: ## Fuzz the parsers, each for TIME=60 seconds; needs a nightly toolchain.
 	@scripts/need cargo cc c++

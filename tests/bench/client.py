@@ -10,6 +10,12 @@ import tempfile
 import time
 
 PROTOCOL_VERSION = "2025-06-18"
+# What every request says of itself in the stateless era, here for a client that takes tasks.
+STATELESS_VERSION = "2026-07-28"
+TASKS_ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": STATELESS_VERSION,
+    "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+}
 # Seconds to wait for one answer: more than the longest wait that a call can ask for.
 ANSWER_LIMIT = 60
 # Seconds for the server to end its tasks and itself.
@@ -25,7 +31,7 @@ class Server:
     """A server in a scratch HOME and state directory, and the requests to it. Any other MCP
     server is measured by its own command line and additions to the environment."""
 
-    def __init__(self, program, environment=None):
+    def __init__(self, program, environment=None, stateless=False):
         command = program if isinstance(program, list) else [program, "serve"]
         self.scratch = tempfile.TemporaryDirectory(prefix="zsh-tool-bench-")
         self.environment = {
@@ -52,14 +58,15 @@ class Server:
         self.last_id = 0
         self.answers = {}
         self.arrived = 0.0
-        self.request(
-            "initialize",
-            {
-                "protocolVersion": PROTOCOL_VERSION,
-                "capabilities": {},
-                "clientInfo": {"name": "bench", "version": "1"},
-            },
-        )
+        self.envelope = {"_meta": TASKS_ENVELOPE} if stateless else {}
+        if stateless:
+            self.request("server/discover", {})
+        else:
+            self._shake_hands()
+
+    def _shake_hands(self):
+        client = {"name": "bench", "version": "1"}
+        self.request("initialize", {"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client})
         self.first_answer = self.arrived - self.started
         self._write({"method": "notifications/initialized"})
 
@@ -85,13 +92,15 @@ class Server:
     def send(self, method, params):
         """Sends a request; its id is the key to the answer."""
         self.last_id += 1
-        self._write({"id": self.last_id, "method": method, "params": params})
+        self._write({"id": self.last_id, "method": method, "params": {**params, **self.envelope}})
         return self.last_id
 
     def answer(self, request):
         """The result of a request. `arrived` is then when its bytes came, in Unix seconds."""
+        deadline = time.monotonic() + ANSWER_LIMIT
         while request not in self.answers:
-            if not select.select([self.output], [], [], ANSWER_LIMIT)[0]:
+            left = max(0, deadline - time.monotonic())
+            if not select.select([self.output], [], [], left)[0]:
                 raise BenchFailed(f"no answer within {ANSWER_LIMIT} s")
             chunk = os.read(self.output, READ_BYTES)
             self.arrived = time.time()
@@ -122,7 +131,7 @@ class Server:
         result = self.answer(request)
         text = "".join(block.get("text", "") for block in result["content"])
         if result.get("isError"):
-            raise BenchFailed(f"a call failed: {text}")
+            raise BenchFailed(f"call failed: {text}")
         return text, result.get("_meta", {}).get("zsh-tool/result", {})
 
     def call(self, tool, **arguments):
@@ -137,6 +146,16 @@ class Server:
         if len(pids) != 1:
             raise BenchFailed(f"the guard has the children {pids} instead of the server alone")
         return pids[0]
+
+    def processor_seconds(self):
+        """CPU time of the guard and of the server, without what their children use."""
+        ticks = 0
+        for pid in (self.guard.pid, self.server_pid()):
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+                # What follows the name, which may hold anything; then utime and stime.
+                fields = stat.read().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def memory(self, field="VmRSS"):
         """KiB of the guard and of the server; VmRSS is now, VmHWM the most so far."""

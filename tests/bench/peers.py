@@ -1,16 +1,15 @@
-#!/usr/bin/env python3
-"""Puts zsh-tool beside other MCP servers that run commands: the same work, through the
-same client, in the same run.
-
-    tests/bench/peers.py [--binary FILE]
+"""Other MCP servers that run commands, beside zsh-tool: the same work through the same
+client, in the same scratch HOME and environment, in the same run and in turns.
 
 The peers are installed under target/peers, from npm and PyPI, in the versions named here.
 What a peer has no tool for is left out by a dash. Nothing is said of what they are made
-for besides running commands. Only Python's standard library is used.
+for besides running commands.
 """
 
-import argparse
 import contextlib
+import functools
+import glob
+import json
 import os
 import re
 import shlex
@@ -21,15 +20,22 @@ import sys
 import time
 
 from client import BenchFailed, Server
-from run import BINARY, LINE, REPOSITORY, heading
+from end_to_end import LINE, in_turns, timed
+from figures import short
 
 DESKTOP_COMMANDER = "0.2.52"
 MCP_SHELL_SERVER = "1.1.14"
-PEERS = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(REPOSITORY, "target")), "peers")
+STARTS = 5
 ROUNDS = 50
-FLOOD_BYTES = 100_000_000
-# A tree is looked for so long after its end was asked for, in seconds.
-GRACE = 1.0
+# The first calls load what a server loads on demand.
+WARM_UP = 5
+MEGABYTE = 10**6
+FLOOD_BYTES = 10**8
+# A tree is looked for so long after its end was asked for, in seconds: a peer may ask its
+# processes to end before it ends them.
+GRACE = 3.0
+# How much of the cause a cell tells when a peer fails.
+CAUSE_CHARS = 100
 
 
 class ZshTool:
@@ -51,16 +57,20 @@ class ZshTool:
 
 
 class DesktopCommander:
-    """@wonderwhy-er/desktop-commander, of npm."""
+    """@wonderwhy-er/desktop-commander, of npm. It starts zsh as a login shell."""
 
     name = f"desktop-commander {DESKTOP_COMMANDER}"
+    package = "@wonderwhy-er/desktop-commander"
 
-    def __init__(self):
-        if not os.path.exists(f"{PEERS}/npm/node_modules/.bin/desktop-commander"):
-            install = ["npm", "install", "--prefix", f"{PEERS}/npm", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-            subprocess.run([*install, f"@wonderwhy-er/desktop-commander@{DESKTOP_COMMANDER}"], check=True, stdout=sys.stderr)
-        program = f"{PEERS}/npm/node_modules/.bin/desktop-commander"
-        self.start = lambda: Server([program])
+    def __init__(self, folder):
+        modules = f"{folder}/npm/node_modules"
+        if installed_by_npm(f"{modules}/{self.package}/package.json") != DESKTOP_COMMANDER:
+            quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+            install = ["npm", "install", "--prefix", f"{folder}/npm", *quietly]
+            subprocess.run([*install, f"{self.package}@{DESKTOP_COMMANDER}"], check=True, stdout=sys.stderr)
+        # Nobody is told of calls that only measure, and none waits for that.
+        quiet = {"DESKTOP_COMMANDER_DISABLE_TELEMETRY": "1"}
+        self.start = lambda: Server([f"{modules}/.bin/desktop-commander"], quiet)
 
     def run(self, server, command):
         return server.call("start_process", command=command, timeout_ms=50_000, shell="zsh")[0]
@@ -73,18 +83,27 @@ class DesktopCommander:
         server.call("force_terminate", pid=task)
 
 
+def installed_by_npm(manifest):
+    """The version of a package; `None` where it is not installed."""
+    if not os.path.exists(manifest):
+        return None
+    with open(manifest, encoding="utf-8") as package:
+        return json.load(package)["version"]
+
+
 class McpShellServer:
     """mcp-shell-server, of PyPI: programs of a list and pipes between them, no shell."""
 
     name = f"mcp-shell-server {MCP_SHELL_SERVER}"
     background = kill = None
 
-    def __init__(self):
-        program = f"{PEERS}/python/bin/mcp-shell-server"
-        if not os.path.exists(program):
-            subprocess.run([sys.executable, "-m", "venv", f"{PEERS}/python"], check=True)
-            subprocess.run([f"{PEERS}/python/bin/pip", "install", "--quiet", f"mcp-shell-server=={MCP_SHELL_SERVER}"], check=True)
-        self.start = lambda: Server([program], {"ALLOW_COMMANDS": "true,false,yes,head,wc"})
+    def __init__(self, folder):
+        python = f"{folder}/python"
+        if not glob.glob(f"{python}/lib/python*/site-packages/mcp_shell_server-{MCP_SHELL_SERVER}.dist-info"):
+            subprocess.run([sys.executable, "-m", "venv", python], check=True)
+            install = [f"{python}/bin/pip", "install", "--quiet"]
+            subprocess.run([*install, f"mcp-shell-server=={MCP_SHELL_SERVER}"], check=True)
+        self.start = lambda: Server([f"{python}/bin/mcp-shell-server"], {"ALLOW_COMMANDS": "true,false,head,wc"})
 
     def run(self, server, command):
         return server.call("shell_execute", command=shlex.split(command), directory=server.scratch.name, timeout=60)[0]
@@ -135,39 +154,44 @@ def await_gone(mark):
     return len(left)
 
 
-def first_answer(peer):
-    samples = []
-    for _ in range(10):
+def first_answer(peers):
+    def start(peer):
         with peer.start() as server:
-            samples.append(server.first_answer * 1000)
-    return f"{statistics.median(samples):.3g} ms"
+            return server.first_answer
+
+    return medians(in_turns(STARTS, *(functools.partial(start, peer) for peer in peers)))
+
+
+def round_trip(peers):
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(peer.start()) for peer in peers]
+        calls = [functools.partial(timed, peer.run, server, "true") for peer, server in zip(peers, servers)]
+        return medians(samples[WARM_UP:] for samples in in_turns(ROUNDS + WARM_UP, *calls))
+
+
+def medians(all_samples):
+    return [f"{short(statistics.median(samples) * 1000)} ms" for samples in all_samples]
 
 
 def idle_memory(peer):
     with peer.start() as server:
         peer.run(server, "true")
-        return f"{memory_mib(server):.3g} MiB"
+        return f"{short(memory_mib(server))} MiB"
 
 
-def round_trip(peer):
-    samples = []
-    with peer.start() as server:
-        for _ in range(ROUNDS):
-            begun = time.perf_counter()
-            peer.run(server, "true")
-            samples.append((time.perf_counter() - begun) * 1000)
-    return f"{statistics.median(samples):.3g} ms"
-
-
-def flood(peer):
+def flood(size, peer):
     """Time, memory beyond the idle server's, and the size of the answer."""
     with peer.start() as server:
         peer.run(server, "true")
+        # From a file, as not every peer has pipes through which output streams.
+        source = os.path.join(server.scratch.name, "lines")
+        with open(source, "w", encoding="ascii") as lines:
+            lines.write(f"{LINE}\n" * (size // len(LINE) + 1))
         before = memory_mib(server)
         begun = time.perf_counter()
-        text = peer.run(server, f"yes '{LINE}' | head -c {FLOOD_BYTES}")
+        text = peer.run(server, f"head -c {size} {source}")
         elapsed = time.perf_counter() - begun
-        return f"{elapsed:.2g} s, +{max(0, memory_mib(server) - before):.3g} MiB, {len(text):,} characters"
+        return f"{short(elapsed)} s, +{short(max(0, memory_mib(server) - before))} MiB, {len(text):,} characters"
 
 
 def exit_code(peer):
@@ -177,7 +201,7 @@ def exit_code(peer):
             text = peer.run(server, "false")
         except BenchFailed:
             return "an error"
-        return "exit=1" if re.search(r"exit\S*[ =:]+1|code 1", text) else "nothing"
+        return "exit=1" if re.search(r"exit\w*( code)?[ =:]+1|code:? 1", text) else "nothing"
 
 
 def hidden_failure(peer):
@@ -211,44 +235,67 @@ def client_gone(peer):
     return f"{await_gone(mark)} of 2 left"
 
 
-WORK = {
-    "start → first answer": first_answer,
-    "memory, idle (PSS of all its processes)": idle_memory,
-    "round trip of `true`": round_trip,
-    "100 MB of output": flood,
-    "what `false` is answered with": exit_code,
-    "what `false | wc -l` is answered with": hidden_failure,
-    "a killed task of two processes, one in its own session": killed_tree,
-    "the client goes while the same task runs": client_gone,
-}
+def one_by_one(measure):
+    """Work that no peer does faster because another has just done it."""
+    return lambda peers: [attempted(measure, peer) for peer in peers]
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Puts zsh-tool beside other MCP servers that run commands.")
-    parser.add_argument("--binary", default=BINARY, help="the server (default: this repository's release build)")
-    arguments = parser.parse_args()
-    binary = os.path.abspath(arguments.binary)
-    if not os.access(binary, os.X_OK):
-        print(f"peers: {binary} is not there: run `cargo build --release`", file=sys.stderr)
-        return 2
-    peers = [ZshTool(binary), DesktopCommander(), McpShellServer()]
-    rows = [["work", *(peer.name for peer in peers)]]
-    for work, measure in WORK.items():
-        print(f"measuring: {work} …", file=sys.stderr, flush=True)
-        rows.append([work, *(measured(measure, peer) for peer in peers)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    print("\n".join(heading(binary)), end="\n\n")
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-    return 0
-
-
-def measured(measure, peer):
+def attempted(measure, peer):
+    """What a peer's work comes to, for a cell."""
     try:
         return measure(peer) or "–"
     except BenchFailed as error:
-        return f"failed: {str(error).splitlines()[0][:60]}"
+        return " ".join(str(error).split())[:CAUSE_CHARS]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+# Each work: what it is called, how it is measured, and what its row tells.
+WORK = [
+    ("start → first answer", first_answer, "from the start of the process to its answer to `initialize`"),
+    (
+        "memory, idle", one_by_one(idle_memory),
+        "proportional set size of all of a server's processes after a first command; what is shared counts once",
+    ),
+    ("round trip of `true`", round_trip, "a whole call, with the start of what runs the command"),
+    (
+        "1 MB of output", one_by_one(functools.partial(flood, MEGABYTE)),
+        "time, memory that stays afterwards, and how much of it a model is shown",
+    ),
+    (
+        "100 MB of output", one_by_one(functools.partial(flood, FLOOD_BYTES)),
+        "the same of a flood, which no model can read whole",
+    ),
+    (
+        "what `false` is answered with", one_by_one(exit_code),
+        "whether the answer to the call shows a model that the command failed",
+    ),
+    (
+        "what `false | wc -l` is answered with", one_by_one(hidden_failure),
+        "whether it shows that a part of a pipeline failed whose exit code is 0",
+    ),
+    (
+        "a killed task of two processes", one_by_one(killed_tree),
+        f"how many are there {GRACE:.0f} s after the task was ended; one is in a session of its own",
+    ),
+    (
+        "the client goes while the same task runs", one_by_one(client_gone),
+        "the same after the client has closed the connection",
+    ),
+]
+
+
+def compared(binary, folder, tell):
+    """Head, rows and meanings of the table; the peers are installed in `folder`."""
+    peers = [ZshTool(binary), DesktopCommander(folder), McpShellServer(folder)]
+    rows, meanings = [], []
+    for name, measure, meaning in WORK:
+        tell(f"peers, {name}")
+        try:
+            cells = measure(peers)
+        except BenchFailed as error:
+            cells = [f"not measured: {error}"] * len(peers)
+        rows.append([name, *cells])
+        meanings.append((name, meaning))
+    return ["work", *(peer.name for peer in peers)], rows, meanings
+
+
+VERSIONS = [["desktop-commander", DESKTOP_COMMANDER], ["mcp-shell-server", MCP_SHELL_SERVER]]

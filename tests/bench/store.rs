@@ -1,11 +1,13 @@
 //! What the database costs one call, at 0, 10,000 and 100,000 observations.
 //!
 //! Half of the rows are of the very command that is asked for, the rest of a thousand
-//! kinds: the worst case is a key with very many rows. Run it in release mode, on a
-//! quiet machine: `cargo run --release --example store_bench`.
+//! kinds: the worst case is a key with very many rows. Prints a line of JSON for each
+//! number of observations, with times in milliseconds, which `make bench` tables. Run it
+//! in release mode, on a quiet machine: `cargo run --release --example store_bench`.
 
 use std::time::{Duration, Instant, SystemTime};
 
+use serde_json::{Map, Value, json};
 use zsh_tool::alan::outcome::Ending;
 use zsh_tool::alan::pattern::{Pattern, RemoteCommand, Ssh};
 use zsh_tool::alan::rows::Entry;
@@ -19,19 +21,16 @@ const CALLS: usize = 500;
 /// What the monitor's page asks for.
 const PLOTS: usize = 50;
 const SIZES: [usize; 3] = [0, 10_000, 100_000];
+/// What is timed; a record is over when it is written.
+const PARTS: [&str; 5] = ["check", "history", "record", "whole call", "plots"];
 
 fn main() {
-    println!("median and 99th percentile of {CALLS} calls ({PLOTS} of plots), in ms");
-    println!(
-        "{:>8}  {:>15} {:>15} {:>15} {:>15} {:>15}",
-        "rows", "check", "history", "record+written", "whole call", "plots"
-    );
     for size in SIZES {
-        measure(size);
+        println!("{}", measure(size));
     }
 }
 
-fn measure(size: usize) {
+fn measure(size: usize) -> Value {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Store::open(Settings {
         path: directory.path().join("alan.db"),
@@ -47,7 +46,7 @@ fn measure(size: usize) {
     });
     fill(&store, size);
     let asked = pattern(0);
-    let mut figures: [Vec<Duration>; 5] = Default::default();
+    let mut figures: [Vec<Duration>; PARTS.len()] = Default::default();
     for number in 0..CALLS {
         let start = Instant::now();
         let now = SystemTime::now();
@@ -76,21 +75,15 @@ fn measure(size: usize) {
             start.elapsed()
         }));
     }
-    print!("{size:>8} ");
-    for figures in &mut figures {
+    let mut measured = Map::new();
+    measured.insert("observations".to_owned(), size.into());
+    for (part, mut figures) in PARTS.into_iter().zip(figures) {
         figures.sort();
-        let at = |place: usize| {
-            figures
-                .get(place)
-                .map_or(0.0, |at| at.as_secs_f64() * 1000.0)
-        };
-        print!(
-            " {:>7.3} {:>7.3}",
-            at(figures.len() / 2),
-            at(figures.len() * 99 / 100)
-        );
+        let at = |place: usize| figures.get(place).map(|at| at.as_secs_f64() * 1000.0);
+        let (median, p99) = (at(figures.len() / 2), at(figures.len() * 99 / 100));
+        measured.insert(part.to_owned(), json!({"median": median, "p99": p99}));
     }
-    println!();
+    Value::Object(measured)
 }
 
 fn fill(store: &Store, size: usize) {

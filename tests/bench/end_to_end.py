@@ -1,0 +1,250 @@
+"""What a client sees: each figure is measured over stdio with the real server.
+
+Where a figure is a ratio, both sides run in turns, with the same environment and in the
+same directory, and take turns in being first. Times are medians; they include what this
+client needs to wake up and to decode.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import time
+
+from client import BenchFailed, Server
+from figures import Figure, ninth_decile, short, times
+
+MIB = 1024 * 1024
+# After the first new output a poll waits so long for more; it is not the server's delay.
+SETTLE_S = 0.030
+RUNNING_TASKS = 60
+# A line of output is long enough not to be a flood of line ends, short enough for text.
+LINE = "the quick brown fox jumps over the lazy dog, 64 bytes in a line"
+FLOOD = f"yes '{LINE}' | head -c {{}}"
+GIGABYTE = 10**9
+GIBIBYTE = 2**30
+# Where `make static` leaves its binary, under the target directory.
+STATIC = "x86_64-unknown-linux-musl/release/zsh-tool"
+# The first rounds load the page cache and the allocator.
+WARM_UP = 20
+
+
+def in_turns(rounds, *sides):
+    """Seconds that each side takes, round by round; who is first changes every round."""
+    samples = [[] for _ in sides]
+    for number in range(rounds):
+        order = range(len(sides)) if number % 2 == 0 else reversed(range(len(sides)))
+        for side in order:
+            samples[side].append(sides[side]())
+    return samples
+
+
+def timed(work, *arguments, **named):
+    """Seconds that a call takes."""
+    begun = time.perf_counter()
+    work(*arguments, **named)
+    return time.perf_counter() - begun
+
+
+def bare(zsh, command, environment):
+    """Seconds that zsh alone needs for a command, started by posix_spawn, which is the
+    fastest start that there is; it takes over this process's directory."""
+    null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    begun = time.perf_counter()
+    pid = os.posix_spawn(zsh, ["zsh", "-c", command], environment, file_actions=null)
+    os.waitpid(pid, 0)
+    return time.perf_counter() - begun
+
+
+def round_trip(binary, rounds=300):
+    """A whole call of `true` against zsh alone, in turns."""
+    with Server(binary) as server, contextlib.chdir(server.scratch.name):
+        zsh = shutil.which("zsh", path=server.environment["PATH"])
+        ours, alone = in_turns(
+            rounds + WARM_UP,
+            lambda: timed(server.call, "zsh", command="true"),
+            lambda: bare(zsh, "true", server.environment),
+        )
+    ours, alone = ours[WARM_UP:], alone[WARM_UP:]
+    median, reference = statistics.median(ours) * 1000, statistics.median(alone) * 1000
+    detail = f"{short(median)} ms (p90 {short(ninth_decile(ours) * 1000)}) against {short(reference)} ms, n={rounds}"
+    name = "`zsh` of `true`, round trip, against `zsh -c true`"
+    meaning = "what a call costs beyond starting zsh: pipe, parsing, worker, database, answer"
+    return [Figure(name, median / reference, "×", 2, 1.3, detail, meaning)]
+
+
+def ping_under_load(binary, rounds=1000):
+    """Memory with 60 tasks, then `ping` while one more of them floods."""
+    with Server(binary) as server:
+        for _ in range(RUNNING_TASKS):
+            server.call("zsh", command="sleep 600", background=True, yield_after=0)
+        # The last answer may precede its worker's first wait.
+        server.call("zsh", command="true")
+        together, parts = server.resident(), server.memory()
+        server.call("zsh", command=f"yes '{LINE}'", background=True, yield_after=0)
+        samples = []
+        for _ in range(rounds):
+            samples.append(timed(server.request, "ping", {}))
+    return [
+        times(
+            f"`ping`, {RUNNING_TASKS} tasks running and one flooding", samples, 1, 0.1,
+            meaning="whether the server still answers at once when its tasks keep it busy",
+        ),
+        Figure(
+            f"memory with {RUNNING_TASKS} tasks running", together / 1024, "MiB", 30, 15, memory_parts(*parts),
+            "guard and server with a worker for each task; a page that both have counts once",
+        ),
+    ]
+
+
+def memory_parts(guard, proper):
+    """What each has mapped; what both have counts in both."""
+    return f"guard {guard / 1024:.3g}, server {proper / 1024:.3g}"
+
+
+def listen_delay(binary, rounds=60):
+    """From the print of a line to the answer of the poll that waits for it."""
+    samples = []
+    with Server(binary) as server:
+        fifo = os.path.join(server.scratch.name, "fifo")
+        os.mkfifo(fifo)
+        command = f"zmodload zsh/datetime; while read -ru 3; do print -r -- $EPOCHREALTIME; done 3<>{fifo}"
+        _, task = server.call("zsh", command=command, background=True)
+        with open(fifo, "wb", buffering=0) as trigger:
+            for _ in range(rounds):
+                poll = server.begin("zsh_poll", task_id=task["task_id"], wait_for="output", listen=20)
+                # A ping is answered after the poll has been taken.
+                server.request("ping", {})
+                time.sleep(0.005)
+                trigger.write(b"\n")
+                text, _ = server.finish(poll)
+                samples.append(server.arrived - printed_time(text) - SETTLE_S)
+    meaning = f"how late a waiting poll tells a line, after the {SETTLE_S * 1000:.0f} ms in which more may come"
+    return [times("output arrives → the poll's answer, beyond the settle", samples, 10, 2, meaning=meaning)]
+
+
+def end_delay(binary, rounds=200):
+    """From a command's last builtin to the answer: the shell's own end is included."""
+    samples = []
+    with Server(binary) as server:
+        for _ in range(rounds):
+            text, _ = server.call("zsh", command="zmodload zsh/datetime; print -r -- $EPOCHREALTIME")
+            samples.append(server.arrived - printed_time(text))
+    meaning = "how late an answer tells that the command is over, from its last builtin on"
+    return [times("child exits → the answer, beyond the drain", samples, 10, 2, "with zsh's own exit", meaning)]
+
+
+def printed_time(text):
+    found = re.search(r"^(?:\d+: )?(\d+\.\d+)$", text, re.MULTILINE)
+    if not found:
+        raise BenchFailed(f"no time in the answer: {text}")
+    return float(found.group(1))
+
+
+def run_to_end(server, command):
+    """Seconds from a command's start to the answer that tells its end."""
+    begun = time.perf_counter()
+    _, task = server.call("zsh", command=command, yield_after=50, max_output=1000)
+    while task["status"] == "running":
+        _, task = server.call("zsh_poll", task_id=task["task_id"], wait_for="end", listen=50, max_output=1000)
+    if task["status"] != "completed":
+        raise BenchFailed(f"the flood ended as {task['status']}")
+    return time.perf_counter() - begun
+
+
+def drain(binary, rounds=5):
+    """The same producer into a task and into `cat > /dev/null`, in turns."""
+    producer = FLOOD.format(GIGABYTE)
+
+    def into_task():
+        # A server for each, so that no round pays for the files of the one before.
+        with Server(binary) as server:
+            return run_to_end(server, producer)
+
+    def into_cat():
+        with Server(binary) as server:
+            where = {"env": server.environment, "cwd": server.scratch.name, "stdin": subprocess.DEVNULL}
+            return timed(subprocess.run, ["zsh", "-c", f"{producer} | cat > /dev/null"], check=True, **where)
+
+    ours, alone = in_turns(rounds, into_task, into_cat)
+    median, reference = statistics.median(ours), statistics.median(alone)
+    detail = f"{short(median)} s against {short(reference)} s, n={rounds}"
+    meaning = "what it costs that all output is kept in files, counted and searchable"
+    return [Figure("draining 1 GB, against `… | cat > /dev/null`", median / reference, "×", 3, 1.3, detail, meaning)]
+
+
+def memory(binary):
+    """Memory of an idle server, and the most that 1 GiB of output adds to it."""
+    with Server(binary) as server:
+        idle, idle_parts = server.resident(), server.memory()
+        server.call("zsh", command="true")
+        used, used_parts = server.resident(), server.memory()
+        before = sum(server.memory("VmHWM"))
+        run_to_end(server, FLOOD.format(GIBIBYTE))
+        growth = sum(server.memory("VmHWM")) - before
+    return [
+        Figure(
+            "memory, idle", idle / 1024, "MiB", 10, 6, memory_parts(*idle_parts),
+            "resident memory of guard and server before the first command",
+        ),
+        Figure(
+            "memory, idle, with the database open", used / 1024, "MiB", 10, 6, memory_parts(*used_parts),
+            "the same after it",
+        ),
+        Figure(
+            "growth of the peak memory by 1 GiB of output", growth / 1024, "MiB", 8, 2,
+            meaning="whether memory grows with what commands print",
+        ),
+    ]
+
+
+def start(binary, rounds=50):
+    """From the start of the process to the answer to `initialize`."""
+    samples = []
+    for _ in range(rounds):
+        with Server(binary) as server:
+            samples.append(server.first_answer)
+    meaning = "from the start of the process to its answer to `initialize`"
+    return [times("start → first answer", samples, 50, 10, meaning=meaning)]
+
+
+def kill(binary, rounds=40):
+    """A shell with two children and a grandchild, all of which obey SIGTERM."""
+    samples = []
+    with Server(binary) as server:
+        for _ in range(rounds):
+            command = "sleep 600 & { sleep 600; true } & wait"
+            _, task = server.call("zsh", command=command, background=True)
+            begun = time.perf_counter()
+            text, _ = server.call("zsh_kill", task_id=task["task_id"])
+            samples.append(time.perf_counter() - begun)
+            if "gone" not in text:
+                raise BenchFailed(f"the tree is not gone: {text}")
+    meaning = "from the call to the receipt that says that all four processes are gone"
+    return [times("`zsh_kill` of a tree that obeys TERM", samples, 100, 20, meaning=meaning)]
+
+
+def overhead(binary):
+    """Characters of an answer beyond the output, the echoed line and insights."""
+    with Server(binary) as server:
+        text, _ = server.call("zsh", command="print hello")
+    text = "\n".join(line for line in text.splitlines() if "A.L.A.N.: " not in line)
+    own = len("$ print hello") + len("hello")
+    meaning = "what an answer costs a model beyond the output and the echoed command line, without insights"
+    name = "characters beyond output and echo, finished command"
+    return [Figure(name, len(text) - own, "chars", 80, 60, meaning=meaning)]
+
+
+def size(binary):
+    """The static binary where `make static` has made one of these sources, else this one."""
+    static = os.path.join(os.path.dirname(os.path.dirname(binary)), STATIC)
+    is_newer = os.path.exists(static) and os.path.getmtime(static) >= os.path.getmtime(binary)
+    dynamic = "the dynamic one: `make static` was not run after it"
+    measured, detail = (static, "static") if is_newer else (binary, dynamic)
+    meaning = "what is carried to a host: SQLite, TLS and the page of the monitor are in it"
+    return [Figure("binary, stripped", os.path.getsize(measured) / MIB, "MiB", 10, 6, detail, meaning)]
+
+
+MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, start, kill, overhead, size]

@@ -1,0 +1,40 @@
+"""What it costs to watch over many tasks that print nothing: who waits for input, who is
+stuck, who gets on."""
+
+import os
+import time
+
+from client import Server
+from figures import Figure
+
+TASKS = 64
+# The looks at a task come often at first; these seconds are not what lasts.
+SETTLE_S = 5
+MEASURED_S = 30
+KINDS = {
+    "that sleep": "exec sleep 600",
+    "with five processes each": "{ sleep 600 | sleep 600 } & { sleep 600; true } & wait",
+}
+
+
+def probe(binary):
+    """Part of a core that guard and server use, without what the tasks themselves use."""
+    return [watched(binary, name, command) for name, command in KINDS.items()]
+
+
+def watched(binary, kind, command):
+    with Server(binary) as server:
+        for _ in range(TASKS):
+            server.call("zsh", command=command, background=True, yield_after=0)
+        time.sleep(SETTLE_S)
+        before, begun = server.processor_seconds(), time.monotonic()
+        time.sleep(MEASURED_S)
+        used, passed = server.processor_seconds() - before, time.monotonic() - begun
+        processes = sum(name.isdigit() for name in os.listdir("/proc"))
+    detail = f"{used:.2f} s in {passed:.0f} s; {processes} processes on the machine"
+    meaning = "CPU time of guard and server while nobody asks them anything: they look at the tasks"
+    name = f"watching {TASKS} tasks {kind}, part of a core"
+    return Figure(name, 100 * used / passed, "%", 2, 0.5, detail, meaning)
+
+
+MEASUREMENTS = [probe]
