@@ -18,8 +18,10 @@ use crate::task::live::Input;
 /// The line is no longer than this.
 const LINE_CHARS: usize = 160;
 
-/// `◷ silent 18s · 5 empty polls · typical 47s (p90 180s, 12 runs), 35% done by now · ~25s left · progressing: io +5.5 MB`
-pub fn line(view: &View, estimate: Option<&Estimate>) -> Option<String> {
+/// `◷ silent 18s · 5 empty polls · typical 47s (p90 180s, 12 runs), 35% done by now · ~25s left · progressing: io +5.5 MB · next: listen=25`
+///
+/// `next` is how many seconds a wait is worth, where no advice below names a call.
+pub fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) -> Option<String> {
     let mut parts = Vec::new();
     if view.silent_for >= Duration::from_secs(1) {
         parts.push(format!("silent {}", seconds(view.silent_for)));
@@ -37,10 +39,22 @@ pub fn line(view: &View, estimate: Option<&Estimate>) -> Option<String> {
         parts.extend(estimated(estimate, view.elapsed.as_secs_f64()));
     }
     parts.extend(view.standing.as_ref().and_then(progress::part));
-    (!parts.is_empty()).then(|| {
-        let line = format!("◷ {}", parts.join(" · "));
-        line.chars().take(LINE_CHARS).collect()
-    })
+    let next = next.map(|seconds| format!("next: listen={:.0}", seconds.ceil()));
+    let (known, separator) = (parts.join(" · "), " · ");
+    let room = LINE_CHARS - next.as_ref().map_or(0, |next| separator.len() + next.len());
+    let known =
+        (!known.is_empty()).then(|| format!("◷ {known}").chars().take(room).collect::<String>());
+    match (known, next) {
+        (Some(known), Some(next)) => Some(format!("{known}{separator}{next}")),
+        (None, Some(next)) => Some(format!("◷ {next}")),
+        (known, None) => known,
+    }
+}
+
+/// How many seconds a wait is worth, for a task that nothing holds up.
+pub fn next_wait(view: &View, estimate: Option<&Estimate>) -> Option<f64> {
+    let held_up = view.waiting.is_some() || view.conditions.iter().any(Condition::holds_up);
+    (view.running() && !held_up).then(|| next_poll(view, estimate))
 }
 
 fn estimated(estimate: &Estimate, elapsed: f64) -> Vec<String> {

@@ -100,8 +100,11 @@ impl TaskResult<'_> {
         lines.extend(self.screen.as_ref().map(super::screen::line));
         lines.extend(self.leftover_line());
         lines.extend(self.position_line());
+        let advice = self.advice();
         if self.view.running() {
-            lines.extend(meter::line(&self.view, self.estimate));
+            let next = meter::next_wait(&self.view, self.estimate);
+            let next = next.filter(|_| advice.is_none());
+            lines.extend(meter::line(&self.view, self.estimate, next));
         }
         let waiting = self.view.waiting.as_ref();
         lines.extend(waiting.map(|waiting| conditions::waiting_line(waiting, self.facts.input)));
@@ -109,7 +112,7 @@ impl TaskResult<'_> {
             &self.view.conditions,
             &self.facts.id,
         ));
-        if let Some(advice) = self.advice() {
+        if let Some(advice) = advice {
             let listen = meter::next_poll(&self.view, self.estimate);
             lines.push(suggestion(&advice, &self.facts.id, listen));
         }

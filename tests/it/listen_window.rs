@@ -146,6 +146,34 @@ fn an_empty_window_lasts_two_seconds_and_says_what_is_known() {
 }
 
 #[test]
+fn an_answer_says_how_long_the_next_wait_is_to_be() {
+    let env = Env::new();
+    let client = env.client();
+    let mut puppet = Puppet::start(&env, &client);
+    puppet.say("here");
+    let result = puppet.poll(json!({"listen": LONG}));
+    assert_eq!(result.numbered(), numbered(&[(1, "here")]));
+    let next = result.meta["poll_meta"]["next_poll_s"].as_f64();
+    let next = format!("next: listen={:.0}", next.expect("seconds").ceil());
+    let footer = result.footer();
+    let line = footer.lines().find(|line| line.starts_with('◷'));
+    assert!(
+        line.is_some_and(|line| line.ends_with(&next)),
+        "{next}: {}",
+        result.text
+    );
+    // What waits for input is not helped by waiting.
+    let command = "read -r answer";
+    let asks = client.call(
+        "zsh",
+        json!({"command": command, "pty": true, "yield_after": 20}),
+    );
+    assert!(asks.text.contains("⌨ WAITING"), "{}", asks.text);
+    assert!(!asks.text.contains("next: listen="), "{}", asks.text);
+    client.kill_task(&asks.task_id());
+}
+
+#[test]
 fn the_end_of_the_task_ends_the_window() {
     let env = Env::new();
     let client = env.client();
