@@ -246,7 +246,12 @@ impl<'a> Engine<'a> {
         });
         self.note_start(role, iteration, executor.name(), session, &prompt)?;
         let directory = self.run.file().directory.as_path();
-        let task = match equipment.start_agent(executor, role, directory, launch) {
+        let able = match role {
+            Role::Worker => equipment.check_agents(self.run.file()),
+            Role::Auditor => Ok(()),
+        };
+        let start = || equipment.start_agent(executor, role, directory, launch);
+        let task = match able.and_then(|()| start()) {
             Ok(task) => task,
             Err(why) => {
                 self.face.tell(&News::Note(&why));

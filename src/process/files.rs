@@ -99,22 +99,54 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Why a program cannot be run.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoProgram {
+    /// Nothing has that name.
+    #[error("is not there")]
+    Missing,
+    /// There is a file, which this user may not run.
+    #[error("is not executable: {}", .0.display())]
+    NotExecutable(PathBuf),
+}
+
 /// Where a program is: a path that is one, or a name in an absolute directory of the
 /// search path. A relative one would mean another program in every directory.
 pub fn find_program(name: &str, search_path: &OsStr) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = PathBuf::from(name);
-        return is_executable(&path).then_some(path);
-    }
-    std::env::split_paths(search_path)
-        .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join(name))
-        .find(|path| is_executable(path))
+    locate_program(name, search_path).ok()
 }
 
+/// As [`find_program`], and why there is none. As in a shell, a file that may not be run
+/// hides none further down the search path.
+///
+/// # Errors
+/// When there is none, or none that may be run: then the first of those.
+pub fn locate_program(name: &str, search_path: &OsStr) -> Result<PathBuf, NoProgram> {
+    let is_path = name.contains('/');
+    let named = is_path.then(|| PathBuf::from(name));
+    let searched = std::env::split_paths(search_path)
+        .filter(|directory| !is_path && directory.is_absolute())
+        .map(|directory| directory.join(name));
+    let mut hindered = NoProgram::Missing;
+    for path in named.into_iter().chain(searched) {
+        if !path.is_file() {
+            continue;
+        }
+        if is_executable(&path) {
+            return Ok(path);
+        }
+        if hindered == NoProgram::Missing {
+            hindered = NoProgram::NotExecutable(path);
+        }
+    }
+    Err(hindered)
+}
+
+/// Whether this process may run a file.
 fn is_executable(path: &Path) -> bool {
-    std::fs::metadata(path)
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    let access = rustix::fs::Access::EXEC_OK;
+    let flags = rustix::fs::AtFlags::EACCESS;
+    rustix::fs::accessat(rustix::fs::CWD, path, access, flags).is_ok()
 }
 
 /// Opens (or makes) a file of mode 0600 for appending; for logs.

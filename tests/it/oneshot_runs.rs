@@ -301,22 +301,39 @@ fn an_auditors_own_error_fails_the_run_by_its_name() {
     }
 }
 
-#[test]
-fn an_auditor_that_is_not_there_fails_the_run() {
-    let runs = Runs::working(json!([says("work")]));
+/// What is said of a run whose auditor's program cannot run. Nothing has been started then.
+fn refusal_of_auditor(runs: &Runs, program: &str) -> String {
     runs.env
-        .configure("executors: {checker: {argv: [/nonexistent/checker]}}");
+        .configure(&format!("executors: {{checker: {{argv: [{program}]}}}}"));
     let ended = runs.ran(&["--auditor", "checker", "make it"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("/nonexistent/checker"),
-        "{}",
-        ended.stderr
-    );
-    assert_eq!(
-        runs.state(),
-        ("FAILED".to_owned(), Some("spawn_failed".to_owned()))
-    );
+    let state = ("FAILED".to_owned(), Some("spawn_failed".to_owned()));
+    assert_eq!(runs.state(), state);
+    assert_eq!(runs.starts("worker"), 0);
+    ended.stderr
+}
+
+#[test]
+fn an_auditor_that_is_not_there_fails_the_run_before_its_worker_starts() {
+    let runs = Runs::working(json!([says("work")]));
+    let said = refusal_of_auditor(&runs, "/nonexistent/checker");
+    for words in [
+        "the auditor's program /nonexistent/checker is not there",
+        "executors.checker.argv",
+        "--auditor",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn a_program_that_may_not_be_run_is_told_with_its_path() {
+    let runs = Runs::working(json!([says("work")]));
+    let path = runs.env.path("bin/checker");
+    std::fs::write(&path, "#!/bin/sh\n").unwrap();
+    let said = refusal_of_auditor(&runs, "checker");
+    let told = format!("checker is not executable: {}", path.display());
+    assert!(said.contains(&told), "{said}");
 }
 
 #[test]

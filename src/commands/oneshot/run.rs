@@ -366,6 +366,14 @@ fn drive<'a>(
     first: Option<Event>,
     connections: Connections<'a>,
 ) -> Result<End, Failure> {
+    // A new run ends in its own files by what is missing; one that is taken up again stays
+    // as it is, since all that it needs is another command.
+    if task.is_none()
+        && let Err(error) = equipment.check_agents(run.file())
+    {
+        let id = run.id().to_owned();
+        return Err(Failure { id, error });
+    }
     let mut engine = Engine::new(equipment, plan, run, task, connections);
     let gone = engine.go(first);
     // The run is this process's until its agents have ended: whoever takes it up then
