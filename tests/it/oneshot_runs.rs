@@ -389,6 +389,35 @@ fn wrong_usage_exits_with_2_and_starts_nothing() {
 }
 
 #[test]
+fn a_mistyped_subcommand_starts_no_agent() {
+    let runs = Runs::working(json!([says("work")]));
+    for (arguments, meant) in [
+        (&["lsit"][..], "list"),
+        (&["--json", "lsit"], "list"),
+        (&["shwo", "latest"], "show"),
+    ] {
+        let ended = runs.ran(arguments);
+        assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.stderr);
+        let words = format!("did you mean `{meant}`?");
+        assert!(ended.stderr.contains(&words), "{}", ended.stderr);
+    }
+    assert_eq!(runs.starts("worker"), 0);
+    let refused = runs.ran(&["lsit"]);
+    let (_, way) = refused
+        .stderr
+        .trim_end()
+        .split_once("As a prompt: ")
+        .unwrap();
+    let mut again = runs.surround(runs.env.command("sh"));
+    let ended = crate::support::program::run({
+        again.args(["-c", way]);
+        again
+    });
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(runs.prompt("worker", 1), "lsit");
+}
+
+#[test]
 fn json_is_one_object_with_the_end_of_the_run() {
     let runs = Runs::working(json!([says("the result")]));
     let ended = runs.ran(&["--json", "make it"]);
