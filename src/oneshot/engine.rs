@@ -134,7 +134,7 @@ impl<'a> Engine<'a> {
     pub fn result(&self) -> Option<String> {
         match &self.result {
             Some((_, text)) => Some(text.clone()),
-            None => recall::result(&self.run, self.run.position().iteration).ok(),
+            None => recall::result(&self.run, self.run.position().iteration).ok()?,
         }
     }
 
@@ -436,7 +436,10 @@ impl<'a> Engine<'a> {
     ) -> Result<String, EngineError> {
         let result = match &self.result {
             Some((of, text)) if *of == iteration => text.clone(),
-            _ => recall::result(&self.run, iteration).map_err(EngineError::OwnLog)?,
+            _ => {
+                let recalled = recall::result(&self.run, iteration);
+                recalled.map_err(EngineError::OwnLog)?.unwrap_or_default()
+            }
         };
         let by_argument = executor.prompt_by() == PromptBy::Argument;
         Ok(prompts::auditor(&ToAudit {

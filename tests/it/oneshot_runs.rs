@@ -430,6 +430,19 @@ fn json_is_one_object_with_the_end_of_the_run() {
 }
 
 #[test]
+fn in_json_an_empty_result_is_not_the_same_as_none() {
+    for (worker, result) in [
+        (says(""), json!("")),
+        (json!([{"init": 1}, {"exit": 7}]), Value::Null),
+    ] {
+        let runs = Runs::working(json!([worker]));
+        let ended = runs.ran(&["--json", "make it"]);
+        let value: Value = serde_json::from_str(&ended.text()).expect("one object");
+        assert_eq!(value["result"], result, "{value}");
+    }
+}
+
+#[test]
 fn a_prompt_of_a_mebibyte_reaches_the_worker_whole() {
     let runs = Runs::working(json!([says("work")]));
     let prompt = "0123456789abcde\n".repeat(65_536);

@@ -24,7 +24,7 @@ pub(super) struct End {
     pub(super) maximum: u32,
     /// Where its files are.
     pub(super) directory: PathBuf,
-    /// What the last worker said in the end.
+    /// What the last worker said in the end; none where it came to no such end.
     pub(super) result: Option<String>,
     /// What the last auditor said.
     pub(super) feedback: Option<String>,
