@@ -13,10 +13,10 @@ use super::attempt::{Attempt, AttemptError, Ended, Outcome};
 use super::context::AgentSession;
 use super::controls::{Control, Controller, Controls};
 use super::equipment::{Equipment, agents_role};
-use super::event::{Action, Event, StuckPolicy};
+use super::event::{Action, Event};
 use super::face::{Face, News};
 use super::log::{Kind, LogError, Origin};
-use super::policy::{Fault, Rules};
+use super::policy::Rules;
 use super::prompts::{self, Before, ToAudit};
 use super::pulse::Pulse;
 use super::reason::Crash;
@@ -356,7 +356,7 @@ impl<'a> Engine<'a> {
         let event = match outcome {
             Outcome::Interrupted(signal) => Event::Interrupt(signal),
             Outcome::Cancelled => Event::Cancel,
-            Outcome::Faulted(fault) => event_of_fault(fault),
+            Outcome::Faulted(fault) => fault.event(),
             Outcome::Exited(Exit::Code(0)) => match error {
                 Some(error) => Event::AgentError(error),
                 None => return self.take_result(role, iteration, text, said.has_ended()),
@@ -412,6 +412,9 @@ impl<'a> Engine<'a> {
             Verdict::Impossible => Event::Impossible { feedback },
         };
         self.apply(&event, None)?;
+        if let (Event::Retry, Some(feedback)) = (event, &self.run.file().feedback) {
+            self.face.tell(&News::Feedback(feedback));
+        }
         Ok(())
     }
 
@@ -480,16 +483,6 @@ impl<'a> Engine<'a> {
         self.run.note(Kind::Recovered, origin, data, now)?;
         self.apply(&event, None)?;
         Ok(())
-    }
-}
-
-fn event_of_fault(fault: Fault) -> Event {
-    match fault {
-        Fault::Inactivity => Event::Inactivity,
-        Fault::ExitHang => Event::ExitHang,
-        Fault::MaxRuntime => Event::MaxRuntime,
-        Fault::Stuck { fails: false } => Event::Stuck(StuckPolicy::Recover),
-        Fault::Stuck { fails: true } => Event::Stuck(StuckPolicy::Fail),
     }
 }
 

@@ -103,6 +103,28 @@ fn feedback_stands_word_for_word_in_the_next_workers_prompt() {
 }
 
 #[test]
+fn feedback_that_asks_for_another_iteration_is_shown_by_its_first_lines() {
+    let long = "x".repeat(500);
+    let feedback = format!("the \u{1b}[31mtests fail\n\n{long}\nthree\nfour\nfive");
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [verdict("RETRY", &feedback), verdict("DONE", "well made")],
+    }));
+    let ended = runs.ran(&["make it"]);
+    assert_eq!(ended.code, 0);
+    let (_, after) = ended.stderr.split_once("REITERATION_PENDING\n").unwrap();
+    let lines: Vec<&str> = after.lines().map(str::trim).take(4).collect();
+    let [first, second, third, more] = lines[..] else {
+        panic!("{after}");
+    };
+    assert_eq!(first, "feedback: the tests fail");
+    assert!(second.contains("300 characters omitted"));
+    assert!(second.chars().count() < 250, "{second}");
+    assert_eq!((third, more), ("feedback: three", "… 2 more lines"));
+    assert!(!ended.stderr.contains("well made"), "{}", ended.stderr);
+}
+
+#[test]
 fn an_auditor_sees_the_task_and_the_result_of_its_own_iteration_only() {
     let runs = Runs::new(json!({
         "worker": [says("FIRST-RESULT"), says("SECOND-RESULT")],
