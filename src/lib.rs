@@ -180,6 +180,7 @@ pub mod text {
 /// L1: command lines as zsh reads them, what can be told from them, and manual pages. Pure.
 pub mod shell {
     mod compound;
+    pub mod decisive;
     mod frame;
     mod interactive;
     mod interpreters;

@@ -77,6 +77,8 @@ struct Told {
 struct Learned {
     ending: Ending,
     outcome: Outcome,
+    /// The program whose exit status it is.
+    program: Option<String>,
     pipestatus: Vec<i32>,
     /// The programs of these segments.
     segment_programs: Vec<Option<String>>,
@@ -215,6 +217,7 @@ impl Account {
             segment_programs: segments.map(|segment| segment.program.clone()).collect(),
             ending,
             outcome: run.outcome,
+            program: run.program.clone(),
             pipestatus: ended.end.pipestatus.clone(),
             silent: ended.output_end.offset == 0,
             missing,
@@ -239,8 +242,8 @@ impl Account {
         let facts = EndFacts {
             outcome: Some(end.outcome),
             exit_code: end.ending.exit_code(),
-            program: pattern.program.as_deref(),
-            time_limited: self.known.is_time_limited(),
+            program: end.program.as_deref(),
+            time_limited: self.known.is_time_limited,
             ssh: pattern.ssh.is_some(),
             pipestatus: &end.pipestatus,
             segment_programs: &end.segment_programs,
