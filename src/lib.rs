@@ -325,6 +325,7 @@ pub mod record {
     pub mod notices;
     pub mod pattern;
     pub mod recorder;
+    mod repetition;
 }
 
 /// L4: agent programs: how they are started, what they say, what they leave behind, what

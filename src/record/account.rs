@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
 use super::pattern::Known;
+use super::repetition::Repetition;
 use super::{git, manopt};
 use crate::alan::estimate::Estimate;
 use crate::alan::fingerprint::Fingerprint;
@@ -49,6 +50,8 @@ pub(super) struct Common {
     /// Commands whose manual pages have been looked for: at once is once enough, and
     /// what has no page will not get one.
     pub looked_up: Mutex<HashSet<String>>,
+    /// What results have told lately.
+    pub repetition: Mutex<Repetition>,
 }
 
 /// The account of one command.
@@ -135,7 +138,22 @@ impl Account {
         self.history().estimate.as_ref()
     }
 
-    /// What there is to say and no result has said yet.
+    /// What there is to say and no result has said yet; a table of options is not told
+    /// again word for word by the next runs of the command.
+    pub fn take_news(&self) -> Vec<Insight> {
+        let mut insights = self.take_insights();
+        let now = Instant::now();
+        let hash = &self.known.pattern.hash;
+        insights.retain(|insight| {
+            let Insight::Options { table, .. } = insight else {
+                return true;
+            };
+            self.common.repetition.lock().is_new(hash, table, now)
+        });
+        insights
+    }
+
+    /// What there is to say and no result of this run has said yet.
     pub fn take_insights(&self) -> Vec<Insight> {
         let mut insights = Vec::new();
         if !self.told.before.swap(true, Ordering::Relaxed) {

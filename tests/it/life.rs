@@ -72,6 +72,12 @@ fn the_third_failure_in_a_row_shows_the_options() {
     assert_says(&third, "info", "Options for 'ls':");
     assert_eq!(third.text, third.text.trim_end());
     assert!(third.text.contains("--all"), "{}", third.text);
+    // It is long, and whoever goes on with the same has read it.
+    let again = run(&client, "ls --badopt");
+    assert_silent_about(&again, "Options for");
+    assert!(again.text.contains("Retry #"), "{}", again.text);
+    let asked = client.call("zsh_alan_query", json!({"command": "ls --badopt"}));
+    assert!(asked.text.contains("Options for"), "{}", asked.text);
     let shown = third
         .text
         .lines()
