@@ -1,7 +1,7 @@
 //! A prompt that is rather a mistyped subcommand: `oneshot lsit` would start an agent.
 //!
 //! Limits: of prompts only those are held back that look like the whole of such a command,
-//! one word, or one word and a run's id.
+//! one word, or one word and a run's id. `lint` is among them; behind `--` it is a prompt.
 
 use clap::{Command, Subcommand};
 
@@ -75,7 +75,6 @@ mod tests {
             "build",
             "ship",
             "refactor",
-            "lint",
             "lsit the files",
             "stop the server",
             "shop around",
