@@ -180,6 +180,7 @@ pub mod text {
 /// L1: command lines as zsh reads them, what can be told from them, and manual pages. Pure.
 pub mod shell {
     mod compound;
+    pub mod decisive;
     mod frame;
     mod interactive;
     mod interpreters;
@@ -325,6 +326,7 @@ pub mod record {
     pub mod notices;
     pub mod pattern;
     pub mod recorder;
+    mod repetition;
 }
 
 /// L4: agent programs: how they are started, what they say, what they leave behind, what

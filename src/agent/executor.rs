@@ -3,8 +3,8 @@
 //!
 //! Four have code of their own, some are entries of `data/executors.yaml`, and the user
 //! adds others and changes these. An executor is data and three functions: it knows no
-//! states and starts nothing. Limits: whether a program is installed shows when it is
-//! started.
+//! states and starts nothing. Limits: whether a program is installed is not known
+//! here.
 
 mod claude;
 mod codex;

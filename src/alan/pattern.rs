@@ -3,6 +3,8 @@
 //! Everything here has been redacted by whoever made it; the store never sees a command
 //! line in any other form. Limits: this module derives nothing itself. Pure.
 
+use crate::shell::decisive::is_complaint;
+
 /// A command line, as the store knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pattern {
@@ -12,14 +14,24 @@ pub struct Pattern {
     pub template: String,
     /// The redacted command, cut to [`PREVIEW_BYTES`] at most.
     pub preview: String,
-    /// Base name of the program whose exit status the command's is, where that is
-    /// certain: a single command's, or that of a pipeline's last segment. `None` for
-    /// lists (`a && b`), whose status may be any member's.
+    /// Base name of the program whose exit status the command's is, unless the shell
+    /// complained ([`Pattern::decides`]): a single command's, or that of the last segment
+    /// of a pipeline. `None` for lists (`a && b`) whose status may be another member's.
     pub program: Option<String>,
     /// The segments of a pipeline, from the left; empty for anything else.
     pub segments: Vec<Segment>,
     /// Where the command goes over SSH.
     pub ssh: Option<Ssh>,
+}
+
+impl Pattern {
+    /// The program whose exit status a run's is, by the run's output: none where the shell
+    /// itself complains of something, since it may have failed before the program began.
+    pub fn decides(&self, output: &[&str]) -> Option<&str> {
+        let mut lines = output.iter().flat_map(|text| text.lines());
+        let program = self.program.as_deref();
+        program.filter(|_| !lines.any(is_complaint))
+    }
 }
 
 /// The longest preview, in bytes. One that is shorter is the whole command, so that its

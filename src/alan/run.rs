@@ -49,6 +49,8 @@ pub struct Run {
     pub pattern: Pattern,
     /// What became of it.
     pub outcome: Outcome,
+    /// The program whose exit status its own is, where that is known.
+    pub program: Option<String>,
     /// The failure's fingerprint.
     pub fingerprint: Option<Fingerprint>,
     ending: Ending,
@@ -81,8 +83,9 @@ impl RunRows {
 impl Run {
     /// A run of what is known at a task's end.
     pub fn new(ended: Ended<'_>, redactor: &Redactor) -> Run {
-        let program = ended.pattern.program.as_deref();
-        let outcome = ended.ending.outcome(program);
+        let output = [ended.output_head, ended.output_tail];
+        let program = ended.pattern.decides(&output).map(str::to_owned);
+        let outcome = ended.ending.outcome(program.as_deref());
         let code = ended.ending.exit_code();
         let fingerprint = (outcome == Outcome::Failure)
             .then(|| fingerprint::of_failure(ended.output_tail, code, redactor))
@@ -90,6 +93,7 @@ impl Run {
         let redact = |text: String| redactor.redact(&text).into_owned();
         Run {
             outcome,
+            program,
             fingerprint,
             ending: ended.ending,
             duration_ms: milliseconds(ended.duration),

@@ -4,6 +4,7 @@ mod end;
 mod flags;
 mod follow;
 mod list;
+mod mistyped;
 mod planning;
 mod run;
 mod screen;

@@ -343,7 +343,7 @@ impl Tools {
         let mut insights = insight::of_task(facts, view.end(), &task.spool.losses(), tail);
         insights.extend(unseen(task));
         insights.extend(notes);
-        let remembered = account.iter().flat_map(|account| account.take_insights());
+        let remembered = account.iter().flat_map(|account| account.take_news());
         insights.extend(remembered.map(Insight::from));
         if self.config.insights == InsightChoice::Useful {
             insights.retain(|insight| insight.useful);

@@ -171,7 +171,7 @@ impl Tools {
         }
         // Taken without the lock: the database may be asked.
         let account = self.recorder.account(task.id());
-        let remembered = account.iter().flat_map(|account| account.take_insights());
+        let remembered = account.iter().flat_map(|account| account.take_news());
         let remembered: Vec<Insight> = remembered.map(Insight::from).collect();
         let mut handed_over = self.handed_over.lock();
         match handed_over.get_mut(task.id()) {

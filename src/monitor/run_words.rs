@@ -1,4 +1,5 @@
-//! Lines of a run's log in words: what its agents said and did, for lists and judges.
+//! Lines of a run's log in words: what its agents said and did, for lists, judges and
+//! terminals.
 //!
 //! What a record means, the code of its executor says. Limits: signs of life have no words
 //! here, since while an agent is silent there would be nothing else.
@@ -19,21 +20,34 @@ const TELLING: [&str; 6] = ["text", "stderr", "prompt", "reason", "what", "found
 /// A line of the log as lines for a person, each of so many characters at most; none where
 /// it says nothing.
 pub fn of(line: &Line, executors: Option<&Executors>, most: usize) -> Vec<String> {
-    let said = match line.kind {
-        Kind::Heartbeat => Vec::new(),
-        Kind::Activity => of_activity(line, executors),
-        Kind::StateChange => {
-            let change = line.state_change().into_iter();
-            change.map(|change| format!("→ {}", change.to)).collect()
-        }
-        kind => vec![format!("{}: {}", kind.name(), gist(&line.data))],
-    };
     let who = line.origin.role.map_or("", |role| role.name());
+    let said = said(line, executors);
     let said = said.iter();
     said.map(|said| clip(one_line(&format!("{who} {said}")).trim(), most))
         .collect()
 }
 
+/// What a line of the log says, not cut, each of it a text of its own.
+pub fn said(line: &Line, executors: Option<&Executors>) -> Vec<String> {
+    match line.kind {
+        Kind::Heartbeat => Vec::new(),
+        Kind::Activity => of_activity(line, executors),
+        Kind::StateChange => of_change(line).into_iter().collect(),
+        kind => vec![format!(
+            "{}: {}",
+            kind.name().replace('_', " "),
+            gist(&line.data)
+        )],
+    }
+}
+
+fn of_change(line: &Line) -> Option<String> {
+    let change = line.state_change()?;
+    let reason = change.reason.map(|reason| format!(" ({reason})"));
+    Some(format!("→ {}{}", change.to, reason.unwrap_or_default()))
+}
+
+/// What the executor's code makes of a record; of one that it does not know, the text.
 fn of_activity(line: &Line, executors: Option<&Executors>) -> Vec<String> {
     if let Some(complaint) = line.data.get("stderr").and_then(Value::as_str) {
         return vec![format!("stderr: {complaint}")];

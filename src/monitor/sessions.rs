@@ -72,7 +72,7 @@ impl Sessions {
     ) -> Sessions {
         // They can be watched from their beginning then.
         for folder in state.iter().flat_map(|state| folders(state)) {
-            if let Err(error) = files::private_dir(&folder) {
+            if let Err(error) = files::private_subdir(&folder) {
                 tracing::warn!("sessions of other processes are not seen: {error}");
             }
         }

@@ -13,10 +13,10 @@ use super::attempt::{Attempt, AttemptError, Ended, Outcome};
 use super::context::AgentSession;
 use super::controls::{Control, Controller, Controls};
 use super::equipment::{Equipment, agents_role};
-use super::event::{Action, Event, StuckPolicy};
+use super::event::{Action, Event};
 use super::face::{Face, News};
 use super::log::{Kind, LogError, Origin};
-use super::policy::{Fault, Rules};
+use super::policy::Rules;
 use super::prompts::{self, Before, ToAudit};
 use super::pulse::Pulse;
 use super::reason::Crash;
@@ -134,7 +134,7 @@ impl<'a> Engine<'a> {
     pub fn result(&self) -> Option<String> {
         match &self.result {
             Some((_, text)) => Some(text.clone()),
-            None => recall::result(&self.run, self.run.position().iteration).ok(),
+            None => recall::result(&self.run, self.run.position().iteration).ok()?,
         }
     }
 
@@ -246,7 +246,12 @@ impl<'a> Engine<'a> {
         });
         self.note_start(role, iteration, executor.name(), session, &prompt)?;
         let directory = self.run.file().directory.as_path();
-        let task = match equipment.start_agent(executor, role, directory, launch) {
+        let able = match role {
+            Role::Worker => equipment.check_agents(self.run.file()),
+            Role::Auditor => Ok(()),
+        };
+        let start = || equipment.start_agent(executor, role, directory, launch);
+        let task = match able.and_then(|()| start()) {
             Ok(task) => task,
             Err(why) => {
                 self.face.tell(&News::Note(&why));
@@ -352,7 +357,7 @@ impl<'a> Engine<'a> {
         let event = match outcome {
             Outcome::Interrupted(signal) => Event::Interrupt(signal),
             Outcome::Cancelled => Event::Cancel,
-            Outcome::Faulted(fault) => event_of_fault(fault),
+            Outcome::Faulted(fault) => fault.event(),
             Outcome::Exited(Exit::Code(0)) => match error {
                 Some(error) => Event::AgentError(error),
                 None => return self.take_result(role, iteration, text, said.has_ended()),
@@ -408,6 +413,9 @@ impl<'a> Engine<'a> {
             Verdict::Impossible => Event::Impossible { feedback },
         };
         self.apply(&event, None)?;
+        if let (Event::Retry, Some(feedback)) = (event, &self.run.file().feedback) {
+            self.face.tell(&News::Feedback(feedback));
+        }
         Ok(())
     }
 
@@ -432,7 +440,10 @@ impl<'a> Engine<'a> {
     ) -> Result<String, EngineError> {
         let result = match &self.result {
             Some((of, text)) if *of == iteration => text.clone(),
-            _ => recall::result(&self.run, iteration).map_err(EngineError::OwnLog)?,
+            _ => {
+                let recalled = recall::result(&self.run, iteration);
+                recalled.map_err(EngineError::OwnLog)?.unwrap_or_default()
+            }
         };
         let by_argument = executor.prompt_by() == PromptBy::Argument;
         Ok(prompts::auditor(&ToAudit {
@@ -473,16 +484,6 @@ impl<'a> Engine<'a> {
         self.run.note(Kind::Recovered, origin, data, now)?;
         self.apply(&event, None)?;
         Ok(())
-    }
-}
-
-fn event_of_fault(fault: Fault) -> Event {
-    match fault {
-        Fault::Inactivity => Event::Inactivity,
-        Fault::ExitHang => Event::ExitHang,
-        Fault::MaxRuntime => Event::MaxRuntime,
-        Fault::Stuck { fails: false } => Event::Stuck(StuckPolicy::Recover),
-        Fault::Stuck { fails: true } => Event::Stuck(StuckPolicy::Fail),
     }
 }
 

@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::context::RunFile;
 use super::stage::Role;
 use crate::agent::checks::Checks;
 use crate::agent::executor::{self, Executor, Executors, Launch};
 use crate::base::clock::Clock;
-use crate::process::files;
+use crate::process::files::{self, NoProgram};
 use crate::record::recorder::Recorder;
 use crate::task::registry::TaskHandle;
 use crate::task::request::{Request, Stderr, Stdin};
@@ -34,6 +35,51 @@ pub struct Equipment {
 }
 
 impl Equipment {
+    /// Whether both agents of a run can be started: what a worker does is in vain where
+    /// nobody can judge it.
+    ///
+    /// # Errors
+    /// Why one cannot be, for a person.
+    pub fn check_agents(&self, run: &RunFile) -> Result<(), String> {
+        for (role, name) in [(Role::Worker, &run.executor), (Role::Auditor, &run.auditor)] {
+            let executor = self.executors.find(name);
+            let executor = executor.map_err(|error| error.to_string())?;
+            self.check_program(executor, role, &run.directory)?;
+        }
+        Ok(())
+    }
+
+    /// Whether an agent's program is there.
+    fn check_program(
+        &self,
+        executor: &Executor,
+        role: Role,
+        directory: &Path,
+    ) -> Result<(), String> {
+        let variable = |(name, _): &&(OsString, OsString)| name == "PATH";
+        let path = self.environment.iter().find(variable);
+        let path = path.map(|(_, value)| value.as_os_str()).unwrap_or_default();
+        let program = executor.program();
+        let found = match program.contains('/') {
+            true => files::locate_program(&directory.join(program).to_string_lossy(), path),
+            false => files::locate_program(program, path),
+        };
+        let flag = match role {
+            Role::Worker => "--executor",
+            Role::Auditor => "--auditor",
+        };
+        found.map(|_| ()).map_err(|error| {
+            let way_out = match &error {
+                NoProgram::Missing => executor.install_hint(),
+                NoProgram::NotExecutable(_) => "make it so with chmod".to_owned(),
+            };
+            let role = role.name();
+            format!(
+                "the {role}'s program {program} {error}: {way_out}; or choose another with {flag}"
+            )
+        })
+    }
+
     /// Starts an agent.
     ///
     /// # Errors
@@ -45,20 +91,7 @@ impl Equipment {
         directory: &Path,
         launch: Launch,
     ) -> Result<Arc<TaskHandle>, String> {
-        let variable = |(name, _): &&(OsString, OsString)| name == "PATH";
-        let path = self.environment.iter().find(variable);
-        let path = path.map(|(_, value)| value.as_os_str()).unwrap_or_default();
-        let program = launch.argv.first().map_or("", String::as_str);
-        let found = match program.contains('/') {
-            true => files::find_program(&directory.join(program).to_string_lossy(), path),
-            false => files::find_program(program, path),
-        };
-        if found.is_none() {
-            return Err(format!(
-                "{program} is not there: {}",
-                executor.install_hint()
-            ));
-        }
+        self.check_program(executor, role, directory)?;
         let recorder = &self.recorder;
         let account = recorder.begin_agent(executor.name(), role.name());
         let request = Request {
@@ -77,7 +110,7 @@ impl Equipment {
         let started = self
             .supervisor
             .start(request, Some(account.on_end()))
-            .map_err(|error| format!("cannot start {program}: {error}"))?;
+            .map_err(|error| format!("cannot start {}: {error}", executor.program()))?;
         recorder.follow(&started.live, &account);
         Ok(started)
     }

@@ -43,6 +43,8 @@ pub enum News<'a> {
         /// Why.
         reason: &'a str,
     },
+    /// What the auditor says to the next worker.
+    Feedback(&'a str),
     /// A person is to say whether a stuck agent is waited for.
     Ask,
     /// The agent that was asked about has ended.

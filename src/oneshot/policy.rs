@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::event::{Event, StuckPolicy};
+
 /// A process that has told its result gets so long to end.
 pub const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 /// So many looks in a row must find the agent stuck before anybody is asked about it.
@@ -67,6 +69,19 @@ pub enum Fault {
         /// The run is to fail with it.
         fails: bool,
     },
+}
+
+impl Fault {
+    /// What it is to the run.
+    pub fn event(self) -> Event {
+        match self {
+            Fault::Inactivity => Event::Inactivity,
+            Fault::ExitHang => Event::ExitHang,
+            Fault::MaxRuntime => Event::MaxRuntime,
+            Fault::Stuck { fails: false } => Event::Stuck(StuckPolicy::Recover),
+            Fault::Stuck { fails: true } => Event::Stuck(StuckPolicy::Fail),
+        }
+    }
 }
 
 /// What is to be done now.

@@ -24,11 +24,12 @@ pub fn cut_off(run: &OpenRun) -> io::Result<Option<String>> {
     Ok(Some(text_of(found.as_ref(), "what")))
 }
 
-/// What the worker of an iteration said in the end; empty where nothing is known.
+/// What the worker of an iteration said in the end, which may be nothing; none where it came
+/// to no end that is known.
 ///
 /// # Errors
 /// When the log cannot be read.
-pub fn result(run: &OpenRun, iteration: u32) -> io::Result<String> {
+pub fn result(run: &OpenRun, iteration: u32) -> io::Result<Option<String>> {
     let is_result = |line: &Line| {
         matches!(line.kind, Kind::Result | Kind::Recovered)
             && line.origin.role == Some(Role::Worker)
@@ -36,7 +37,7 @@ pub fn result(run: &OpenRun, iteration: u32) -> io::Result<String> {
             && line.data.get("text").is_some()
     };
     let found = log_reader::newest_that(run.directory(), u64::MAX, is_result, None)?;
-    Ok(text_of(found.as_ref(), "text"))
+    Ok(found.map(|line| text_of(Some(&line), "text")))
 }
 
 fn text_of(line: Option<&Line>, key: &str) -> String {

@@ -84,13 +84,13 @@ impl OpenRun {
     ) -> Result<OpenRun, OpenError> {
         files::private_dir(state)?;
         let sessions = state.join(SESSIONS);
-        files::private_dir(&sessions)?;
+        files::private_subdir(&sessions)?;
         let id = uuid::Uuid::new_v4().to_string();
         if let Err(error) = unfinished::remove(&sessions, now.wall) {
             tracing::warn!("cannot look through {}: {error}", sessions.display());
         }
         let making = unfinished::place(&sessions, &id);
-        files::private_dir(&making)?;
+        files::private_subdir(&making)?;
         let directory = sessions.join(&id);
         let created = OpenRun::fill(&making, id, run, redactor, now).and_then(|mut run| {
             std::fs::rename(&making, &directory)

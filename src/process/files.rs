@@ -24,15 +24,46 @@ pub enum PrivateDirError {
         /// The directory or its parent.
         path: PathBuf,
     },
+    /// What is written below it would go elsewhere.
+    #[error("{path} is a symbolic link: remove it; to keep files elsewhere, name that directory")]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
 }
 
 /// Makes a directory of mode 0700 (with its parents), or checks and mends an existing
 /// one. Neither it nor its parent may be writable by everyone; a sticky one further up
-/// is fine.
+/// is fine. It is one that the user names, who may have put a link there.
 ///
 /// # Errors
-/// When it cannot be made, is no directory, or others can write to its parent.
+/// When it cannot be made, is no directory, is another user's link, or others can write to
+/// its parent.
 pub fn private_dir(path: &Path) -> Result<(), PrivateDirError> {
+    let own = [0, rustix::process::geteuid().as_raw()];
+    let found = std::fs::symlink_metadata(path);
+    if found.is_ok_and(|found| found.is_symlink() && !own.contains(&found.uid())) {
+        let path = path.to_path_buf();
+        return Err(PrivateDirError::Link { path });
+    }
+    make_private(path, 0)
+}
+
+/// As [`private_dir`], for a directory within one of those, which is never a link.
+///
+/// # Errors
+/// As [`private_dir`], and when it is a link.
+pub fn private_subdir(path: &Path) -> Result<(), PrivateDirError> {
+    match make_private(path, libc::O_NOFOLLOW) {
+        Err(_) if path.is_symlink() => {
+            let path = path.to_path_buf();
+            Err(PrivateDirError::Link { path })
+        }
+        made => made,
+    }
+}
+
+fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
     let failed = |source| PrivateDirError::Io {
         path: path.to_path_buf(),
         source,
@@ -42,9 +73,16 @@ pub fn private_dir(path: &Path) -> Result<(), PrivateDirError> {
         .mode(0o700)
         .create(path)
         .map_err(failed)?;
-    let found = std::fs::metadata(path).map_err(failed)?;
+    // The mode is that of what was opened, whatever has the name by then.
+    let directory = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC | flags)
+        .open(path)
+        .map_err(failed)?;
+    let found = directory.metadata().map_err(failed)?;
     if found.mode() & 0o777 != 0o700 {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        let private = std::fs::Permissions::from_mode(0o700);
+        directory.set_permissions(private).map_err(failed)?;
     }
     if let Some(parent) = path.parent() {
         let mode = std::fs::metadata(parent).map_err(failed)?.mode();
@@ -99,22 +137,54 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Why a program cannot be run.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoProgram {
+    /// Nothing has that name.
+    #[error("is not there")]
+    Missing,
+    /// There is a file, which this user may not run.
+    #[error("is not executable: {}", .0.display())]
+    NotExecutable(PathBuf),
+}
+
 /// Where a program is: a path that is one, or a name in an absolute directory of the
 /// search path. A relative one would mean another program in every directory.
 pub fn find_program(name: &str, search_path: &OsStr) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = PathBuf::from(name);
-        return is_executable(&path).then_some(path);
-    }
-    std::env::split_paths(search_path)
-        .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join(name))
-        .find(|path| is_executable(path))
+    locate_program(name, search_path).ok()
 }
 
+/// As [`find_program`], and why there is none. As in a shell, a file that may not be run
+/// hides none further down the search path.
+///
+/// # Errors
+/// When there is none, or none that may be run: then the first of those.
+pub fn locate_program(name: &str, search_path: &OsStr) -> Result<PathBuf, NoProgram> {
+    let is_path = name.contains('/');
+    let named = is_path.then(|| PathBuf::from(name));
+    let searched = std::env::split_paths(search_path)
+        .filter(|directory| !is_path && directory.is_absolute())
+        .map(|directory| directory.join(name));
+    let mut hindered = NoProgram::Missing;
+    for path in named.into_iter().chain(searched) {
+        if !path.is_file() {
+            continue;
+        }
+        if is_executable(&path) {
+            return Ok(path);
+        }
+        if hindered == NoProgram::Missing {
+            hindered = NoProgram::NotExecutable(path);
+        }
+    }
+    Err(hindered)
+}
+
+/// Whether this process may run a file.
 fn is_executable(path: &Path) -> bool {
-    std::fs::metadata(path)
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    let access = rustix::fs::Access::EXEC_OK;
+    let flags = rustix::fs::AtFlags::EACCESS;
+    rustix::fs::accessat(rustix::fs::CWD, path, access, flags).is_ok()
 }
 
 /// Opens (or makes) a file of mode 0600 for appending; for logs.
@@ -285,4 +355,53 @@ pub fn random_id() -> String {
         bytes.copy_from_slice(nanos.to_le_bytes().get(..4).unwrap_or(&[0; 4]));
     }
     format!("{:08x}", u32::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn a_directory_within_a_private_one_is_no_link() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (elsewhere, link) = (
+            scratch.path().join("elsewhere"),
+            scratch.path().join("link"),
+        );
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::fs::set_permissions(&elsewhere, PermissionsExt::from_mode(0o755)).unwrap();
+        symlink(&elsewhere, &link).unwrap();
+        let refused = private_subdir(&link).unwrap_err().to_string();
+        assert!(refused.contains("is a symbolic link"), "{refused}");
+        assert_eq!(mode(&elsewhere), 0o755);
+        symlink(
+            scratch.path().join("nowhere"),
+            scratch.path().join("dangling"),
+        )
+        .unwrap();
+        let dangling = private_subdir(&scratch.path().join("dangling"));
+        assert!(matches!(dangling, Err(PrivateDirError::Link { .. })));
+        // The user's own link to the whole is the user's will.
+        private_dir(&link).unwrap();
+        assert_eq!(mode(&elsewhere), 0o700);
+    }
+
+    #[test]
+    fn a_private_directory_is_made_and_mended() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("a/b");
+        for make in [private_dir, private_subdir] {
+            make(&path).unwrap();
+            assert_eq!(mode(&path), 0o700);
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        std::fs::write(scratch.path().join("file"), "").unwrap();
+        assert!(private_subdir(&scratch.path().join("file")).is_err());
+    }
 }

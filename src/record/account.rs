@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
 use super::pattern::Known;
+use super::repetition::Repetition;
 use super::{git, manopt};
 use crate::alan::fingerprint::Fingerprint;
 use crate::alan::history::{History, Place};
@@ -48,6 +49,8 @@ pub(super) struct Common {
     /// Commands whose manual pages have been looked for: at once is once enough, and
     /// what has no page will not get one.
     pub looked_up: Mutex<HashSet<String>>,
+    /// What results have told lately.
+    pub repetition: Mutex<Repetition>,
 }
 
 /// The account of one command.
@@ -77,6 +80,8 @@ struct Told {
 struct Learned {
     ending: Ending,
     outcome: Outcome,
+    /// The program whose exit status it is.
+    program: Option<String>,
     pipestatus: Vec<i32>,
     /// The programs of these segments.
     segment_programs: Vec<Option<String>>,
@@ -130,7 +135,22 @@ impl Account {
         }))
     }
 
-    /// What there is to say and no result has said yet.
+    /// What there is to say and no result has said yet; a table of options is not told
+    /// again word for word by the next runs of the command.
+    pub fn take_news(&self) -> Vec<Insight> {
+        let mut insights = self.take_insights();
+        let now = Instant::now();
+        let hash = &self.known.pattern.hash;
+        insights.retain(|insight| {
+            let Insight::Options { table, .. } = insight else {
+                return true;
+            };
+            self.common.repetition.lock().is_new(hash, table, now)
+        });
+        insights
+    }
+
+    /// What there is to say and no result of this run has said yet.
     pub fn take_insights(&self) -> Vec<Insight> {
         let mut insights = Vec::new();
         let history = self.history();
@@ -225,6 +245,7 @@ impl Account {
             segment_programs: segments.map(|segment| segment.program.clone()).collect(),
             ending,
             outcome: run.outcome,
+            program: run.program.clone(),
             pipestatus: ended.end.pipestatus.clone(),
             silent: ended.output_end.offset == 0,
             missing,
@@ -249,8 +270,8 @@ impl Account {
         let facts = EndFacts {
             outcome: Some(end.outcome),
             exit_code: end.ending.exit_code(),
-            program: pattern.program.as_deref(),
-            time_limited: self.known.is_time_limited(),
+            program: end.program.as_deref(),
+            time_limited: self.known.is_time_limited,
             ssh: pattern.ssh.is_some(),
             pipestatus: &end.pipestatus,
             segment_programs: &end.segment_programs,

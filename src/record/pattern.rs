@@ -1,9 +1,10 @@
 //! What a command is known by: redaction first, then the lexer's view of what is left.
 
 use crate::alan::pattern::{PREVIEW_BYTES, Pattern, RemoteCommand, Segment, Ssh};
+use crate::shell::decisive::decisive;
 use crate::shell::lexer::lex;
 use crate::shell::ssh::{self, ssh_of_segment};
-use crate::shell::syntax::{lists, reported_segments, simple_commands};
+use crate::shell::syntax::{reported_segments, simple_commands};
 use crate::shell::{normalise, template};
 use crate::text::redact::Redactor;
 
@@ -17,23 +18,34 @@ pub struct Known {
     pub pattern: Pattern,
     /// The command without secrets, whole.
     pub redacted: String,
+    /// Whether timeout(1) limits the program whose exit status the command's is.
+    pub is_time_limited: bool,
 }
 
 impl Known {
     /// What this command is known by.
     pub fn of(command: &str, redactor: &Redactor) -> Known {
         let redacted = redactor.redact(command).into_owned();
-        // Of a list (`a && b`) nobody knows whose exit status its own is.
-        let sole = sole_pipeline(&redacted).and_then(|segments| segments.last().copied());
+        let decisive = decisive(&redacted);
+        let last = decisive.as_ref();
+        let last = last.and_then(|found| Some((*found.segments.last()?, found.is_alone)));
+        let sole = last.filter(|(_, is_alone)| *is_alone);
+        let sole = sole.map(|(segment, _)| segment);
         let pattern = Pattern {
             hash: normalise::hash(&redacted),
             template: template::template(&redacted),
             preview: preview(&redacted),
-            program: sole.and_then(program),
+            program: last.and_then(|(segment, _)| program(segment)),
             segments: Vec::new(),
             ssh: sole.and_then(ssh_of_segment).map(over_ssh),
         };
-        Known { pattern, redacted }
+        let is_time_limited = pattern.program.is_some()
+            && last.is_some_and(|(last, _)| template::template(last).starts_with("timeout "));
+        Known {
+            pattern,
+            redacted,
+            is_time_limited,
+        }
     }
 
     /// What is known by a name alone: nothing of what was run is remembered.
@@ -46,6 +58,7 @@ impl Known {
                 ..Pattern::default()
             },
             redacted: String::new(),
+            is_time_limited: false,
         }
     }
 
@@ -62,12 +75,6 @@ impl Known {
         }
     }
 
-    /// Whether timeout(1) limits the program whose exit status the command's is.
-    pub fn is_time_limited(&self) -> bool {
-        let last = self.pattern.template.rsplit(" | ").next();
-        self.pattern.program.is_some() && last.is_some_and(|last| last.starts_with("timeout "))
-    }
-
     /// The words of the command that look like options, as they were written.
     pub fn flags(&self) -> Vec<&str> {
         self.redacted
@@ -75,24 +82,6 @@ impl Known {
             .filter(|word| word.starts_with('-') && word.len() > 1)
             .collect()
     }
-}
-
-/// The segments of a command that is one pipeline, in the foreground.
-fn sole_pipeline(command: &str) -> Option<Vec<&str>> {
-    let lists = lists(&lex(command));
-    let [list] = lists.as_slice() else {
-        return None;
-    };
-    let [pipeline] = list.pipelines.as_slice() else {
-        return None;
-    };
-    if list.is_background {
-        return None;
-    }
-    pipeline
-        .iter()
-        .map(|span| command.get(span.clone()))
-        .collect()
 }
 
 fn segment(text: &str) -> Segment {
@@ -152,7 +141,9 @@ mod tests {
             ("sudo -u bob grep x f", Some("grep")),
             ("cat f | grep x", Some("grep")),
             ("make && grep x f", None),
-            ("make; grep x f", None),
+            ("make; grep x f", Some("grep")),
+            ("cd d && grep x f", Some("grep")),
+            ("! grep x f", None),
             ("grep x f &", None),
             ("$PROGRAM x", None),
         ] {
@@ -168,9 +159,11 @@ mod tests {
             ("cat f | timeout 5 grep x", true),
             ("timeout 5 cat f | grep x", false),
             ("timeout 5 make && ls", false),
+            ("timeout 5 make; ls", false),
+            ("cd d && timeout 5 make", true),
             ("make", false),
         ] {
-            assert_eq!(known(command).is_time_limited(), wanted, "{command}");
+            assert_eq!(known(command).is_time_limited, wanted, "{command}");
         }
     }
 

@@ -72,6 +72,7 @@ impl Recorder {
                 options_time: settings.options_time,
                 environment: settings.environment,
                 looked_up: Mutex::new(HashSet::new()),
+                repetition: Mutex::default(),
             }),
             accounts: Mutex::default(),
         }

@@ -116,6 +116,10 @@ fn begun<'a>(current: &'a mut Option<Simple>, token: &Token) -> &'a mut Simple {
 pub struct List {
     /// Its pipelines; the segments of each by where they stand in the text.
     pub pipelines: Vec<Vec<Range<usize>>>,
+    /// Of each pipeline, whether `!` turns its status around.
+    pub negated: Vec<bool>,
+    /// What stands behind each pipeline but the last.
+    pub joints: Vec<Separator>,
     /// Whether the shell does not wait for it.
     pub is_background: bool,
 }
@@ -126,8 +130,10 @@ pub fn lists(lexed: &Lexed) -> Vec<List> {
     let mut list = List::default();
     let mut pipeline: Vec<Range<usize>> = Vec::new();
     let mut segment: Option<Range<usize>> = None;
+    let mut is_negated = false;
     for token in &lexed.tokens {
         let Some(separator) = top_level_separator(token) else {
+            is_negated ^= token.kind == Kind::Reserved(Reserved::Not) && token.depth == 0;
             if belongs(token, segment.is_some()) {
                 let start = segment.map_or(token.span.start, |segment| segment.start);
                 segment = Some(start..token.span.end);
@@ -138,10 +144,16 @@ pub fn lists(lexed: &Lexed) -> Vec<List> {
         if separator.is_pipe() {
             continue;
         }
+        let is_not = std::mem::take(&mut is_negated);
         if !pipeline.is_empty() {
             list.pipelines.push(std::mem::take(&mut pipeline));
+            list.negated.push(is_not);
         }
-        if separator.waits_for_more() || list.pipelines.is_empty() {
+        if list.pipelines.is_empty() {
+            continue;
+        }
+        if separator.waits_for_more() {
+            list.joints.push(separator);
             continue;
         }
         list.is_background = matches!(separator, Separator::Background | Separator::Disown);
@@ -150,6 +162,7 @@ pub fn lists(lexed: &Lexed) -> Vec<List> {
     pipeline.extend(segment);
     if !pipeline.is_empty() {
         list.pipelines.push(pipeline);
+        list.negated.push(is_negated);
     }
     if !list.pipelines.is_empty() {
         lists.push(list);

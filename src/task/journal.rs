@@ -65,10 +65,10 @@ impl ServerDir {
     pub fn create(state: &Path, instance: &str) -> Result<ServerDir, ServerDirError> {
         files::private_dir(state)?;
         let servers = state.join(SERVERS);
-        files::private_dir(&servers)?;
+        files::private_subdir(&servers)?;
         // Made aside, locked, then shown: nobody sees it without its lock.
         let making = servers.join(format!("{instance}.new"));
-        files::private_dir(&making)?;
+        files::private_subdir(&making)?;
         let failed = |path: &Path| {
             let path = path.to_path_buf();
             move |source| ServerDirError::Io { path, source }
@@ -104,13 +104,20 @@ impl ServerDir {
     }
 }
 
-/// Removes the directories of servers that are gone.
+/// Removes the directories of servers that are gone. Behind a link they are not ours.
 pub fn remove_dead_servers(state: &Path) {
-    let Ok(entries) = std::fs::read_dir(state.join(SERVERS)) else {
+    let servers = state.join(SERVERS);
+    if servers.is_symlink() {
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(servers) else {
         return;
     };
     for entry in entries.flatten() {
         let path = entry.path();
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
         let young = entry
             .metadata()
             .and_then(|found| found.modified())

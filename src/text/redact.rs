@@ -9,13 +9,19 @@
 //! a secret without shape, name or known value is not found. Pure, and linear in the
 //! text's length: no rule looks back, and the number of passes is fixed.
 
+mod rules;
+
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 
+use self::rules::{
+    ARGUMENTS, BEFORE_A_WORD, COUNTING_NAME, Extent, OPTIONS_OF, SECRET_NAME, SECRET_NAME_WORDS,
+    SHAPES, Words,
+};
 use super::quoting::{Quotes, find_end, opening_quote, quoted_end, word_end};
 
 /// What stands in place of a secret.
@@ -27,160 +33,8 @@ const MIN_LITERAL_CHARS: usize = 8;
 /// A replacement may uncover one more secret; ordinary text is stable after one pass.
 const MAX_PASSES: usize = 4;
 
-/// What a name that holds a secret contains, in any case.
-const SECRET_NAME: &str = r"[\w.-]*(?:key|token|secret|passw(?:or)?d|passphrase|mysql_pwd)[\w.-]*";
-const SECRET_NAME_WORDS: Words = &["key", "token", "secret", "passw", "passphrase", "mysql_pwd"];
-
-/// Words of which each text that a rule matches holds at least one, in lower case.
-type Words = &'static [&'static str];
-
-/// Secrets with a shape of their own; a capture group is the secret where there is one.
-const SHAPES: &[(Words, &str)] = &[
-    // AWS access key ids.
-    (
-        &["akia", "asia", "abia", "acca", "aroa", "aida"],
-        r"\b(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}\b",
-    ),
-    // Google: API keys, access tokens, client secrets.
-    (&["aiza"], r"AIza[A-Za-z0-9_-]{35}"),
-    (&["ya29."], r"\bya29\.[A-Za-z0-9_-]{20,}"),
-    (&["gocspx-"], r"GOCSPX-[A-Za-z0-9_-]{20,}"),
-    // Azure: client secrets, the signature of a shared access URL.
-    (&["8q~"], r"\b[A-Za-z0-9_]{3}8Q~[A-Za-z0-9_.~-]{31,}"),
-    (&["sig="], r"[?&]sig=([A-Za-z0-9_%+/=-]{20,})"),
-    // GitHub, GitLab.
-    (
-        &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
-        r"gh[pousr]_[A-Za-z0-9]{20,}",
-    ),
-    (&["github_pat_"], r"github_pat_[A-Za-z0-9_]{20,}"),
-    (
-        &["glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glagent-"],
-        r"gl(?:pat|dt|rt|ptt|cbt|agent)-[A-Za-z0-9_-]{20,}",
-    ),
-    // Slack: tokens and webhooks.
-    (&["xox"], r"xox[a-z](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}"),
-    (&["xapp-"], r"xapp-[A-Za-z0-9-]{10,}"),
-    (
-        &["hooks.slack.com"],
-        r"hooks\.slack\.com/services/([A-Za-z0-9_/]+)",
-    ),
-    // Stripe.
-    (
-        &["k_live_", "k_test_"],
-        r"\b[srp]k_(?:live|test)_[A-Za-z0-9]{10,}",
-    ),
-    (&["whsec_"], r"\bwhsec_[A-Za-z0-9+/=]{20,}"),
-    // Package registries.
-    (&["npm_"], r"\bnpm_[A-Za-z0-9]{30,}"),
-    (&["pypi-"], r"\bpypi-[A-Za-z0-9_-]{50,}"),
-    // OpenAI, Anthropic and others with the same prefix; Hugging Face.
-    (
-        &["sk-"],
-        r"\bsk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{16,}",
-    ),
-    (&["sk-"], r"\bsk-[A-Za-z0-9]{20,}"),
-    (&["hf_"], r"\bhf_[A-Za-z0-9]{20,}"),
-    (&["sg."], r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-    (&["_v1_"], r"\bdo[opr]_v1_[a-f0-9]{32,}"),
-    // JSON web tokens: base64 of `{"`, then one to four more parts.
-    (
-        &["eyj"],
-        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}",
-    ),
-    // Private key blocks, also cut ones.
-    (
-        &["private key"],
-        r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(.*?)(?:-----END [A-Z0-9 ]*-----|\z)",
-    ),
-    // Headers: one word for a known scheme, else all up to the quote or the line's end.
-    (
-        &["authorization"],
-        r#"(?i)authorization\\?["']?\s*[:=](?:\s|\\ )*\\?["']?(?:(?:bearer|basic|token|apikey|negotiate)(?:\s|\\ )+([^\s"'\\]+)|(?:digest|aws4-hmac-sha256)\s+([^\r\n']+)|([^\s"'\\][^\r\n"'\\]*))"#,
-    ),
-    (&["cookie"], r#"(?i)\bcookie:[ \t]*([^\r\n"']+)"#),
-    // What is fed to a program that reads a password there.
-    (
-        &["--password-stdin", "--with-token", "sudo"],
-        r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--password-stdin|--with-token|\bsudo[ \t](?:[^|;&\n]*[ \t])?-[A-Za-z]*S\b)"#,
-    ),
-    (&["bearer"], r"(?i)\bbearer\s+([A-Za-z0-9_.~+/=-]{16,})"),
-    // URLs: the password, or a user name that is as long as a token.
-    (&["@"], r#"://[^\s/@:"'?#]*:([^\s/"'?#]+)@"#),
-    (&["@"], r#"(?i)https?://([^\s/@:"'?#]{20,})@"#),
-];
-
-/// What is directly followed by a secret that is one shell word.
-const BEFORE_A_WORD: &[(Words, &str)] = &[
-    // `=value` may be anything; a value after a blank is not another option.
-    (
-        &["pass", "token", "secret", "key", "oauth2-bearer"],
-        r"(?i)(?:^|[\s\x22'`(])--?(?:[a-z0-9]+[-_.])*(?:password|passwd|passphrase|pass|passin|passout|token|secret|api-?key|auth-?key|(?:access|secret|account|encryption|master|license)-key|oauth2-bearer)(?:=|\s+\\?\s*)",
-    ),
-    // sshpass takes its options before the program that it runs (`ssh -p PORT`).
-    (&["sshpass"], r"\bsshpass\s+(?:-[vPe]\S*\s+)*-p[ \t]*"),
-];
-
-/// The rest of a command, over quoted operators and continued lines.
-const ARGUMENTS: &str = r#"(?:\\\n|"(?:[^"\\]|\\(?s:.))*"|'[^']*'|[^;&|\n"'])*"#;
-
-/// Programs whose short options take a secret: the program, the option among its
-/// [`ARGUMENTS`], and which part of what follows is the secret.
-const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
-    (
-        &["mysql", "mariadb"],
-        r"(?:^|[\s;&|(/\x22'`])(?:mysql(?:dump|admin|import|show|check)?|mariadb(?:-\w+)?)\s",
-        r"(?:^|\s)-p",
-        Extent::AttachedWord,
-    ),
-    (
-        &["curl"],
-        r"\bcurl\s",
-        r"(?:^|\s)(?:-[a-zA-Z]*[uU][ \t]*|--(?:proxy-)?user[ \t=]+)",
-        Extent::AfterColon,
-    ),
-    (
-        &["login"],
-        r"\b(?:docker|podman|nerdctl|buildah|skopeo|helm)\s+(?:registry\s+)?login\s",
-        r"(?:^|\s)-p[ \t=]+",
-        Extent::Word,
-    ),
-    (
-        &["aws"],
-        r"\baws\s+configure\s+set\s",
-        r"(?i)(?:^|\s)\S*(?:secret|token)\S*[ \t]+",
-        Extent::Word,
-    ),
-    (
-        &["--from-literal"],
-        r"\b(?:kubectl|oc)\s",
-        r"(?:^|\s)--from-literal[= \t]+[\w.-]+=",
-        Extent::Word,
-    ),
-    (
-        &["redis-cli"],
-        r"\bredis-cli\s",
-        r"(?:^|\s)-a[ \t]+",
-        Extent::Word,
-    ),
-];
-
-/// How far a value reaches from where it starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Extent {
-    /// One shell word.
-    Word,
-    /// One shell word that must follow at once (`-pX`, not `-p X`).
-    AttachedWord,
-    /// What follows the first colon of a shell word (`user:password`).
-    AfterColon,
-    /// To the end of the quote that was opened just before the name (`-e "NAME=a b"`).
-    Enclosed(u8),
-    /// A string, or the rest of the line.
-    Line,
-    /// A string, or all up to the next `,` or `}`.
-    Item,
-}
+/// How long a value may be that is a number with a few words.
+const MAX_COUNT_BYTES: usize = 100;
 
 /// A rule that is compiled when a text first holds one of its words: most commands hold
 /// none, and all rules together cost milliseconds and megabytes.
@@ -338,6 +192,12 @@ fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
 /// Values that are secret for what stands before them.
 fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     let mut starts: Vec<(usize, Extent)> = Vec::new();
+    // Where a name counts things.
+    let mut counting: BTreeSet<usize> = BTreeSet::new();
+    let counts = |found: &str| {
+        static NAME: LazyLock<Rule> = LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, COUNTING_NAME));
+        NAME.regex().is_match(found)
+    };
     let before_a_word = RULES.before_a_word.iter();
     for rule in before_a_word.filter_map(|rule| rule.within(folded)) {
         starts.extend(
@@ -362,6 +222,9 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         // Long options have a rule of their own: `--key=2` and `--token-file=x` stay.
         if !found.as_str().starts_with("--") {
             starts.push((found.end(), extent_of_assignment(&text[..found.start()])));
+            if counts(found.as_str()) {
+                counting.insert(found.end());
+            }
         }
     }
     for (rule, extent) in [
@@ -371,12 +234,15 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         let Some(rule) = rule.within(folded) else {
             continue;
         };
-        starts.extend(
-            rule.find_iter(text)
-                // `key::path` and `key == value` are code.
-                .filter(|found| !text[found.end()..].starts_with([':', '=']))
-                .map(|found| (found.end(), extent)),
-        );
+        for found in rule.find_iter(text) {
+            // `key::path` and `key == value` are code.
+            if !text[found.end()..].starts_with([':', '=']) {
+                starts.push((found.end(), extent));
+                if counts(found.as_str()) {
+                    counting.insert(found.end());
+                }
+            }
+        }
     }
     starts.sort_by_key(|(at, _)| *at);
 
@@ -392,9 +258,29 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
         }
         let secret = value(text, at, extent, enclosing);
         read_to.insert(extent, secret.end);
-        secrets.push(secret);
+        if !(counting.contains(&at) && is_count(&text[secret.clone()])) {
+            secrets.push(secret);
+        }
     }
     secrets
+}
+
+/// Whether a value is a number, maybe with words: `1,200`, `2.3k sent, 120 received.`
+fn is_count(value: &str) -> bool {
+    let is_number = |word: &str| {
+        let digits = word.trim_start_matches(['$', '~', '+', '-']);
+        let digits = digits.trim_end_matches(['k', 'K', 'm', 'M', '%']);
+        digits.starts_with(|c: char| c.is_ascii_digit())
+            && digits
+                .chars()
+                .all(|c| c.is_ascii_digit() || matches!(c, '.' | ',' | '_' | '/'))
+    };
+    let is_word = |word: &str| word.chars().all(char::is_alphabetic);
+    let words = value.split_whitespace();
+    let mut words = words.map(|word| word.trim_matches(['.', ',', ';', ':', '(', ')']));
+    value.len() <= MAX_COUNT_BYTES
+        && words.next().is_some_and(is_number)
+        && words.all(|word| is_number(word) || is_word(word))
 }
 
 /// `"NAME=a b"` is one word; `sh -c "NAME=a b"` is a command line.
@@ -600,6 +486,35 @@ mod tests {
             "docker login -u me -p «hunter2» registry.example",
             "redis-cli -h cache -a «hunter2» ping",
             "aws configure set aws_secret_access_key «hunter2» --profile x",
+            "podman login -p«hunter2» registry.example",
+            "az login --service-principal -u id -p «hunter2» --tenant t",
+            "mongosh -u me -p «hunter2» db",
+            "zip -r -P «hunter2» a.zip b && ls",
+            "zip -rP«hunter2» a.zip b",
+            "unzip -o -P '«a b»' a.zip",
+            "7z a -p«hunter2» a.7z b",
+            "7zz x -p\"«a b»\" a.7z",
+            "rar a -hp«hunter2» a.rar b",
+            "openssl enc -aes-256-cbc -k «hunter2» -in a",
+            "openssl enc -aes-256-cbc -K «00ff» -iv 00 -in a",
+            "openssl enc -aes-256-cbc -pass «pass:hunter2» -in a",
+            "openssl req -passout «pass:hunter2» -newkey rsa:2048",
+            "openssl dgst -sha256 -hmac «hunter2» a",
+            "openssl passwd -6 -salt ab «hunter2»",
+            "ssh-keygen -t ed25519 -N '«a b»' -f id",
+            "ssh-keygen -p -P «old» -N «new» -f id",
+            "keytool -list -storepass «hunter2» -keystore a",
+            "ldapsearch -x -D cn=admin -w «hunter2» -b dc=x",
+            "ldapmodify -xw«hunter2» -f a.ldif",
+            "ldappasswd -x -w «hunter2» -s «hunter3» cn=me",
+            "htpasswd -b file «me» «hunter2»",
+            "htpasswd -c -bB -C 10 \"my file\" «me» '«hunter 2»'; ls",
+            "htpasswd -nb me «hunter2»",
+            "sudo useradd -m -p «hunter2» me",
+            "smbclient //host/share -U me%«hunter2»",
+            "gpg --batch --passphrase «hunter2» -c a",
+            "wget --user=me --password=«hunter2» https://x",
+            "psql \"host=db user=me password=«hunter2»\"",
             "kubectl create secret generic s --from-literal=name=«hunter2» --from-literal b=«c»",
         ]);
     }
@@ -612,6 +527,7 @@ mod tests {
             "echo \"«a|b»\" | sudo -p '' -S ls",
             "printf '%s\\n' \"«hunter2»\" | sudo -k -S true",
             "echo «hunter2» | gh auth login --with-token",
+            "echo \"«me:hunter2»\" | sudo chpasswd",
             "curl -H 'Cookie: «session=hunter2»' https://x",
         ]);
     }
@@ -620,6 +536,14 @@ mod tests {
     fn values_of_secret_names_go() {
         assert_redacted(&[
             "API_KEY=«abc» make",
+            "PGPASSWORD=«hunter2» psql -h db",
+            "REDISCLI_AUTH=«hunter2» redis-cli ping",
+            "tokens: «abc, def»",
+            "tokens: «1f3a5b»",
+            "TOKENS=«12ab34» run",
+            "token: «123456»",
+            "TOKEN=«123456» run",
+            "passwords: «123456»",
             "export GITHUB_TOKEN=\"«two words»\"",
             "export SECRET='«it is»'; ls",
             "db_passwd=«abc»; ls",
@@ -662,6 +586,34 @@ mod tests {
             "git commit -m 'add the key to the door'",
             "ssh -p 2222 host",
             "mkdir -p dir",
+            "cp -p a b.zip",
+            "docker run -p 80:80 nginx",
+            "nmap -p 22 host",
+            "grep -P 'a+' a.zip",
+            "find . -name '*.zip' | grep -P zip",
+            "ls a.zip -P",
+            "7z x -p a.7z",
+            "7z l a.7z | grep -p",
+            "tar -cpf a.tar b",
+            "gzip -k a",
+            "openssl req -key a.pem -keyout b.pem",
+            "openssl x509 -in a.pem -noout",
+            "openssl passwd -6",
+            "ssh-keygen -t ed25519 -N '' -f id",
+            "ldapsearch -x -W -b dc=www",
+            "htpasswd -c file me",
+            "htpasswd -v file me",
+            "useradd -m me",
+            "smbclient -U me //host/share",
+            "echo hi | cat chpasswd.txt",
+            "Tokens: 1 sent",
+            "Tokens: 2.3k sent, 120 received. Cost: $0.01 message, $0.02 session.",
+            "tokens: 1,200",
+            "{\"input_tokens\": 12, \"totalTokens\":\"400\", \"promptTokenCount\": 7}",
+            "max_tokens=4096 run",
+            "MAX_TOKENS=\"4096\" run",
+            "keys: 5 found",
+            "KEY_SIZE=2048 make",
             "echo $PW | docker login --password-stdin",
             "echo \"$PW\" | sudo -S ls",
             "echo hi | sudo tee /etc/motd",
@@ -757,6 +709,11 @@ mod tests {
             "mysql -p",
             "curl -u ",
             "sshpass -p ",
+            "htpasswd -b ",
+            "zip -rP ",
+            "7z -p",
+            "tokens: ",
+            "12 sent",
             "Authorization: Bearer ",
             "secret = ",
             "é",

@@ -429,6 +429,24 @@ fn a_link_in_place_of_a_state_file_is_replaced_or_refused_and_never_followed() {
 }
 
 #[test]
+fn a_link_in_place_of_the_servers_directory_is_told_and_what_it_leads_to_stays() {
+    let env = Env::new();
+    let kept = env.work().join("elsewhere/kept");
+    fs::create_dir_all(&kept).expect("a directory");
+    fs::create_dir_all(env.path("state")).expect("a directory");
+    symlink(env.work().join("elsewhere"), env.path("state/servers")).expect("a link");
+    let client = env.client();
+    assert_eq!(client.run("echo done").output(), "done");
+    let health = client.call("zsh_health", json!({}));
+    let words = "servers is a symbolic link: remove it";
+    assert!(health.text.contains(words), "{}", health.text);
+    client.close_stdin();
+    client.wait_exit(PATIENCE);
+    let below = below(&env.work().join("elsewhere"));
+    assert_eq!(below.len(), 2, "{below:?}");
+}
+
+#[test]
 fn no_text_of_a_command_is_in_the_arguments_of_a_server() {
     let env = Env::new();
     let client = env.client();

@@ -72,6 +72,12 @@ fn the_third_failure_in_a_row_shows_the_options() {
     assert_says(&third, "info", "Options for 'ls':");
     assert_eq!(third.text, third.text.trim_end());
     assert!(third.text.contains("--all"), "{}", third.text);
+    // It is long, and whoever goes on with the same has read it.
+    let again = run(&client, "ls --badopt");
+    assert_silent_about(&again, "Options for");
+    assert!(again.text.contains("Retry #"), "{}", again.text);
+    let asked = client.call("zsh_alan_query", json!({"command": "ls --badopt"}));
+    assert!(asked.text.contains("Options for"), "{}", asked.text);
     let shown = third
         .text
         .lines()
@@ -180,6 +186,16 @@ fn exits_are_explained() {
             "info",
             "test exit 1 = condition false (normal)",
         ),
+        (
+            "cd / && echo x | grep nope",
+            "info",
+            "grep exit 1 = no match (normal)",
+        ),
+        (
+            "ls > /dev/null; grep nope /dev/null",
+            "info",
+            "grep exit 1 = no match (normal)",
+        ),
         ("./plain", "warning", "permission denied (exit 126)"),
         (
             "ehco hi",
@@ -195,6 +211,17 @@ fn exits_are_explained() {
         ("kill -9 $$", "warning", "(exit 137)"),
     ] {
         assert_says(&run(&client, command), level, message);
+    }
+    // What failed here is not the program that would have answered, or it has not.
+    for command in [
+        "cd /nonexistent && grep nope /dev/null",
+        "false && grep nope /dev/null",
+        "grep nope /nonexistent-*",
+        "! grep '' /etc/passwd > /dev/null",
+    ] {
+        let failed = run(&client, command);
+        assert_eq!(failed.meta["exit_code"], json!(1), "{}", failed.raw);
+        assert_silent_about(&failed, "(normal)");
     }
     let quiet = run(&client, "yes | head -1");
     assert_silent_about(&quiet, "masked");

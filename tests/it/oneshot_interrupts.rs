@@ -351,3 +351,25 @@ fn killed_by_kill_9_as_soon_as_a_change_is_on_disk_a_run_ends_as_if_it_had_not_b
         assert_eq!(to, runs.history(), "killed at {change}");
     }
 }
+
+#[test]
+fn a_resume_whose_auditor_is_not_there_is_refused_and_changes_nothing() {
+    let runs = Runs::working(waiting_worker());
+    runs.env
+        .configure("executors: {checker: {argv: [/nonexistent/checker]}}");
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    let before = runs.file();
+    let id = runs.id();
+    let ended = runs.ran(&["--resume", &id, "--auditor", "checker"]);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    for words in ["/nonexistent/checker is not there", "--auditor"] {
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+    assert_eq!(runs.file()["history"], before["history"]);
+    let ended = runs.ran(&["--resume", &id, "--auditor", "claude"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(runs.starts("worker"), 2);
+}

@@ -103,6 +103,28 @@ fn feedback_stands_word_for_word_in_the_next_workers_prompt() {
 }
 
 #[test]
+fn feedback_that_asks_for_another_iteration_is_shown_by_its_first_lines() {
+    let long = "x".repeat(500);
+    let feedback = format!("the \u{1b}[31mtests fail\n\n{long}\nthree\nfour\nfive");
+    let runs = Runs::new(json!({
+        "worker": [says("work")],
+        "auditor": [verdict("RETRY", &feedback), verdict("DONE", "well made")],
+    }));
+    let ended = runs.ran(&["make it"]);
+    assert_eq!(ended.code, 0);
+    let (_, after) = ended.stderr.split_once("REITERATION_PENDING\n").unwrap();
+    let lines: Vec<&str> = after.lines().map(str::trim).take(4).collect();
+    let [first, second, third, more] = lines[..] else {
+        panic!("{after}");
+    };
+    assert_eq!(first, "feedback: the tests fail");
+    assert!(second.contains("300 characters omitted"));
+    assert!(second.chars().count() < 250, "{second}");
+    assert_eq!((third, more), ("feedback: three", "… 2 more lines"));
+    assert!(!ended.stderr.contains("well made"), "{}", ended.stderr);
+}
+
+#[test]
 fn an_auditor_sees_the_task_and_the_result_of_its_own_iteration_only() {
     let runs = Runs::new(json!({
         "worker": [says("FIRST-RESULT"), says("SECOND-RESULT")],
@@ -301,22 +323,39 @@ fn an_auditors_own_error_fails_the_run_by_its_name() {
     }
 }
 
-#[test]
-fn an_auditor_that_is_not_there_fails_the_run() {
-    let runs = Runs::working(json!([says("work")]));
+/// What is said of a run whose auditor's program cannot run. Nothing has been started then.
+fn refusal_of_auditor(runs: &Runs, program: &str) -> String {
     runs.env
-        .configure("executors: {checker: {argv: [/nonexistent/checker]}}");
+        .configure(&format!("executors: {{checker: {{argv: [{program}]}}}}"));
     let ended = runs.ran(&["--auditor", "checker", "make it"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("/nonexistent/checker"),
-        "{}",
-        ended.stderr
-    );
-    assert_eq!(
-        runs.state(),
-        ("FAILED".to_owned(), Some("spawn_failed".to_owned()))
-    );
+    let state = ("FAILED".to_owned(), Some("spawn_failed".to_owned()));
+    assert_eq!(runs.state(), state);
+    assert_eq!(runs.starts("worker"), 0);
+    ended.stderr
+}
+
+#[test]
+fn an_auditor_that_is_not_there_fails_the_run_before_its_worker_starts() {
+    let runs = Runs::working(json!([says("work")]));
+    let said = refusal_of_auditor(&runs, "/nonexistent/checker");
+    for words in [
+        "the auditor's program /nonexistent/checker is not there",
+        "executors.checker.argv",
+        "--auditor",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn a_program_that_may_not_be_run_is_told_with_its_path() {
+    let runs = Runs::working(json!([says("work")]));
+    let path = runs.env.path("bin/checker");
+    std::fs::write(&path, "#!/bin/sh\n").unwrap();
+    let said = refusal_of_auditor(&runs, "checker");
+    let told = format!("checker is not executable: {}", path.display());
+    assert!(said.contains(&told), "{said}");
 }
 
 #[test]
@@ -372,6 +411,35 @@ fn wrong_usage_exits_with_2_and_starts_nothing() {
 }
 
 #[test]
+fn a_mistyped_subcommand_starts_no_agent() {
+    let runs = Runs::working(json!([says("work")]));
+    for (arguments, meant) in [
+        (&["lsit"][..], "list"),
+        (&["--json", "lsit"], "list"),
+        (&["shwo", "latest"], "show"),
+    ] {
+        let ended = runs.ran(arguments);
+        assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.stderr);
+        let words = format!("did you mean `{meant}`?");
+        assert!(ended.stderr.contains(&words), "{}", ended.stderr);
+    }
+    assert_eq!(runs.starts("worker"), 0);
+    let refused = runs.ran(&["lsit"]);
+    let (_, way) = refused
+        .stderr
+        .trim_end()
+        .split_once("As a prompt: ")
+        .unwrap();
+    let mut again = runs.surround(runs.env.command("sh"));
+    let ended = crate::support::program::run({
+        again.args(["-c", way]);
+        again
+    });
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(runs.prompt("worker", 1), "lsit");
+}
+
+#[test]
 fn json_is_one_object_with_the_end_of_the_run() {
     let runs = Runs::working(json!([says("the result")]));
     let ended = runs.ran(&["--json", "make it"]);
@@ -381,6 +449,19 @@ fn json_is_one_object_with_the_end_of_the_run() {
     assert_eq!(value["result"], "the result");
     assert_eq!(value["oneshot_id"], runs.id().as_str());
     assert_eq!(value["iteration_count"], 1);
+}
+
+#[test]
+fn in_json_an_empty_result_is_not_the_same_as_none() {
+    for (worker, result) in [
+        (says(""), json!("")),
+        (json!([{"init": 1}, {"exit": 7}]), Value::Null),
+    ] {
+        let runs = Runs::working(json!([worker]));
+        let ended = runs.ran(&["--json", "make it"]);
+        let value: Value = serde_json::from_str(&ended.text()).expect("one object");
+        assert_eq!(value["result"], result, "{value}");
+    }
 }
 
 #[test]

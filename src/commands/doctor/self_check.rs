@@ -77,7 +77,7 @@ struct Scratch {
 impl Scratch {
     fn below(state: &Path) -> Option<Scratch> {
         let path = state.join(format!("doctor-{}", files::random_id()));
-        files::private_dir(&path).ok()?;
+        files::private_subdir(&path).ok()?;
         Some(Scratch { path })
     }
 }

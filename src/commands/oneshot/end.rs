@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::mistyped::END_OF_OPTIONS;
 use super::words;
 use crate::commands::output;
 use crate::oneshot::reason::Reason;
@@ -23,7 +24,7 @@ pub(super) struct End {
     pub(super) maximum: u32,
     /// Where its files are.
     pub(super) directory: PathBuf,
-    /// What the last worker said in the end.
+    /// What the last worker said in the end; none where it came to no such end.
     pub(super) result: Option<String>,
     /// What the last auditor said.
     pub(super) feedback: Option<String>,
@@ -108,6 +109,11 @@ pub(super) fn resume_command(id: &str) -> String {
     command(&["--resume", id])
 }
 
+/// The command that begins a run with this prompt, whatever the prompt looks like.
+pub(super) fn prompt_command(prompt: &str) -> String {
+    command(&[END_OF_OPTIONS, &quoted(prompt)])
+}
+
 /// This command with these arguments, under the name that it was started by.
 fn command(arguments: &[&str]) -> String {
     let arguments = arguments.join(" ");
@@ -117,10 +123,14 @@ fn command(arguments: &[&str]) -> String {
     let is_link = Path::new(&program)
         .file_name()
         .is_some_and(|name| name == "oneshot");
-    let quoted =
-        shlex::try_quote(&program).map_or_else(|_| program.clone(), |word| word.into_owned());
+    let quoted = quoted(&program);
     match is_link {
         true => format!("{quoted} {arguments}"),
         false => format!("{quoted} oneshot {arguments}"),
     }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), |quoted| quoted.into_owned())
 }

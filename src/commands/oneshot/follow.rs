@@ -8,17 +8,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::{find, words};
-use crate::agent::activity::Activity;
 use crate::agent::executor::Executors;
-use crate::agent::stream::Record;
 use crate::commands::output::{Output, OutputError};
 use crate::commands::setup;
+use crate::monitor::run_words;
 use crate::oneshot::log::{Kind, Line};
 use crate::oneshot::log_reader::Follower;
-use crate::oneshot::salvage;
 use crate::oneshot::sessions::{self, RunView};
 use crate::process::descriptors::{Interest, Poller};
 use crate::process::kill::Handle;
@@ -115,8 +111,8 @@ impl<'a> Following<'a> {
     /// The lines for a person; none for what says nothing new.
     fn describe(&mut self, line: &Line) -> Vec<String> {
         let contents = match line.kind {
-            Kind::Activity => self.describe_activity(line),
-            _ => self.describe_event(line).into_iter().collect(),
+            Kind::Heartbeat => self.describe_heartbeat(line).into_iter().collect(),
+            _ => run_words::said(line, self.executors.as_ref()),
         };
         let at = words::between(self.begin, line.ts).as_secs_f64();
         let role = line.origin.role.map_or("", |role| role.name());
@@ -131,75 +127,17 @@ impl<'a> Following<'a> {
             .collect()
     }
 
-    fn describe_event(&mut self, line: &Line) -> Option<String> {
-        Some(match line.kind {
-            Kind::StateChange => {
-                let change = line.state_change()?;
-                let reason = change.reason.map(|reason| format!(" ({reason})"));
-                format!("→ {}{}", change.to, reason.unwrap_or_default())
-            }
-            Kind::Heartbeat => {
-                let heartbeat = line.heartbeat()?;
-                if heartbeat.status == self.status {
-                    return None;
-                }
-                self.status = heartbeat.status;
-                format!("{}: {}", self.status, heartbeat.evidence.join(", "))
-            }
-            kind => format!("{}: {}", kind.name().replace('_', " "), gist(&line.data)),
-        })
-    }
-
-    /// What the executor's code makes of a record; of one that it does not know, the text.
-    fn describe_activity(&self, line: &Line) -> Vec<String> {
-        if let Some(complaint) = line.data.get("stderr").and_then(Value::as_str) {
-            return vec![format!("stderr: {complaint}")];
+    fn describe_heartbeat(&mut self, line: &Line) -> Option<String> {
+        let heartbeat = line.heartbeat()?;
+        if heartbeat.status == self.status {
+            return None;
         }
-        let executors = self.executors.as_ref();
-        let name = line.origin.executor.as_deref();
-        let executor = name.and_then(|name| executors?.find(name).ok());
-        match executor {
-            Some(executor) => {
-                let record = salvage::record(&line.data);
-                let activities = executor.classify(&record);
-                let said: Vec<String> = activities.iter().filter_map(in_words).collect();
-                match record {
-                    // No record of its format: a message for people.
-                    Record::Line(text) if said.is_empty() => vec![text],
-                    _ => said,
-                }
-            }
-            None => vec![format!("activity: {}", gist(&line.data))],
-        }
+        self.status = heartbeat.status;
+        let evidence = heartbeat.evidence.join(", ");
+        Some(format!("{}: {evidence}", self.status))
     }
-}
-
-/// What an agent did, where that is worth a line.
-fn in_words(activity: &Activity) -> Option<String> {
-    Some(match activity {
-        Activity::Text(text) => text.clone(),
-        Activity::Reflection(text) => format!("thinks: {text}"),
-        Activity::Plan(text) => format!("plans: {text}"),
-        Activity::ToolCall { name, argument } => format!("{name}: {argument}"),
-        Activity::ToolResult { text, failed: true } => format!("  failed: {text}"),
-        Activity::ToolResult { text, .. } => format!("  {text}"),
-        Activity::FileWritten { path } => format!("wrote {path}"),
-        Activity::Final(last) => match last.error {
-            Some(_) => format!("ends with an error: {}", last.text),
-            None => format!("ends: {}", last.text),
-        },
-        _ => return None,
-    })
 }
 
 fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> OutputError {
     OutputError::Unreadable(std::io::Error::other(error))
-}
-
-/// The text of some data, or all of it.
-fn gist(data: &Value) -> String {
-    let text = ["text", "stderr", "prompt", "reason", "what"]
-        .iter()
-        .find_map(|key| data.get(key)?.as_str());
-    text.map_or_else(|| data.to_string(), str::to_owned)
 }

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, bounded};
 
-use super::end::{End, resume_command};
+use super::end::{End, prompt_command, resume_command};
 use super::planning::{looks, options, overlay, plan};
 use super::screen::Screen;
-use super::{EXIT_USAGE, flags, signals};
+use super::{EXIT_USAGE, flags, mistyped, signals};
 use crate::agent::checks::Checks;
 use crate::agent::executor::Executors;
 use crate::base::clock::{Clock, SystemClock};
@@ -89,7 +89,16 @@ impl Wanted {
                 })?;
                 String::from_utf8_lossy(&bytes).into_owned()
             }
-            words => words.join(" "),
+            words => {
+                if let Some(name) = mistyped::meant(words).filter(|_| !is_surely_a_prompt()) {
+                    let text = words.join(" ");
+                    return Err(usage(&format_args!(
+                        "{text:?} is no subcommand: did you mean `{name}`? As a prompt: {}",
+                        prompt_command(&text)
+                    )));
+                }
+                words.join(" ")
+            }
         };
         if prompt.trim().is_empty() {
             return Err(usage(&"the prompt is empty: say what is to be done"));
@@ -102,6 +111,11 @@ impl Wanted {
         }
         Ok(Wanted::New(prompt))
     }
+}
+
+/// Whether the command line says that what it ends with is the prompt.
+fn is_surely_a_prompt() -> bool {
+    std::env::args_os().any(|word| word == mistyped::END_OF_OPTIONS)
 }
 
 fn state_directory(config: &Config) -> Result<&Path, ExitCode> {
@@ -366,6 +380,14 @@ fn drive<'a>(
     first: Option<Event>,
     connections: Connections<'a>,
 ) -> Result<End, Failure> {
+    // A new run ends in its own files by what is missing; one that is taken up again stays
+    // as it is, since all that it needs is another command.
+    if task.is_none()
+        && let Err(error) = equipment.check_agents(run.file())
+    {
+        let id = run.id().to_owned();
+        return Err(Failure { id, error });
+    }
     let mut engine = Engine::new(equipment, plan, run, task, connections);
     let gone = engine.go(first);
     // The run is this process's until its agents have ended: whoever takes it up then

@@ -31,6 +31,10 @@ const QUESTION: &str = "⚠ the agent appears stuck. Continue waiting? [Y/n] ";
 /// Characters of a line of stderr that are shown.
 const MAX_COMPLAINT: usize = 200;
 
+/// Lines of an auditor's feedback that are shown, and characters of each.
+const FEEDBACK_LINES: usize = 3;
+const FEEDBACK_CHARS: usize = 200;
+
 /// Shows a run.
 pub(super) struct Screen {
     controller: Controller,
@@ -159,6 +163,19 @@ impl Screen {
         self.act = words::line(&act, MAX_ACT);
     }
 
+    /// Why there is another iteration.
+    fn tell_feedback(&mut self, feedback: &str) {
+        let mut lines = feedback.lines().filter(|line| !line.trim().is_empty());
+        for line in lines.by_ref().take(FEEDBACK_LINES) {
+            let line = words::line(line, FEEDBACK_CHARS);
+            self.say(&format!("        feedback: {line}"));
+        }
+        let more = lines.count();
+        if more > 0 {
+            self.say(&format!("        … {more} more lines"));
+        }
+    }
+
     /// What an agent said last on stderr before it failed, since that mostly says why.
     fn tell_complaint(&mut self) {
         let complaint = std::mem::take(&mut self.complaint);
@@ -217,6 +234,7 @@ impl Face for Screen {
                     words::line(reason, 200)
                 ));
             }
+            News::Feedback(feedback) => self.tell_feedback(feedback),
             News::Ask => self.ask(),
             News::AskNoMore => {
                 self.asking.store(false, Ordering::Relaxed);

@@ -1,0 +1,86 @@
+//! A prompt that is rather a mistyped subcommand: `oneshot lsit` would start an agent.
+//!
+//! Limits: of prompts only those are held back that look like the whole of such a command,
+//! one word, or one word and a run's id. `lint` is among them; behind `--` it is a prompt.
+
+use clap::{Command, Subcommand};
+
+use crate::cli::OneshotCommand;
+
+/// Ends options: what follows is the prompt, whatever it looks like.
+pub(super) const END_OF_OPTIONS: &str = "--";
+/// A word of so many letters at most may be mistyped in one place.
+const SHORT_CHARS: usize = 4;
+/// Slips in a short word and in a longer one: with more, words for work come into reach
+/// (`test` is two off `list`).
+const SLIPS: (usize, usize) = (1, 2);
+
+/// The subcommand that is meant by the words of a prompt.
+pub(super) fn meant(prompt: &[String]) -> Option<String> {
+    let word = match prompt {
+        [word] => word,
+        [word, id] if is_id(id) => word,
+        _ => return None,
+    };
+    let word = word.to_lowercase();
+    let known = OneshotCommand::augment_subcommands(Command::new("oneshot"));
+    let near = known.get_subcommands().filter_map(|command| {
+        let name = command.get_name();
+        let most = match name.len() <= SHORT_CHARS {
+            true => SLIPS.0,
+            false => SLIPS.1,
+        };
+        let slips = strsim::damerau_levenshtein(&word, name);
+        (slips <= most).then(|| (slips, name.to_owned()))
+    });
+    near.min().map(|(_, name)| name)
+}
+
+/// Whether a word is what stands for a run behind a subcommand.
+fn is_id(word: &str) -> bool {
+    let hex = |c: char| c.is_ascii_hexdigit() || c == '-';
+    word == "latest" || (!word.is_empty() && word.chars().all(hex))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meant_by(prompt: &str) -> Option<String> {
+        let words: Vec<String> = prompt.split(' ').map(str::to_owned).collect();
+        meant(&words)
+    }
+
+    #[test]
+    fn a_slip_in_a_subcommand_is_seen() {
+        for (prompt, command) in [
+            ("lsit", "list"),
+            ("lst", "list"),
+            ("List", "list"),
+            ("lists", "list"),
+            ("shwo latest", "show"),
+            ("sotp 3dc8c9ee", "stop"),
+            ("folow latest", "follow"),
+            ("fololw 01234567-89ab", "follow"),
+        ] {
+            assert_eq!(meant_by(prompt).as_deref(), Some(command), "{prompt}");
+        }
+    }
+
+    #[test]
+    fn work_is_work() {
+        for prompt in [
+            "test",
+            "fix",
+            "build",
+            "ship",
+            "refactor",
+            "lsit the files",
+            "stop the server",
+            "shop around",
+            "stop it",
+        ] {
+            assert_eq!(meant_by(prompt), None, "{prompt}");
+        }
+    }
+}
