@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-static test test-long test-clients install uninstall static bundle bench fuzz deny fmt lint ci
+.PHONY: help build demo demo-static test test-long test-portable test-clients install uninstall static bundle bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,16 +20,25 @@ demo: ## Build, then show a client session with the real server.
 demo-static: static ## Show the session with the static binary in an empty root; needs root.
 	scripts/demo-in-empty-root
 
+# What the Rust tests drive.
+PROGRAMS = zsh zsh-static man bash python3 infocmp make vim less gdb node git ssh \
+	dialog whiptail sudo su passwd setpriv script top htop vi lolcat
+PAGES = ls tar grep git-push curl bash rsync find ssh jq
+
 test: ## Run the Rust tests with the real zsh and man, and the model check.
-	@scripts/need cargo cc zsh zsh-static man bash python3 infocmp make vim less gdb node git ssh \
-		dialog whiptail sudo su passwd setpriv script top htop vi lolcat
-	@scripts/need $(addprefix page:,ls tar grep git-push curl bash rsync find ssh jq)
+	@scripts/need cargo cc $(PROGRAMS)
+	@scripts/need $(addprefix page:,$(PAGES))
 	cargo test
 	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
 
 test-long: ## Kill a server 200 times in the middle of its writes.
 	@scripts/need cargo cc zsh
 	cargo test --test it -- --ignored --exact alan_faults::a_server_killed_two_hundred_times_leaves_a_sound_database
+
+test-portable: ## Run the Rust tests without what Linux alone can do.
+	@scripts/need cargo cc $(PROGRAMS)
+	@scripts/need $(addprefix page:,$(PAGES))
+	scripts/test-portable
 
 test-clients: ## Drive the server with the official SDKs, Claude Code and a browser.
 	tests/clients/run

@@ -56,6 +56,13 @@
 //! | L7 | [`commands`] | the terminal of a person |
 //! | L8 | [`app`] | puts all of it together |
 //!
+//! # Platforms
+//!
+//! Linux is complete. What it alone can do is in `process/linux`; each file there has a twin
+//! in `process/portable`, for other systems and for the feature `portable`. The twins know
+//! what they have started by its process groups, learn of ends by threads that wait, and
+//! claim nothing that they cannot see. `make test-portable` runs the tests with them.
+//!
 //! # What always holds
 //!
 //! - A command's exit code is its shell's own wait status. The prologue's side-band
@@ -109,11 +116,11 @@
 //! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
-//! The reader, `hangup`, `signals` and `answers` may be blocked for as long as the client lives, and
+//! The portable twins have `child-end`, `guard` and `look-again` as well. The reader,
+//! `hangup`, `signals` and `answers` may be blocked for as long as the client lives, and
 //! end with the process, and so do look-ups ([`record::manopt`]), whose processes the
 //! server's end takes along; all others are joined or counted at the end. The thread that
-//! starts a child is the one that waits for it. Nobody polls in a sleep
-//! loop.
+//! starts a child is the one that waits for it. Nobody polls in a sleep loop.
 //!
 //! # How to add
 //!
@@ -221,25 +228,62 @@ pub mod process {
     pub mod capture;
     pub mod descriptors;
     pub mod files;
-    pub mod guard;
     pub mod hindrance;
     pub mod kill;
-    pub mod memory;
-    pub mod network;
-    pub mod orphans;
+    mod marking;
     pub mod owner;
-    mod posix_spawn;
-    pub mod privacy;
-    pub mod probe;
+    pub mod process_info;
+    mod program;
     pub mod pty;
+    pub mod sight;
     pub mod signals;
     pub mod snapshots;
     pub mod spawn;
     pub mod survivors;
     pub mod tree;
-    pub mod usage;
     pub mod wait;
-    pub mod watch_file;
+
+    /// What Linux alone can do, file by file.
+    #[cfg(all(target_os = "linux", not(feature = "portable")))]
+    #[path = "linux"]
+    mod system {
+        pub mod close_on_exec;
+        pub mod ends;
+        pub mod guard;
+        pub mod memory;
+        pub mod network;
+        pub mod orphans;
+        pub mod privacy;
+        pub mod probe;
+        pub mod processes;
+        pub mod start;
+        pub mod terminal_pair;
+        pub mod usage;
+        pub mod watch_file;
+    }
+
+    /// The twin of each: what any Unix can do in its place.
+    #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+    #[path = "portable"]
+    mod system {
+        pub mod close_on_exec;
+        pub mod ends;
+        pub mod groups;
+        pub mod guard;
+        pub mod libproc;
+        pub mod memory;
+        pub mod network;
+        pub mod orphans;
+        pub mod privacy;
+        pub mod probe;
+        pub mod processes;
+        pub mod start;
+        pub mod terminal_pair;
+        pub mod usage;
+        pub mod watch_file;
+    }
+
+    pub use system::*;
 }
 
 /// L2: JSON-RPC over stdio.
@@ -440,10 +484,6 @@ pub mod commands {
     pub mod agent_openai;
     pub mod alan;
     pub mod completions;
-    #[cfg_attr(
-        not(test),
-        warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
-    )]
     pub mod config;
     pub mod doctor;
     pub mod exec;

@@ -307,18 +307,22 @@ fn layer(source: &Source) -> u8 {
         .unwrap_or_else(|| panic!("{} has no layer: give it one in LAYERS", source.path))
 }
 
-/// The files whose modules this one names: for each path the deepest module of it.
+/// The files whose modules this one names: for each path the deepest module of it, which
+/// twins have both.
 fn known_files<'a>(source: &Source, sources: &'a [Source]) -> Vec<&'a Source> {
     source
         .own_paths()
         .iter()
-        .filter_map(|path| {
+        .flat_map(|path| {
+            let known = |known: &&Source| path.starts_with(&known.module);
+            let deepest = sources.iter().filter(known).map(|known| known.module.len());
+            let deepest = deepest.max().unwrap_or(0);
             sources
                 .iter()
-                .filter(|known| path.starts_with(&known.module))
-                .max_by_key(|known| known.module.len())
+                .filter(known)
+                .filter(move |known| known.module.len() == deepest)
         })
-        .filter(|known| known.path != source.path)
+        .filter(|known| known.module != source.module)
         .collect()
 }
 

@@ -38,6 +38,11 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
         return ExitCode::FAILURE;
     }
     if arguments.guarded {
+        if let Err(error) = guard::attend() {
+            output::complain(format_args!(
+                "no word to the guard ({error}): when this server is killed, processes may be left"
+            ));
+        }
         return serve();
     }
     let spared = || setup::load_config().0.daemons;

@@ -210,7 +210,7 @@ pub fn executors(config: &Config) -> Result<Executors, ListError> {
 
 /// Makes this process the one that orphaned descendants come to.
 pub fn adopt_orphans() {
-    if let Err(error) = orphans::become_subreaper() {
+    if let Err(error) = orphans::adopt() {
         tracing::warn!(
             "no subreaper ({error}): detached processes are found by their environment only"
         );

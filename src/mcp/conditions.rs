@@ -111,7 +111,7 @@ pub fn evidence_words(evidence: Evidence) -> Option<&'static str> {
              input is told by prompts and silence alone.",
         ),
         Evidence::Nothing => Some(
-            "/proc shows no processes: that a command waits for input is told of plain password \
+            "no processes can be seen: that a command waits for input is told of plain password \
              prompts alone, and stopped ones are not found.",
         ),
     }
@@ -127,6 +127,10 @@ pub fn shortcoming_words(shortcoming: Shortcoming) -> &'static str {
         Shortcoming::NoCalls => {
             "what processes are blocked in cannot be read: that a command waits for input is \
              told by prompts and silence alone"
+        }
+        Shortcoming::Portable => {
+            "this system does not tell what processes are blocked in: what commands wait for is \
+             told of plain password prompts alone, and stopped ones are not found"
         }
         Shortcoming::OthersHidden => {
             "/proc hides other users' processes: that sudo or su asks is told of plain password \

@@ -37,7 +37,9 @@ pub fn text(
         )),
         (Ok(receipt), _) => {
             let survivors = match receipt.survivors.len() {
-                0 if receipt.unseen => "survivors not known (/proc cannot be read)".to_owned(),
+                0 if receipt.unseen => {
+                    "survivors not known (processes cannot be listed)".to_owned()
+                }
                 0 => "no survivors".to_owned(),
                 1 => "1 survivor".to_owned(),
                 count => format!("{count} survivors"),

@@ -12,8 +12,7 @@ use zeroize::Zeroizing;
 
 use super::descriptors::{self, Interest, Poller, Transfer};
 use super::files;
-use super::kill::Handle;
-use super::orphans;
+use super::kill::{Handle, await_ends};
 use super::signals::{Exit, Signal};
 use super::spawn::{Launch, SpawnError, Spawned};
 use super::tree::{self, COOKIE_VARIABLE, Family, Signs, Snapshot};
@@ -206,7 +205,7 @@ impl Running {
                 poller.watch(self.child().ended(), Interest::Read);
                 poller.wait(Some(left));
             } else {
-                orphans::await_ends(&mut handles, left);
+                await_ends(&mut handles, left);
             }
         }
         if self.child().has_ended() {

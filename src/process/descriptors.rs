@@ -8,7 +8,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
-use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, WaitId, WaitIdOptions};
+
+use super::close_on_exec;
+pub use super::close_on_exec::widen_pipe;
 
 /// The side-band's descriptor in the shell: one digit, because zsh takes no more in a
 /// redirection, and the highest, because scripts use the low ones.
@@ -23,45 +26,16 @@ pub const SIDEBAND_FD: RawFd = 9;
 /// # Errors
 /// When `/dev/null` cannot be opened.
 pub fn seal_inherited() -> io::Result<()> {
-    // SAFETY: close_range with CLOEXEC changes flags only; it closes nothing, so no
-    // owner of a descriptor is affected.
-    let sealed = unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            3,
-            u32::MAX,
-            libc::CLOSE_RANGE_CLOEXEC,
-        )
-    };
-    if sealed != 0 {
-        seal_one_by_one();
-    }
+    close_on_exec::mark_inherited();
     let null = open_null()?;
     if null.as_raw_fd() != SIDEBAND_FD {
         // SAFETY: the program owns no descriptor of that number yet: this runs before
         // any thread or file of ours exists, and what the client left there is unused.
-        let held = unsafe { libc::dup3(null.as_raw_fd(), SIDEBAND_FD, libc::O_CLOEXEC) };
-        if held < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        unsafe { close_on_exec::copy_to(null.as_fd(), SIDEBAND_FD) }
     } else {
         // It stays open for the life of the process.
         std::mem::forget(null);
-    }
-    Ok(())
-}
-
-/// Before Linux 5.11 there is no CLOSE_RANGE_CLOEXEC.
-fn seal_one_by_one() {
-    // SAFETY: asks for a limit and writes it into the local variable.
-    let limit = unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
-        limit.rlim_cur.min(65_536) as RawFd
-    };
-    for fd in 3..limit {
-        // SAFETY: sets a flag of a descriptor that may or may not be open.
-        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        Ok(())
     }
 }
 
@@ -82,13 +56,7 @@ pub fn open_null() -> io::Result<OwnedFd> {
 /// # Errors
 /// When descriptors have run out.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
-}
-
-/// Asks for a larger pipe, so that a flood needs fewer turns of its reader; the kernel
-/// may refuse, which costs speed only.
-pub fn widen_pipe(fd: &OwnedFd, bytes: usize) {
-    let _ = rustix::pipe::fcntl_setpipe_size(fd, bytes);
+    close_on_exec::pipe()
 }
 
 /// Makes reads and writes on our end return instead of waiting.
@@ -190,7 +158,7 @@ impl Waker {
     /// # Errors
     /// When descriptors have run out.
     pub fn new() -> io::Result<(Waker, OwnedFd)> {
-        let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (read, write) = close_on_exec::pipe_without_waiting()?;
         Ok((Waker { write }, read))
     }
 
@@ -199,6 +167,26 @@ impl Waker {
     pub fn wake(&self) {
         let _ = rustix::io::write(&self.write, &[1]);
     }
+}
+
+/// A pipe that a thread closes at the end of a child, so that it becomes readable.
+///
+/// # Errors
+/// When there is no descriptor or no thread to be had.
+pub(super) fn wait_on_thread(pid: Pid) -> io::Result<OwnedFd> {
+    let (waker, readable) = Waker::new()?;
+    std::thread::Builder::new()
+        .name("child-end".to_owned())
+        .stack_size(64 * 1024)
+        .spawn(move || {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while let Err(rustix::io::Errno::INTR) =
+                rustix::process::waitid(WaitId::Pid(pid), options)
+            {}
+            drop(waker);
+        })?;
+    set_nonblocking(&readable)?;
+    Ok(readable)
 }
 
 /// Takes all wake-ups that have gathered.

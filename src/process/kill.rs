@@ -1,15 +1,17 @@
 //! Signals to processes that are surely the ones meant.
 //!
-//! On Linux a pidfd is opened first and the start time compared after that: from then
-//! on no other process can take the place of the one meant. A process group is signalled
+//! Where there are pidfds, one is opened first and the start time compared after that: from
+//! then on no other process can take the place of the one meant. A process group is signalled
 //! right after one of its members was seen in it: as long as it has any, its number is
 //! given to no other.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::Pid;
 
-use super::descriptors;
+use super::descriptors::{self, Interest, Poller};
+use super::ends;
 use super::signals::Signal;
 use super::tree::{self, Identity, ProcessInfo};
 
@@ -36,11 +38,11 @@ impl Handle {
     /// [`Undelivered::Gone`] when it is not.
     pub fn open(id: Identity) -> Result<Handle, Undelivered> {
         let pid = Pid::from_raw(id.pid).ok_or(Undelivered::Gone)?;
-        let pidfd = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        let pidfd = match ends::open(pid) {
             // A tree of any size must not use up what is needed for looking at it.
             Ok(fd) => Some(fd).filter(descriptors::leaves_room),
             Err(rustix::io::Errno::SRCH) => return Err(Undelivered::Gone),
-            // Too old a kernel, or out of descriptors: by pid then, checked below.
+            // None on this system, or out of descriptors: by pid then, checked below.
             Err(_) => None,
         };
         match tree::look_up(id.pid) {
@@ -54,7 +56,7 @@ impl Handle {
         self.id
     }
 
-    /// Becomes readable when the process has ended; `None` where the kernel has no
+    /// Becomes readable when the process has ended; `None` where the system has no
     /// pidfd.
     pub fn ended(&self) -> Option<BorrowedFd<'_>> {
         self.pidfd.as_ref().map(AsFd::as_fd)
@@ -66,7 +68,7 @@ impl Handle {
     /// When the process is gone or another user's.
     pub fn signal(&self, signal: Signal) -> Result<(), Undelivered> {
         let sent = match &self.pidfd {
-            Some(pidfd) => rustix::process::pidfd_send_signal(pidfd, signal.raw()),
+            Some(pidfd) => ends::send(pidfd, signal.raw()),
             None => match Pid::from_raw(self.id.pid) {
                 Some(pid) => rustix::process::kill_process(pid, signal.raw()),
                 None => return Err(Undelivered::Gone),
@@ -96,5 +98,30 @@ impl From<rustix::io::Errno> for Undelivered {
             rustix::io::Errno::PERM => Undelivered::NotPermitted,
             _ => Undelivered::Gone,
         }
+    }
+}
+
+/// Waits until all have ended, or for so long.
+pub(super) fn await_ends(processes: &mut Vec<Handle>, limit: Duration) {
+    let deadline = Instant::now() + limit;
+    while !processes.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        let mut poller = Poller::default();
+        let places: Vec<Option<usize>> = processes
+            .iter()
+            .map(|process| process.ended().map(|fd| poller.watch(fd, Interest::Read)))
+            .collect();
+        if places.iter().all(Option::is_none) {
+            // Nothing to watch their ends by: the whole time is given.
+            poller.wait(Some(left));
+            return;
+        }
+        poller.wait(Some(left));
+        let ended: Vec<bool> = places.iter().map(|place| poller.ready(*place)).collect();
+        let mut ended = ended.into_iter();
+        processes.retain(|_| !ended.next().unwrap_or(false));
     }
 }

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use pty_process::blocking;
-use rustix::pty::OpenptFlags;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
+
+use super::terminal_pair;
 
 /// A terminal's size in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub(super) fn spawn<F>(
 where
     F: FnMut() -> io::Result<()> + Send + Sync + 'static,
 {
-    let (master, terminal) = open()?;
+    let (master, terminal) = terminal_pair::open()?;
     resize(&master, size)?;
     erase_whole_characters(&terminal);
     // SAFETY: the descriptor is the terminal's end of the pair just opened.
@@ -62,18 +63,6 @@ pub fn terminal_name(master: impl AsFd) -> Option<PathBuf> {
     Some(OsString::from_vec(name.into_bytes()).into())
 }
 
-/// A new terminal: the master's end and the terminal's.
-fn open() -> io::Result<(OwnedFd, OwnedFd)> {
-    // Not `pty_process::open`: it sets close-on-exec in a second step, and children that
-    // other threads start in between inherit the master.
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let master = rustix::pty::openpt(flags)?;
-    rustix::pty::grantpt(&master)?;
-    rustix::pty::unlockpt(&master)?;
-    let terminal = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
-    Ok((master, terminal))
-}
-
 /// Tells the line editing of a terminal that text is UTF-8, as terminals of today do:
 /// Backspace takes back a character and not its last byte. Without it only that is lost.
 fn erase_whole_characters(terminal: &OwnedFd) {
@@ -88,7 +77,7 @@ fn erase_whole_characters(terminal: &OwnedFd) {
 /// # Errors
 /// Why not: no `/dev/pts`, or all are in use.
 pub fn terminals_work() -> io::Result<()> {
-    open().map(|_| ())
+    terminal_pair::open().map(|_| ())
 }
 
 /// Changes a terminal's size; its foreground group gets SIGWINCH.

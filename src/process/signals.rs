@@ -1,4 +1,7 @@
-//! The signals that the tool sends and reports, by name.
+//! The signals that the tool sends and reports, by name; and who is there to be sent any,
+//! which the kernel tells by signal 0, that goes to nobody.
+
+use rustix::process::Pid;
 
 /// A signal that a caller may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -102,6 +105,42 @@ pub(super) fn stop_ignoring_children() {
         // SAFETY: sets the default action, which is to do nothing.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     }
+}
+
+/// Gives a new process the actions and the mask that programs expect to begin with:
+/// whatever the client or the guard ignores or blocks would be inherited, and a blocked
+/// SIGTERM or an ignored SIGPIPE changes what programs do. Safe between fork and exec.
+pub(super) fn reset_all() {
+    for signal in 1..=31 {
+        // SAFETY: sets the default action; SIGKILL and SIGSTOP refuse, harmlessly.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: the set is initialised by sigemptyset before it is used.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+/// Whether a process lives and is out of this one's reach: the kernel refuses to send it
+/// anything.
+pub fn is_out_of_reach(pid: i32) -> bool {
+    Pid::from_raw(pid)
+        .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
+}
+
+/// Whether a process lives, in reach or not.
+pub fn lives(pid: i32) -> bool {
+    Pid::from_raw(pid)
+        .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+/// Whether a process group has members, in reach or not.
+pub fn group_lives(group: i32) -> bool {
+    Pid::from_raw(group).is_some_and(|group| {
+        rustix::process::test_kill_process_group(group) != Err(rustix::io::Errno::SRCH)
+    })
 }
 
 /// How a process ended, as its parent learns it.

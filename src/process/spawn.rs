@@ -11,10 +11,13 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+use super::close_on_exec;
 use super::descriptors::{self, SIDEBAND_FD};
 use super::files;
-use super::posix_spawn::{self, Program};
+use super::program::Program;
 use super::pty::{self, TerminalSize};
+use super::signals;
+use super::start;
 use super::tree::{self, Identity};
 use super::wait::Child;
 
@@ -202,7 +205,7 @@ impl Launch {
         ];
         descriptors.extend(sideband.map(|fd| (fd.as_fd(), SIDEBAND_FD)));
         let arguments = self.args.iter().map(OsString::as_os_str);
-        let pid = posix_spawn::start(&Program {
+        let pid = start::start(&Program {
             path: &self.program,
             arguments: std::iter::once(self.name()).chain(arguments).collect(),
             environment: &self.environment,
@@ -248,25 +251,10 @@ struct Started {
     input: Option<OwnedFd>,
 }
 
-/// Gives a new process the actions and the mask that programs expect to begin with:
-/// whatever the client or the guard ignores or blocks would be inherited, and a blocked
-/// SIGTERM or an ignored SIGPIPE changes what programs do. Safe between fork and exec.
-pub(super) fn reset_signals() {
-    for signal in 1..=31 {
-        // SAFETY: sets the default action; SIGKILL and SIGSTOP refuse, harmlessly.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
-    // SAFETY: the set is initialised by sigemptyset before it is used.
-    unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-    }
-}
-
 /// Runs in the child between fork and exec.
 fn prepare_child(sideband: Option<RawFd>) -> io::Result<()> {
-    reset_signals();
+    signals::reset_all();
+    close_on_exec::mark_in_child();
     if let Some(fd) = sideband {
         // SAFETY: both numbers are open here: `fd` is the pipe's end, and SIDEBAND_FD
         // is held by `seal_inherited` for this. dup2 clears close-on-exec.

@@ -8,8 +8,8 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use super::kill::Handle;
-use super::orphans::await_ends;
+use super::kill::{Handle, await_ends};
+use super::processes;
 use super::signals::Signal;
 use super::tree::{Identity, ProcessInfo, Snapshot};
 
@@ -93,8 +93,8 @@ impl Marks<'_> {
         let (name, value) = self.variable;
         let wanted = format!("{name}={value}").into_bytes();
         // Of another user, or gone: it cannot be told, and could not be ended.
-        let environment = std::fs::read(format!("/proc/{}/environ", process.id.pid));
-        environment.is_ok_and(|found| found.split(|byte| *byte == 0).any(|entry| entry == wanted))
+        let environment = processes::environment(process.id.pid);
+        environment.is_some_and(|found| found.split(|byte| *byte == 0).any(|entry| entry == wanted))
     }
 }
 

@@ -11,70 +11,16 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use procfs::ProcError;
-use procfs::process::{Process, Stat};
+use super::processes::{self, holds_open, program_of};
 
-use super::hindrance::Hindrance;
+pub use super::process_info::{Identity, ProcessInfo};
+pub use super::processes::{children_of, children_of_self, look_up, name_of_descriptor};
 
 /// The environment variable that carries a task's cookie.
 pub const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
 
 /// How often the newest orphans are looked for again when they had ended meanwhile.
 const LATECOMER_LOOKS: usize = 16;
-
-/// One process for as long as the machine is up: its pid and its start time in clock
-/// ticks since boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Identity {
-    /// The process id.
-    pub pid: i32,
-    /// Field 22 of `/proc/<pid>/stat`; 0 where that could not be read.
-    pub started: u64,
-}
-
-/// What is known of one process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProcessInfo {
-    /// Which process.
-    pub id: Identity,
-    /// Its parent's pid.
-    pub parent: i32,
-    /// Its process group's id.
-    pub group: i32,
-    /// Its session's id.
-    pub session: i32,
-    /// Its name (comm), at most 15 bytes, which it chooses itself; control characters in
-    /// it are shown as `?`.
-    pub name: String,
-    /// Ended, but not yet reaped.
-    pub zombie: bool,
-    /// What keeps it from running on, if anything does.
-    pub hindrance: Option<Hindrance>,
-    /// The CPU time that it has used, in clock ticks.
-    pub cpu_ticks: u64,
-    /// The CPU time of the children that it has waited for, in clock ticks.
-    pub children_ticks: u64,
-}
-
-impl From<Stat> for ProcessInfo {
-    fn from(stat: Stat) -> Self {
-        let hindrance = Hindrance::of(&stat);
-        ProcessInfo {
-            hindrance,
-            cpu_ticks: stat.utime + stat.stime,
-            children_ticks: u64::try_from(stat.cutime + stat.cstime).unwrap_or_default(),
-            id: Identity {
-                pid: stat.pid,
-                started: stat.starttime,
-            },
-            parent: stat.ppid,
-            group: stat.pgrp,
-            session: stat.session,
-            zombie: matches!(stat.state, 'Z' | 'X') && hindrance != Some(Hindrance::ZombieLeader),
-            name: stat.comm.replace(char::is_control, "?"),
-        }
-    }
-}
 
 impl ProcessInfo {
     /// Whether it is one of the named programs and leads a session of its own, as those
@@ -93,7 +39,7 @@ impl ProcessInfo {
         if self.name != "java" {
             return false;
         }
-        let line = std::fs::read(format!("/proc/{}/cmdline", self.id.pid)).unwrap_or_default();
+        let line = processes::arguments(self.id.pid).unwrap_or_default();
         line.split(|byte| *byte == 0)
             .map(String::from_utf8_lossy)
             .any(|argument| {
@@ -102,11 +48,6 @@ impl ProcessInfo {
                     .any(|name| argument.rsplit('.').next() == Some(name))
             })
     }
-}
-
-/// Looks one process up.
-pub fn look_up(pid: i32) -> Option<ProcessInfo> {
-    Process::new(pid).ok()?.stat().ok().map(ProcessInfo::from)
 }
 
 /// The processes of the machine at one moment.
@@ -122,17 +63,7 @@ impl Snapshot {
     /// it did not show, and [`Snapshot::is_whole`] says so.
     pub fn take() -> Snapshot {
         let mut snapshot = Snapshot::default();
-        match procfs::process::all_processes() {
-            Ok(all) => {
-                for process in all {
-                    match process.and_then(|process| process.stat()) {
-                        Ok(stat) => snapshot.add(stat.into()),
-                        Err(error) => snapshot.failed |= !is_about_one(&error),
-                    }
-                }
-            }
-            Err(_) => snapshot.failed = true,
-        }
+        snapshot.failed = !processes::visit(|process| snapshot.add(process));
         snapshot.add_latecomers();
         // What is mounted there may be something else.
         let own = std::process::id() as i32;
@@ -233,12 +164,6 @@ impl Snapshot {
         }
         found
     }
-}
-
-/// Whether an error means no more than that this process cannot be looked at, because it
-/// has ended or is hidden; others (no descriptor, no memory) would hit the next as well.
-fn is_about_one(error: &ProcError) -> bool {
-    !matches!(error, ProcError::Io(..))
 }
 
 /// How a task's processes are recognised.
@@ -422,7 +347,7 @@ impl Family {
         if process.zombie || self.strangers.contains(&process.id) {
             return false;
         }
-        let Ok(environment) = std::fs::read(format!("/proc/{}/environ", process.id.pid)) else {
+        let Some(environment) = processes::environment(process.id.pid) else {
             return false;
         };
         let carries = environment
@@ -437,60 +362,14 @@ impl Family {
     }
 }
 
-/// The children of this process that were not started by it: orphans that came to it
-/// as subreaper. `None` where the kernel does not tell (no `/proc`, no
-/// `CONFIG_PROC_CHILDREN`).
-pub fn children_of_self() -> Option<Vec<i32>> {
-    // Orphans are given to the first living thread, which is the main one; threads
-    // that spawn hold their own children, which are none of the adopted.
-    let own = std::process::id();
-    children_listed_in(&format!("/proc/self/task/{own}/children"))
-}
-
-/// The children of a process's main thread, those too that `/proc` itself hides; none
-/// where the kernel does not tell.
-pub fn children_of(pid: i32) -> Vec<i32> {
-    children_listed_in(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default()
-}
-
-fn children_listed_in(path: &str) -> Option<Vec<i32>> {
-    let text = std::fs::read_to_string(path).ok()?;
-    Some(
-        text.split_ascii_whitespace()
-            .filter_map(|pid| pid.parse().ok())
-            .collect(),
-    )
-}
-
 /// The task's cookie in a process's environment, if it has one.
 pub fn cookie_of(pid: i32) -> Option<String> {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let environment = processes::environment(pid)?;
     let prefix = format!("{COOKIE_VARIABLE}=");
     environment
         .split(|byte| *byte == 0)
         .find_map(|entry| entry.strip_prefix(prefix.as_bytes()))
         .map(|value| String::from_utf8_lossy(value).into_owned())
-}
-
-/// What a descriptor of this process is called in `/proc/<pid>/fd`; both ends of a pipe
-/// have one name.
-pub fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<std::path::PathBuf> {
-    std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
-}
-
-fn program_of(pid: i32) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/{pid}/exe")).ok()
-}
-
-/// Whether the process holds the pipe or terminal `target` (as `/proc/<pid>/fd` names
-/// it) open.
-fn holds_open(pid: i32, target: &std::path::Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return false;
-    };
-    entries
-        .flatten()
-        .any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == target))
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions};
 
-use super::descriptors::{self, Waker};
+use super::ends;
 use super::kill::Undelivered;
 use super::signals::{Exit, Signal};
 
@@ -17,16 +17,9 @@ use super::signals::{Exit, Signal};
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
-    ended: EndSignal,
+    /// Readable at its end.
+    ended: OwnedFd,
     reaped: bool,
-}
-
-/// What becomes readable at the child's end.
-#[derive(Debug)]
-enum EndSignal {
-    Pidfd(OwnedFd),
-    /// No pidfd: a thread that blocks in `waitid` writes to this pipe.
-    Pipe(OwnedFd),
 }
 
 impl Child {
@@ -37,7 +30,7 @@ impl Child {
     /// watch the child, so that it is ended.
     pub fn adopt(pid: i32) -> io::Result<Child> {
         let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the child has no pid"))?;
-        match end_signal(pid) {
+        match ends::watch(pid) {
             Ok(ended) => Ok(Child {
                 pid,
                 ended,
@@ -58,9 +51,7 @@ impl Child {
 
     /// Readable once the child has ended.
     pub fn ended(&self) -> BorrowedFd<'_> {
-        match &self.ended {
-            EndSignal::Pidfd(fd) | EndSignal::Pipe(fd) => fd.as_fd(),
-        }
+        self.ended.as_fd()
     }
 
     /// How the child ended, if it has; it stays a zombie.
@@ -102,7 +93,7 @@ impl Child {
         if !self.reaped {
             // The child has ended, so that this does not block; ECHILD would mean that
             // it was reaped already, which nobody else does.
-            let _ = rustix::process::waitpid(Some(self.pid), WaitOptions::empty());
+            ends::reap(self.pid);
             self.reaped = true;
         }
     }
@@ -116,20 +107,12 @@ impl Drop for Child {
     }
 }
 
-fn end_signal(pid: Pid) -> io::Result<EndSignal> {
-    match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(fd) => Ok(EndSignal::Pidfd(fd)),
-        Err(rustix::io::Errno::NOSYS) => Ok(EndSignal::Pipe(wait_on_thread(pid)?)),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Tries whether the kernel has pidfds.
 ///
 /// # Errors
 /// Why not: too old a kernel, or a sandbox.
 pub fn pidfds_work() -> io::Result<()> {
-    rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    ends::open(rustix::process::getpid())?;
     Ok(())
 }
 
@@ -138,21 +121,4 @@ fn exit_of(status: &WaitIdStatus) -> Exit {
         Some(code) => Exit::Code(code),
         None => Exit::Signal(status.terminating_signal().unwrap_or(libc::SIGKILL)),
     }
-}
-
-/// The twin of a pidfd: a thread that waits for the end and closes a pipe.
-fn wait_on_thread(pid: Pid) -> io::Result<OwnedFd> {
-    let (waker, readable) = Waker::new()?;
-    std::thread::Builder::new()
-        .name("child-end".to_owned())
-        .stack_size(64 * 1024)
-        .spawn(move || {
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            while let Err(rustix::io::Errno::INTR) =
-                rustix::process::waitid(WaitId::Pid(pid), options)
-            {}
-            drop(waker);
-        })?;
-    descriptors::set_nonblocking(&readable)?;
-    Ok(readable)
 }

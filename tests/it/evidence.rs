@@ -150,7 +150,7 @@ fn without_proc_the_lack_of_evidence_is_told_once_and_signs_go_on_being_seen() {
         "{}",
         health.text
     );
-    let lack = "/proc shows no processes";
+    let lack = "no processes can be seen";
     let result = on_terminal(&client, "cat", 2);
     assert_eq!(result.meta["waiting_for"], Value::Null, "{}", result.text);
     assert_eq!(result.meta["evidence"], json!("none"), "{}", result.text);

@@ -48,8 +48,14 @@ const AWAIT: &str = "until [[ $(</proc/$!/comm) == sleep ]] do :; done";
 
 /// One task for each kind of tree.
 fn plant(client: &Client) -> Vec<UniqueSleep> {
+    plant_those(client, |_| true)
+}
+
+/// The same for the trees of these shapes.
+fn plant_those(client: &Client, wanted: impl Fn(&str) -> bool) -> Vec<UniqueSleep> {
     TREES
         .iter()
+        .filter(|(shape, ..)| wanted(shape))
         .map(|(shape, pty, sleeps)| {
             let sleep = UniqueSleep::new();
             let command = shape
@@ -124,6 +130,27 @@ fn the_death_of_the_guard_or_the_server_leaves_nothing_behind() {
             processes_with(env.mark()).is_empty().then_some(())
         });
         eprintln!("KILL of the guard {the_guard}: {:?}", killed.elapsed());
+        assert_nothing_left(&env, &sleeps);
+    }
+}
+
+/// What any system can do, also without a list of its processes.
+#[test]
+fn what_stays_in_its_process_group_ends_with_the_server_in_any_case() {
+    let ends: [&dyn Fn(&Client); 4] = [
+        &|client| client.close_stdin(),
+        &|client| client.signal("TERM"),
+        &|client| send_signal("KILL", client.server_pid()),
+        &|client| send_signal("KILL", client.pid()),
+    ];
+    for (number, end) in ends.iter().enumerate() {
+        let env = Env::new();
+        let client = env.client();
+        let sleeps = plant_those(&client, |shape| !shape.contains("setsid"));
+        end(&client);
+        let (status, took) = client.wait_exit(Duration::from_secs(20));
+        eprintln!("end {number}: {took:?}");
+        assert_eq!(status.code() == Some(0), number < 2, "{number}: {status}");
         assert_nothing_left(&env, &sleeps);
     }
 }

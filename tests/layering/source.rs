@@ -8,11 +8,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+/// Folders of `process` that hold twins: whichever is compiled, its modules are known as
+/// `process`'s own.
+const TWINS: [&str; 2] = ["linux", "portable"];
+
 /// One file below `src`.
 pub struct Source {
     /// Its path below `src`, with `/`.
     pub path: String,
-    /// Its module path: `["task", "state"]`.
+    /// Its module path: `["task", "state"]`; twins have the same.
     pub module: Vec<String>,
     /// Its code, without comments, the insides of literals, and tests.
     pub code: String,
@@ -33,7 +37,11 @@ impl Source {
 
     fn new(path: String, text: &str) -> Source {
         let stem = path.strip_suffix(".rs").unwrap_or(&path);
-        let module = stem.split('/').map(str::to_owned).collect();
+        let module = stem
+            .split('/')
+            .filter(|part| !TWINS.contains(part))
+            .map(str::to_owned)
+            .collect();
         let plain = without_comments_and_literals(text);
         let tests = plain.find("#[cfg(test)]\nmod tests");
         let program = tests.and_then(|at| plain.get(..at)).unwrap_or(&plain);

@@ -55,6 +55,9 @@ fn version_of(shell: &Path) -> Option<String> {
 
 /// What supervision takes from the kernel.
 pub fn kernel() -> Vec<Finding> {
+    if probe::shortcoming() == Some(Shortcoming::Portable) {
+        return vec![blocked_calls(), groups_alone()];
+    }
     let proc = match tree::look_up(own_pid()) {
         Some(_) => Finding::ok("/proc", "readable"),
         None => Finding::error(
@@ -79,7 +82,7 @@ pub fn kernel() -> Vec<Finding> {
             "use Linux 5.3 or newer, and a sandbox that allows pidfd_open",
         ),
     };
-    let subreaper = match orphans::become_subreaper() {
+    let subreaper = match orphans::adopt() {
         Ok(()) => Finding::ok("subreaper", "works"),
         Err(error) => Finding::warning(
             "subreaper",
@@ -98,14 +101,31 @@ fn blocked_calls() -> Finding {
     let Some(shortcoming) = probe::shortcoming() else {
         return Finding::ok(WHAT, "readable: commands that wait for input are seen");
     };
+    let what = match shortcoming {
+        Shortcoming::Portable => "blocked calls",
+        _ => WHAT,
+    };
     let mend = match shortcoming {
         Shortcoming::NoProc => "mount it: run `mount -t proc proc /proc`",
         Shortcoming::NoCalls => {
             "run `sysctl kernel.yama.ptrace_scope=1`, or give the server CAP_SYS_PTRACE"
         }
         Shortcoming::OthersHidden => "run `mount -o remount,hidepid=0 /proc`",
+        Shortcoming::Portable => LINUX_IS_COMPLETE,
     };
-    Finding::warning(WHAT, conditions::shortcoming_words(shortcoming), mend)
+    Finding::warning(what, conditions::shortcoming_words(shortcoming), mend)
+}
+
+const LINUX_IS_COMPLETE: &str = "use Linux, and a build without the feature `portable`";
+
+/// What is to be known of processes without what Linux alone tells.
+fn groups_alone() -> Finding {
+    Finding::warning(
+        "processes",
+        "known by their process groups alone: what leaves its command's group (setsid, job \
+         control) is neither reported nor ended",
+        LINUX_IS_COMPLETE,
+    )
 }
 
 fn own_pid() -> i32 {

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::probe;
+use crate::process::probe;
 
 /// `TCP_ESTABLISHED` and `TCP_SYN_SENT` of the kernel's `tcp_states.h`.
 const CONNECTED: [&str; 2] = ["01", "02"];

@@ -11,33 +11,19 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 
 use libc::{c_char, c_int};
 
-/// What to start, as it would be written.
-pub(super) struct Program<'a> {
-    /// The program's file.
-    pub path: &'a Path,
-    /// Its `$0` and its arguments.
-    pub arguments: Vec<&'a OsStr>,
-    /// Its whole environment.
-    pub environment: &'a [(OsString, OsString)],
-    /// Where it starts.
-    pub directory: &'a Path,
-    /// Our descriptors and the numbers that they get in the child; all others of ours
-    /// are close-on-exec. No number of ours is among the child's.
-    pub descriptors: &'a [(BorrowedFd<'a>, RawFd)],
-}
+use crate::process::program::Program;
 
 /// Starts a program as the leader of a new session; its pid.
 ///
 /// # Errors
 /// As `posix_spawn(3)`, the exec's own errors among them: nothing runs then. A path,
 /// argument or variable with a NUL in it is invalid input.
-pub(super) fn start(program: &Program) -> io::Result<i32> {
+pub fn start(program: &Program) -> io::Result<i32> {
     let path = c_string(program.path.as_os_str())?;
     let directory = c_string(program.directory.as_os_str())?;
     let arguments = program.arguments.iter().map(|argument| c_string(argument));
@@ -169,83 +155,5 @@ impl Drop for Attributes<'_> {
     fn drop(&mut self) {
         // SAFETY: the attributes are initialised and not used again.
         unsafe { libc::posix_spawnattr_destroy(self.0.as_mut_ptr()) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Read;
-    use std::os::fd::AsFd;
-
-    use super::*;
-    use crate::process::descriptors;
-
-    /// Runs a script of `sh`; what it prints, or why it was not started.
-    fn run(path: &str, script: &str, directory: &str) -> io::Result<String> {
-        let (ours, theirs) = descriptors::pipe()?;
-        let null = descriptors::open_null()?;
-        let program = Program {
-            path: Path::new(path),
-            arguments: ["name", "-c", script, "argument"].map(OsStr::new).to_vec(),
-            environment: &[("A".into(), "a b".into()), ("B".into(), "".into())],
-            directory: Path::new(directory),
-            descriptors: &[(null.as_fd(), 0), (theirs.as_fd(), 1), (theirs.as_fd(), 7)],
-        };
-        let pid = start(&program)?;
-        drop(theirs);
-        let mut text = String::new();
-        std::fs::File::from(ours).read_to_string(&mut text)?;
-        let pid = rustix::process::Pid::from_raw(pid);
-        rustix::process::waitpid(pid, rustix::process::WaitOptions::empty())?;
-        Ok(text)
-    }
-
-    #[test]
-    fn arguments_environment_and_directory_arrive() {
-        let text = run("/bin/sh", "echo $0 \"$A\" ${B-unset}.; pwd", "/usr");
-        assert_eq!(text.ok().as_deref(), Some("argument a b .\n/usr\n"));
-    }
-
-    #[test]
-    fn the_child_holds_the_given_descriptors_only() {
-        let text = run("/bin/sh", "echo seven >&7; echo eight >&8", "/");
-        assert_eq!(text.ok().as_deref(), Some("seven\n"));
-    }
-
-    #[test]
-    fn the_child_leads_a_session() {
-        let script =
-            "read -r pid _ _ _ _ session _ < /proc/$$/stat; test $pid = $session && echo leads";
-        assert_eq!(run("/bin/sh", script, "/").ok().as_deref(), Some("leads\n"));
-    }
-
-    #[test]
-    fn the_child_blocks_and_ignores_no_signal() {
-        // This process ignores SIGPIPE, as every Rust program does. The numbers from 32
-        // are real-time signals, some of which the C library keeps for itself. The shell
-        // gives way to grep, since it blocks signals for a moment while it starts one.
-        let text = run(
-            "/bin/sh",
-            "exec grep -E '^Sig(Blk|Ign)' /proc/self/status",
-            "/",
-        );
-        let text = text.unwrap_or_default();
-        let masks = text.lines().filter_map(|line| line.split_once(':'));
-        let masks: Vec<_> = masks
-            .map(|(_, mask)| u64::from_str_radix(mask.trim(), 16).map(|mask| mask & 0x7fff_ffff))
-            .collect();
-        assert_eq!(masks, [Ok(0), Ok(0)]);
-    }
-
-    #[test]
-    fn why_a_program_does_not_start_is_told() {
-        let error = |path, directory| {
-            run(path, "", directory)
-                .err()
-                .and_then(|error| error.raw_os_error())
-        };
-        assert_eq!(error("/no/such/program", "/"), Some(libc::ENOENT));
-        assert_eq!(error("/etc/passwd", "/"), Some(libc::EACCES));
-        assert_eq!(error("/bin/sh", "/no/such/directory"), Some(libc::ENOENT));
     }
 }

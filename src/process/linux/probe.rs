@@ -1,4 +1,4 @@
-//! Whether a process is blocked on its terminal or its stdin, as the kernel tells it.
+//! Whether a process is blocked on its terminal or its stdin, as `/proc` tells it.
 //!
 //! In `/proc/<pid>/task/<tid>`, `syscall` names the system call that a thread is blocked
 //! in and its arguments; the descriptor among them is looked up in `fd`. The sets of
@@ -11,44 +11,11 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+pub use crate::process::sight::{Blocked, Look, Shortcoming, Source};
 use crate::progress::condition::Evidence;
 
 /// A set of more descriptors than this is not looked at: it is a server's.
 const MOST_DESCRIPTORS: usize = 64;
-
-/// The input that a task may be asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// The task's terminal: `/dev/pts/N`.
-    Terminal(PathBuf),
-    /// The same for a process of another session, whose `/dev/tty` is another.
-    TerminalOfOthers(PathBuf),
-    /// The pipe at its stdin: `pipe:[N]`.
-    Pipe(PathBuf),
-}
-
-/// How a thread is blocked on the input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blocked {
-    /// In a read of it.
-    Reading,
-    /// In a wait on a set that holds it, with a time limit or without one.
-    Waiting {
-        /// Whether there is a time limit.
-        timed: bool,
-    },
-}
-
-/// What a look at one process brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    /// It is blocked on the input.
-    Blocked(Blocked),
-    /// It is not.
-    Otherwise,
-    /// It cannot be read: another user's, or no `/proc`.
-    Unreadable,
-}
 
 /// Looks at all threads of a process.
 pub fn look(pid: i32, source: &Source) -> Look {
@@ -107,18 +74,6 @@ pub fn evidence_of(pid: i32) -> Option<Evidence> {
         )
         .then_some(Evidence::NoCalls),
     }
-}
-
-/// What this machine keeps from whoever wants to know what processes wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shortcoming {
-    /// `/proc` cannot be read.
-    NoProc,
-    /// The calls that processes are blocked in cannot be read: by the policy of Yama, or
-    /// because the kernel was built without.
-    NoCalls,
-    /// Other users' processes are not shown (`hidepid`).
-    OthersHidden,
 }
 
 /// The worst of this machine's shortcomings.
@@ -315,14 +270,6 @@ const SELECT: &[i64] = &[libc::SYS_pselect6];
 const EPOLL: &[i64] = &[libc::SYS_epoll_pwait, EPOLL_PWAIT2];
 
 impl Source {
-    /// The same input for processes of other sessions, if it is a terminal.
-    pub fn beyond(&self) -> Option<Source> {
-        match self {
-            Source::Terminal(terminal) => Some(Source::TerminalOfOthers(terminal.clone())),
-            Source::TerminalOfOthers(_) | Source::Pipe(_) => None,
-        }
-    }
-
     /// Whether a descriptor of a process is this input.
     fn is_at(&self, thread: &Thread, descriptor: i32) -> bool {
         thread

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitOptions};
 
-use super::descriptors::{Interest, Poller};
-use super::kill::Handle;
-use super::signals::{self, Signal};
-use super::tree::{self, Identity, Snapshot};
+use crate::process::kill::{Handle, await_ends};
+use crate::process::signals::{self, Signal};
+use crate::process::tree::{self, Identity, Snapshot};
 
 /// From SIGTERM to SIGKILL for whatever lives below this process when it ends.
 const GRACE: Duration = Duration::from_millis(500);
@@ -23,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 /// When the kernel has no subreapers (before Linux 3.4, and elsewhere).
-pub fn become_subreaper() -> io::Result<()> {
+pub fn adopt() -> io::Result<()> {
     signals::stop_ignoring_children();
     let _ = rustix::thread::set_name(c"ztool");
     let own = rustix::process::getpid();
@@ -119,30 +118,5 @@ pub fn kill_all(spared: &[String]) {
     };
     for process in sweep.living() {
         let _ = process.signal(Signal::Kill);
-    }
-}
-
-/// Waits until all have ended, or for so long.
-pub(super) fn await_ends(processes: &mut Vec<Handle>, limit: Duration) {
-    let deadline = Instant::now() + limit;
-    while !processes.is_empty() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        let mut poller = Poller::default();
-        let places: Vec<Option<usize>> = processes
-            .iter()
-            .map(|process| process.ended().map(|fd| poller.watch(fd, Interest::Read)))
-            .collect();
-        if places.iter().all(Option::is_none) {
-            // Nothing to watch their ends by: the whole time is given.
-            poller.wait(Some(left));
-            return;
-        }
-        poller.wait(Some(left));
-        let ended: Vec<bool> = places.iter().map(|place| poller.ready(*place)).collect();
-        let mut ended = ended.into_iter();
-        processes.retain(|_| !ended.next().unwrap_or(false));
     }
 }

@@ -8,7 +8,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use super::tree::ProcessInfo;
+use crate::process::tree::ProcessInfo;
 use crate::progress::ledger::{Bytes, Member};
 
 /// What each of these processes has done so far; those that have ended meanwhile are left

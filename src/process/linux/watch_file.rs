@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
-use super::descriptors::{self, Transfer};
+use crate::process::descriptors::{self, Transfer};
 
 /// Directories under watch.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl DirectoryWatch {
     pub fn add(&self, directory: &Path) -> io::Result<()> {
         let changes = WatchFlags::CREATE
             | WatchFlags::MODIFY
-            // Whoever gives a lock up by [`super::files::unlock`] closes its file after it.
+            // Whoever gives a lock up by [`crate::process::files::unlock`] closes its file after it.
             | WatchFlags::CLOSE_WRITE
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE
@@ -65,8 +65,8 @@ impl AsFd for DirectoryWatch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::descriptors::{Interest, Poller};
     use super::*;
+    use crate::process::descriptors::{Interest, Poller};
     use std::time::Duration;
 
     fn is_ready(watch: &DirectoryWatch, patience: Duration) -> bool {

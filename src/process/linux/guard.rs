@@ -15,12 +15,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitOptions};
 
-use super::kill::Handle;
-use super::orphans;
-use super::privacy;
-use super::signals::{Exit, Signal};
-use super::spawn;
-use super::tree::{Identity, Snapshot};
+use crate::process::kill::Handle;
+use crate::process::signals::{self, Exit, Signal};
+use crate::process::tree::{Identity, Snapshot};
+use crate::process::{orphans, privacy};
 
 /// From SIGTERM to SIGKILL for what outlives the server.
 const GRACE: Duration = Duration::from_millis(500);
@@ -35,7 +33,7 @@ const RESCAN: Duration = Duration::from_millis(50);
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
 pub fn run(arguments: &[&str], spared: impl FnOnce() -> Vec<String>) -> io::Result<i32> {
-    orphans::become_subreaper()?;
+    orphans::adopt()?;
     let signals = SignalSet::block();
     let guard = rustix::process::getpid();
     let mut command = Command::new("/proc/self/exe");
@@ -46,7 +44,7 @@ pub fn run(arguments: &[&str], spared: impl FnOnce() -> Vec<String>) -> io::Resu
             // A session of its own: what is sent to the client's process group reaches
             // the guard alone, and the server holds no terminal of the client's.
             rustix::process::setsid()?;
-            spawn::reset_signals();
+            signals::reset_all();
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
             if rustix::process::getppid() != Some(guard) {
                 return Err(io::Error::other("the guard is gone"));
@@ -60,6 +58,15 @@ pub fn run(arguments: &[&str], spared: impl FnOnce() -> Vec<String>) -> io::Resu
     let (exit, hurry) = wait_for_server(server, &signals);
     end_descendants(&signals, hurry, spared);
     Ok(exit.code())
+}
+
+/// For the server: the kernel has been told to send it SIGTERM when the guard is killed,
+/// and the guard finds its processes by itself, so that nothing is left to do.
+///
+/// # Errors
+/// None.
+pub fn attend() -> io::Result<()> {
+    Ok(())
 }
 
 /// The server's end, and whether more than one signal asked for it.

@@ -1,0 +1,42 @@
+//! The ends of processes, by pidfd: a descriptor that stands for a process, so that a signal
+//! by it reaches the one meant or nobody. It becomes readable at the end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Result;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+
+use crate::process::descriptors::wait_on_thread;
+
+/// A descriptor for the process that has this pid now.
+///
+/// # Errors
+/// When there is none, the kernel is too old, or descriptors have run out.
+pub fn open(pid: Pid) -> Result<OwnedFd> {
+    rustix::process::pidfd_open(pid, PidfdFlags::empty())
+}
+
+/// Sends a signal to whom a descriptor stands for.
+///
+/// # Errors
+/// When the process is gone or another user's.
+pub fn send(pidfd: &OwnedFd, signal: Signal) -> Result<()> {
+    rustix::process::pidfd_send_signal(pidfd, signal)
+}
+
+/// What becomes readable at the end of an own child.
+///
+/// # Errors
+/// When there is no descriptor to be had.
+pub fn watch(child: Pid) -> io::Result<OwnedFd> {
+    match open(child) {
+        Err(rustix::io::Errno::NOSYS) => wait_on_thread(child),
+        opened => Ok(opened?),
+    }
+}
+
+/// Takes an ended child out of the process table.
+pub fn reap(child: Pid) {
+    let _ = rustix::process::waitpid(Some(child), WaitOptions::empty());
+}

@@ -1,0 +1,156 @@
+//! Which processes there are and what is to be known of each, as `/proc` tells it.
+
+use std::path::PathBuf;
+
+use procfs::ProcError;
+use procfs::process::{Process, Stat};
+
+use crate::process::hindrance::Hindrance;
+use crate::process::process_info::{Identity, ProcessInfo};
+use crate::progress::condition::StopSignal;
+
+/// Looks one process up.
+pub fn look_up(pid: i32) -> Option<ProcessInfo> {
+    Process::new(pid).ok()?.stat().ok().map(info)
+}
+
+/// Gives all processes that `/proc` shows; whether those are all.
+pub fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
+    let Ok(all) = procfs::process::all_processes() else {
+        return false;
+    };
+    let mut whole = true;
+    for process in all {
+        match process.and_then(|process| process.stat()) {
+            Ok(stat) => take(info(stat)),
+            Err(error) => whole &= is_about_one(&error),
+        }
+    }
+    whole
+}
+
+fn info(stat: Stat) -> ProcessInfo {
+    let hindrance = hindrance(&stat);
+    ProcessInfo {
+        hindrance,
+        cpu_ticks: stat.utime + stat.stime,
+        children_ticks: u64::try_from(stat.cutime + stat.cstime).unwrap_or_default(),
+        id: Identity {
+            pid: stat.pid,
+            started: stat.starttime,
+        },
+        parent: stat.ppid,
+        group: stat.pgrp,
+        session: stat.session,
+        zombie: matches!(stat.state, 'Z' | 'X') && hindrance != Some(Hindrance::ZombieLeader),
+        name: stat.comm.replace(char::is_control, "?"),
+    }
+}
+
+/// What a line of `/proc/<pid>/stat` says of what keeps a process from running on.
+fn hindrance(stat: &Stat) -> Option<Hindrance> {
+    match stat.state {
+        // The field of the exit code holds the signal while a process is stopped.
+        'T' => Some(Hindrance::Stopped(stop_signal(stat.exit_code))),
+        'D' => Some(Hindrance::DiskSleep),
+        'Z' if stat.num_threads > 1 => Some(Hindrance::ZombieLeader),
+        _ => None,
+    }
+}
+
+fn stop_signal(number: Option<i32>) -> StopSignal {
+    match number {
+        Some(libc::SIGSTOP) => StopSignal::Stop,
+        Some(libc::SIGTSTP) => StopSignal::Keyboard,
+        Some(libc::SIGTTIN) => StopSignal::Reading,
+        Some(libc::SIGTTOU) => StopSignal::Writing,
+        // Older kernels do not tell, nor does any of another user's processes.
+        _ => StopSignal::Unknown,
+    }
+}
+
+/// Whether an error means no more than that this process cannot be looked at, because it
+/// has ended or is hidden; others (no descriptor, no memory) would hit the next as well.
+fn is_about_one(error: &ProcError) -> bool {
+    !matches!(error, ProcError::Io(..))
+}
+
+/// The children of this process that were not started by it: orphans that came to it
+/// as subreaper. `None` where the kernel does not tell (no `/proc`, no
+/// `CONFIG_PROC_CHILDREN`).
+pub fn children_of_self() -> Option<Vec<i32>> {
+    // Orphans are given to the first living thread, which is the main one; threads
+    // that spawn hold their own children, which are none of the adopted.
+    let own = std::process::id();
+    children_listed_in(&format!("/proc/self/task/{own}/children"))
+}
+
+/// The children of a process's main thread, those too that `/proc` itself hides; none
+/// where the kernel does not tell.
+pub fn children_of(pid: i32) -> Vec<i32> {
+    children_listed_in(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default()
+}
+
+fn children_listed_in(path: &str) -> Option<Vec<i32>> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(
+        text.split_ascii_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect(),
+    )
+}
+
+/// The environment that a process was started with, its entries ended by NUL.
+pub fn environment(pid: i32) -> Option<Vec<u8>> {
+    std::fs::read(format!("/proc/{pid}/environ")).ok()
+}
+
+/// A process's arguments, each ended by NUL.
+pub fn arguments(pid: i32) -> Option<Vec<u8>> {
+    std::fs::read(format!("/proc/{pid}/cmdline")).ok()
+}
+
+/// The number of the user whose rights a process has.
+pub fn user_number(pid: i32) -> Option<u32> {
+    effective_uid(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+/// The second number of the line `Uid:`.
+fn effective_uid(status: &str) -> Option<u32> {
+    let numbers = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    numbers.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// What a descriptor of this process is called in `/proc/<pid>/fd`; both ends of a pipe
+/// have one name.
+pub fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<std::path::PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
+}
+
+/// The file that a process runs.
+pub fn program_of(pid: i32) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+/// Whether the process holds the pipe or terminal `target` (as `/proc/<pid>/fd` names
+/// it) open.
+pub fn holds_open(pid: i32, target: &std::path::Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    entries
+        .flatten()
+        .any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_of_a_process_is_the_one_whose_rights_it_has() {
+        let status = "Name:\tsudo\nUid:\t65534\t0\t0\t0\nGid:\t65534\n";
+        assert_eq!(effective_uid(status), Some(0));
+        assert_eq!(effective_uid("Name:\tsudo\n"), None);
+    }
+}

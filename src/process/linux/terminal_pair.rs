@@ -1,0 +1,21 @@
+//! New terminals.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::pty::OpenptFlags;
+
+/// A new terminal: the master's end and the terminal's.
+///
+/// # Errors
+/// When there is no `/dev/pts`, or all terminals are in use.
+pub fn open() -> io::Result<(OwnedFd, OwnedFd)> {
+    // Not `pty_process::open`: it sets close-on-exec in a second step, and children that
+    // other threads start in between inherit the master.
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags)?;
+    rustix::pty::grantpt(&master)?;
+    rustix::pty::unlockpt(&master)?;
+    let terminal = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
+    Ok((master, terminal))
+}
