@@ -505,6 +505,15 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_is_there_again_in_another_colour_stands_there_once() {
+        let line = b"red\x1b[2;1H\x1b[31mred\x1b[m\x1b[3;1H\x1b[32mred \x1b[m\x1b[4;1Hx";
+        let kept = readable(line, Colours::Keep, None);
+        assert_eq!(kept, "\x1b[32mred\x1b[0m (×3) ⏎ x");
+        assert_eq!(plain(line), "red (×3) ⏎ x");
+        assert_eq!(plain(kept.as_bytes()), plain(line));
+    }
+
+    #[test]
     fn other_sequences_leave_nothing_behind() {
         let table: &[(&[u8], &str)] = &[
             (b"\x1b]0;title\x07text", "text"),
