@@ -97,19 +97,19 @@ struct Speller {
 }
 
 impl Speller {
-    fn push(&mut self, text: &str) {
+    fn push(&mut self, character: char) {
         if std::mem::take(&mut self.returned) {
             self.text.clear();
         }
-        self.text.push(text, self.style);
+        self.text.push_character(character, self.style);
     }
 }
 
 impl Perform for Speller {
     fn print(&mut self, character: char) {
         match character {
-            '\u{7f}' => self.push("^?"),
-            character => self.push(character.encode_utf8(&mut [0; 4])),
+            '\u{7f}' => in_caret_notation(0x7f).for_each(|shown| self.push(shown)),
+            character => self.push(character),
         }
     }
 
@@ -117,7 +117,7 @@ impl Perform for Speller {
         match byte {
             BACKSPACE => self.draws = true,
             b'\r' => self.returned = true,
-            b'\t' => self.push("\t"),
+            b'\t' => self.push('\t'),
             byte => {
                 for character in in_caret_notation(byte) {
                     self.print(character);
