@@ -148,6 +148,8 @@
 )]
 
 pub mod app;
+#[cfg(test)]
+mod arbitrary;
 pub mod cli;
 pub mod config;
 pub mod neverhang;
