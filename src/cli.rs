@@ -293,3 +293,77 @@ pub struct LogArguments {
     #[arg(long, short)]
     pub follow: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What command lines are made of.
+    const WORDS: [&str; 40] = [
+        "serve",
+        "exec",
+        "oneshot",
+        "list",
+        "show",
+        "follow",
+        "stop",
+        "tasks",
+        "log",
+        "monitor",
+        "alan",
+        "stats",
+        "query",
+        "import",
+        "forget",
+        "manopt",
+        "completions",
+        "zsh",
+        "--json",
+        "--pty",
+        "--timeout",
+        "--timeout=",
+        "--addr",
+        "[::1]:0",
+        "--max-iterations",
+        "--inactivity",
+        "--max-runtime",
+        "--heartbeat",
+        "--on-stuck",
+        "ask",
+        "--resume",
+        "latest",
+        "--",
+        "-",
+        "0.5",
+        "-1",
+        "1e999",
+        "nan",
+        "inf",
+        "18446744073709551616",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_words_are_a_command_line_or_an_error(
+            words in prop::collection::vec(
+                prop_oneof![8 => prop::sample::select(WORDS.to_vec()).prop_map(str::to_owned), 1 => "\\PC{0,8}"],
+                0..8,
+            ),
+        ) {
+            let line = std::iter::once("zsh-tool".to_owned()).chain(words);
+            if let Err(error) = Arguments::try_parse_from(line) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+
+        #[test]
+        fn any_number_is_a_time_or_an_error(number: f64, text in "\\PC{0,8}") {
+            for text in [number.to_string(), format!("{number:e}"), text] {
+                let time = seconds(&text);
+                prop_assert_eq!(time.is_ok_and(|time| !time.is_zero()), seconds_above_zero(&text).is_ok());
+            }
+        }
+    }
+}

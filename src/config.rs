@@ -380,6 +380,7 @@ impl Default for Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::ffi::OsString;
     use std::fs;
     use std::os::unix::ffi::OsStringExt;
@@ -632,5 +633,82 @@ mod tests {
         let (config, warnings, _) = load("timeout_max: 60", &[]);
         assert_eq!(warnings, []);
         assert_eq!(config.timeout_default, Duration::from_secs(60));
+    }
+
+    /// A value as a file or a variable may hold it.
+    fn any_value() -> impl Strategy<Value = String> {
+        prop_oneof![
+            any::<i64>().prop_map(|number| number.to_string()),
+            any::<f64>().prop_map(|number| number.to_string()),
+            prop::sample::select(vec![
+                "",
+                "~",
+                "true",
+                "off",
+                "60",
+                "1e3",
+                "-0",
+                ".inf",
+                ".nan",
+                "256 MiB",
+                "1 TiB",
+                "99999999999999999999 TiB",
+                "always",
+                "~/x",
+                "/x",
+                "zsh",
+                "${X}",
+                "127.0.0.1:0",
+                "http://h:1/v1",
+                "[a, b]",
+                "[[a]]",
+                "{a: 1}",
+                "{A: {env: X}}",
+                "{A: {command: [x]}}",
+                "{x: {argv: [y, 1], env: {A: b}}}",
+                "{executor: x, inactivity: 1e400}",
+                "heuristic",
+            ])
+            .prop_map(str::to_owned),
+            "\\PC{0,12}",
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn whatever_is_configured_it_is_used_or_warned_of(
+            lines in prop::collection::vec((prop::sample::select(KEYS.to_vec()), any_value()), 0..8),
+            variables in prop::collection::vec(prop::option::of(any_value()), 7),
+            json in "(\\PC|[{}\\[\\]:,\"0-9]){0,30}",
+        ) {
+            let home = tempfile::tempdir().unwrap();
+            let write = |name: &str, text: &str| {
+                let path = home.path().join(name);
+                fs::write(&path, text).unwrap();
+                path
+            };
+            let lines: Vec<String> = lines.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
+            let file = write("config.yaml", &lines.concat());
+            write(".oneshot.json", &json);
+            // Each variable that is asked for has one of the values or none, always the same.
+            let env = |name: &str| match name {
+                "HOME" => Some(home.path().into()),
+                "ZSH_TOOL_CONFIG" => Some(file.clone().into()),
+                _ => {
+                    let place = name.bytes().map(usize::from).sum::<usize>() % variables.len();
+                    variables[place].as_ref().map(OsString::from)
+                }
+            };
+            let (config, warnings) = Config::load(&env);
+            for warning in &warnings {
+                prop_assert!(!warning.text.is_empty());
+            }
+            prop_assert!(config.timeout_default <= config.timeout_max);
+            prop_assert!(config.rows().iter().all(|row| !row.key.is_empty()));
+            let (settings, _) = RunSettings::load(&config, &env, home.path(), &RunFlags::default());
+            prop_assert!(!settings.rows().is_empty() && !settings.inactivity.is_zero());
+        }
     }
 }

@@ -36,8 +36,7 @@
 //!
 //! # Layers
 //!
-//! A folder knows only strictly lower layers; folders of one layer do not know each
-//! other; `tests/layering.rs` holds the code to it.
+//! A folder knows only strictly lower layers, none of its own; `tests/layering.rs` sees to it.
 //!
 //! | layer | module | what it may touch |
 //! |---|---|---|
@@ -58,10 +57,9 @@
 //!
 //! # Platforms
 //!
-//! Linux is complete. What it alone can do is in `process/linux`; each file there has a twin
-//! in `process/portable`, for other systems and for the feature `portable`. The twins know
-//! what they have started by its process groups, learn of ends by threads that wait, and
-//! claim nothing that they cannot see. `make test-portable` runs the tests with them.
+//! Linux is complete. What it alone can do is in `process/linux`, with a twin of each file in
+//! `process/portable` for other systems and the feature `portable`: twins know what they have
+//! started by its process groups, and claim nothing that they cannot see.
 //!
 //! # What always holds
 //!
@@ -155,6 +153,8 @@
 )]
 
 pub mod app;
+#[cfg(test)]
+mod arbitrary;
 pub mod cli;
 pub mod config;
 pub mod neverhang;

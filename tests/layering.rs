@@ -15,6 +15,7 @@ mod layering {
 
 /// Each folder or top-level module with its layer: it knows strictly lower ones only.
 const LAYERS: &[(&str, u8)] = &[
+    ("arbitrary", 0),
     ("base", 0),
     ("text", 1),
     ("shell", 1),

@@ -362,3 +362,78 @@ impl Executor {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::agent::stream::Framer;
+    use crate::arbitrary;
+
+    /// Streams as they were recorded, of each program that prints records.
+    const STREAMS: &str = concat!(
+        include_str!("../../tests/fixtures/agents/claude/streams/ok.ndjson"),
+        include_str!("../../tests/fixtures/agents/claude/streams/auth.ndjson"),
+        include_str!("../../tests/fixtures/agents/claude/streams/api.ndjson"),
+        include_str!("../../tests/fixtures/agents/codex/streams/ok.ndjson"),
+        include_str!("../../tests/fixtures/agents/codex/streams/refused.ndjson"),
+        include_str!("../../tests/fixtures/agents/cline/streams/ok.ndjson"),
+        include_str!("../../tests/fixtures/agents/gemini/streams/ok.ndjson"),
+        include_str!("../../tests/fixtures/agents/gemini/streams/auth.ndjson"),
+    );
+
+    static EXECUTORS: LazyLock<Executors> = LazyLock::new(|| {
+        let own = UserExecutor {
+            name: "mine".to_owned(),
+            argv: vec!["mine".to_owned()],
+            env: Vec::new(),
+            prompt_by: None,
+        };
+        Executors::new(&[own]).unwrap()
+    });
+
+    /// Reads a stdout as a run does; how many records it has, each of which means something.
+    fn follow(executor: &Executor, stdout: &[u8]) -> usize {
+        let mut framer = Framer::new(executor.framing());
+        let mut records = framer.push(stdout);
+        records.extend(framer.finish());
+        let mut answer = executor.answer();
+        for record in &records {
+            let activities = executor.classify(record);
+            assert!(!activities.is_empty(), "{record:?}");
+            activities.iter().for_each(|activity| answer.see(activity));
+        }
+        classify_failure(&String::from_utf8_lossy(stdout), answer.text());
+        records.len()
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_record_holds_it_means_something(
+            records in prop::collection::vec(arbitrary::damaged(STREAMS), 1..4),
+        ) {
+            let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+            let stdout = lines.join("\n");
+            for name in EXECUTORS.names() {
+                let executor = EXECUTORS.find(name).unwrap();
+                prop_assert!(follow(executor, stdout.as_bytes()) > 0, "{name}");
+            }
+        }
+
+        #[test]
+        fn a_stream_that_is_cut_and_torn_is_read_to_its_end(
+            cut in any::<prop::sample::Index>(),
+            torn in prop::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let stream = STREAMS.as_bytes();
+            let (before, after) = stream.split_at(cut.index(stream.len()));
+            let stdout = [before, &torn, after].concat();
+            for name in EXECUTORS.names() {
+                follow(EXECUTORS.find(name).unwrap(), &stdout);
+            }
+        }
+    }
+}

@@ -137,3 +137,84 @@ fn list(acts: &[String]) -> String {
     }
     what
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+
+    use super::*;
+    use crate::arbitrary;
+
+    /// Conversations as they were recorded: a record a line, or one document.
+    const LINES: &str = concat!(
+        include_str!(
+            "../../tests/fixtures/agents/claude/success/home/.claude/projects/-work-project/11111111-1111-4111-8111-111111111111.jsonl"
+        ),
+        include_str!(
+            "../../tests/fixtures/agents/codex/success/home/.codex/sessions/2026/11/22/rollout-2026-11-22T05-56-07-01a201d3-7f4b-72a2-97d5-23f326a5f9ce.jsonl"
+        ),
+        include_str!(
+            "../../tests/fixtures/agents/gemini/success/home/.gemini/tmp/project/chats/session-2026-11-22T06-00-11111111.jsonl"
+        ),
+    );
+    const DOCUMENTS: &str = concat!(
+        include_str!(
+            "../../tests/fixtures/agents/cline/success/home/.cline/data/sessions/1795327097774_ss7df/1795327097774_ss7df.messages.json"
+        ),
+        include_str!(
+            "../../tests/fixtures/agents/cline/shown/home/.cline/data/tasks/1795327097774/ui_messages.json"
+        ),
+        include_str!(
+            "../../tests/fixtures/agents/gemini/document/home/.gemini/tmp/project/chats/session-2026-11-22T06-00-11111111.json"
+        ),
+    );
+    const FORMATS: [Format; 5] = [
+        Format::Claude,
+        Format::Codex,
+        Format::Messages,
+        Format::Chat,
+        Format::Markdown,
+    ];
+    /// What Aider's histories are made of.
+    const MARKDOWN: [&str; 10] = [
+        "# aider chat started at 2026-11-22 05:58:00\n",
+        "#### do it\n",
+        "> Tokens: 1k sent\n",
+        "> Applied edit to é.txt\n",
+        "> Commit 1234 x\n",
+        "> \n",
+        "> Running",
+        "Done.",
+        "\n",
+        "é",
+    ];
+
+    fn texts() -> impl Strategy<Value = String> {
+        let record = arbitrary::damaged(LINES).prop_map(|record| record.to_string());
+        let records = prop::collection::vec(record, 0..8).prop_map(|lines| lines.join("\n"));
+        let document = arbitrary::damaged(DOCUMENTS).prop_map(|value| format!("{value:#}"));
+        let pieces = prop::collection::vec(select(MARKDOWN.to_vec()), 0..20);
+        prop_oneof![records, document, pieces.prop_map(|pieces| pieces.concat())]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_an_agent_has_kept_shows_success_acts_or_nothing(
+            text in texts(),
+            cut in prop::option::of(any::<Index>()),
+        ) {
+            let end = cut.map_or(text.len(), |cut| cut.index(text.len() + 1));
+            let text = &text[..text.floor_char_boundary(end)];
+            for format in FORMATS {
+                match recovery(&formats::activities(format, text)) {
+                    Recovery::Success { text } => prop_assert!(!text.trim().is_empty()),
+                    Recovery::Partial { what } => prop_assert!(!what.is_empty()),
+                    Recovery::Nothing => {}
+                }
+                let nowhere = std::path::Path::new("/nowhere/a/b.messages.json");
+                let _ = formats::directory(format, nowhere, text);
+            }
+        }
+    }
+}

@@ -237,7 +237,24 @@ fn count_templates(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use proptest::prelude::*;
+    use rusqlite::types::Value;
+
     use super::*;
+
+    /// Columns that a migration reads or counts.
+    const CELLS: [(&str, &str); 10] = [
+        ("observations", "command_hash"),
+        ("observations", "command_template"),
+        ("observations", "command_preview"),
+        ("observations", "exit_code"),
+        ("observations", "duration_ms"),
+        ("observations", "timed_out"),
+        ("observations", "output_snippet"),
+        ("recent_commands", "command_preview"),
+        ("recent_commands", "timestamp"),
+        ("streaks", "command_hash"),
+    ];
 
     fn hash(command: &str) -> String {
         format!("h({command})")
@@ -452,5 +469,39 @@ pub(crate) mod tests {
             .execute_batch("DELETE FROM observations")
             .expect("none");
         assert_eq!(number(&database, "SELECT count(*) FROM template_totals"), 0);
+    }
+
+    /// A cell of a row that another program or another time has written.
+    fn any_cell() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::Integer),
+            any::<f64>().prop_map(Value::Real),
+            "\\PC{0,20}".prop_map(Value::Text),
+            Just(Value::Text("git push -p hunter2".to_owned())),
+            prop::collection::vec(any::<u8>(), 0..8).prop_map(Value::Blob),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn whatever_an_older_database_holds_it_is_taken_or_left_as_it_was(
+            cells in prop::collection::vec((prop::sample::select(CELLS.to_vec()), any_cell()), 0..6),
+            with_outcomes: bool,
+        ) {
+            let mut old = Connection::open_in_memory().expect("memory");
+            original(&old, with_outcomes);
+            for ((table, column), cell) in cells {
+                // What the column's own rules refuse cannot be there either.
+                let _ = old.execute(&format!("UPDATE {table} SET {column} = ?1"), [cell]);
+            }
+            let before = objects(&old);
+            match migrate(&mut old, &derivation(1)) {
+                Ok(()) => prop_assert_eq!(version(&old).expect("a version"), CURRENT),
+                Err(_) => prop_assert_eq!(objects(&old), before),
+            }
+        }
     }
 }

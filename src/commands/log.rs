@@ -96,7 +96,10 @@ impl Log<'_> {
             };
             // The next file is begun after the last byte of the one before.
             self.print_current()?;
-            let expected = self.current.as_ref().map_or(0, |(last, _)| last + 1);
+            let expected = self
+                .current
+                .as_ref()
+                .map_or(0, |(last, _)| last.saturating_add(1));
             match files::open_private(&path) {
                 Ok(file) => {
                     if number > expected {

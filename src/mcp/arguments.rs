@@ -208,9 +208,11 @@ fn clip(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+    use crate::arbitrary;
     use crate::mcp::tools::{self, PollArguments, RunArguments, SendArguments};
 
     fn run(arguments: Value) -> Result<(RunArguments, Vec<Clamped>), String> {
@@ -319,5 +321,72 @@ mod tests {
             read.err().map(|error| error.0).as_deref(),
             Some("wait_for must be \"output\" or \"end\", not \"never\"")
         );
+    }
+
+    /// Arguments under the names that a tool has, mostly, with values of any kind.
+    fn any_arguments(tool: &'static tools::Tool) -> impl Strategy<Value = Value> {
+        let names = tool.schema.get("properties").and_then(Value::as_object);
+        let names: Vec<String> = names.map(|names| names.keys().cloned().collect()).unwrap();
+        let other = arbitrary::json(
+            &["true", "background", "INT", "C-c", "1", "-1", "4000"].map(str::to_owned),
+        );
+        // What most arguments take, and what some do.
+        let value = prop_oneof![
+            "\\PC{0,6}".prop_map(Value::from),
+            any::<bool>().prop_map(Value::from),
+            (-2i64..200).prop_map(Value::from),
+            (-1.0f64..1e4).prop_map(Value::from),
+            other,
+        ];
+        let name = match names.is_empty() {
+            true => "\\PC{0,6}".boxed(),
+            false => prop_oneof![9 => prop::sample::select(names), 1 => "\\PC{0,6}"].boxed(),
+        };
+        prop::collection::vec((name, value), 0..4).prop_map(Value::from_iter)
+    }
+
+    /// What a tool's method is given is within its schema's bounds.
+    fn assert_within(schema: &Value, arguments: &Value) {
+        for (name, property) in schema["properties"].as_object().unwrap() {
+            let Some(number) = arguments.get(name).and_then(Value::as_f64) else {
+                continue;
+            };
+            let bound = |word: &str| property.get(word).and_then(Value::as_f64);
+            assert!(
+                bound("minimum").is_none_or(|least| number >= least),
+                "{name}: {number}"
+            );
+            assert!(
+                bound("maximum").is_none_or(|most| number <= most),
+                "{name}: {number}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_arguments_are_within_bounds_or_refused(
+            (at, arguments) in (0..tools::TOOLS.len())
+                .prop_flat_map(|at| (Just(at), any_arguments(&tools::TOOLS[at]))),
+        ) {
+            let tool = &tools::TOOLS[at];
+            // Read as whatever has the names: the checks are the schema's.
+            match read::<Value>(tool.wire_name, &tool.schema, Some(&arguments)) {
+                Ok((arguments, _)) => assert_within(&tool.schema, &arguments),
+                Err(error) => prop_assert!(!error.0.is_empty()),
+            }
+            let given = Some(&arguments);
+            let _ = read::<RunArguments>(tool.wire_name, &tool.schema, given);
+            let _ = read::<PollArguments>(tool.wire_name, &tool.schema, given);
+            let _ = read::<SendArguments>(tool.wire_name, &tool.schema, given);
+            let _ = read::<tools::KillArguments>(tool.wire_name, &tool.schema, given);
+            let _ = read::<tools::QueryArguments>(tool.wire_name, &tool.schema, given);
+        }
+
+        #[test]
+        fn what_is_no_object_is_refused(arguments in arbitrary::json(&[])) {
+            let tool = tools::find("zsh").unwrap();
+            prop_assert!(read::<RunArguments>("zsh", &tool.schema, Some(&arguments)).is_err());
+        }
     }
 }

@@ -215,7 +215,7 @@ fn stretches(directory: &Path, task: &str, known: &[(u64, u64)]) -> Vec<Stretch>
             continue;
         };
         let told = known.iter().find(|(known, _)| *known == number);
-        let follows = last.filter(|(before, _)| before + 1 == number);
+        let follows = last.filter(|(before, _)| before.checked_add(1) == Some(number));
         let start = match (number, told, follows) {
             (0, _, _) => 0,
             (_, Some((_, start)), _) => *start,
@@ -223,7 +223,7 @@ fn stretches(directory: &Path, task: &str, known: &[(u64, u64)]) -> Vec<Stretch>
             // Its server is about to tell.
             (_, None, None) => break,
         };
-        let end = start + length;
+        let end = start.saturating_add(length);
         last = Some((number, end));
         found.push(Stretch { path, start, end });
     }
@@ -232,6 +232,8 @@ fn stretches(directory: &Path, task: &str, known: &[(u64, u64)]) -> Vec<Stretch>
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn texts(files: &[Stretch], from: u64, to: u64) -> String {
@@ -255,5 +257,33 @@ mod tests {
         assert_eq!(retained.goes_on(108), None);
         let unknown = stretches(folder.path(), "3dc8c9ee", &[]);
         assert_eq!(unknown.len(), 2, "nobody knows where the fifth begins");
+    }
+
+    proptest! {
+        #[test]
+        fn wherever_files_are_said_to_begin_what_is_read_is_theirs(
+            lengths in prop::collection::vec(0usize..20, 0..5),
+            known in prop::collection::vec(
+                (prop_oneof![0..5u64, Just(u64::MAX)], prop_oneof![0..60u64, any::<u64>()]),
+                0..6,
+            ),
+            from in prop_oneof![0..80u64, any::<u64>()],
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            for (number, length) in lengths.iter().enumerate() {
+                let path = folder.path().join(format!("3dc8c9ee.{number}"));
+                std::fs::write(path, "x".repeat(*length)).unwrap();
+            }
+            std::fs::write(folder.path().join(format!("3dc8c9ee.{}", u64::MAX)), "y").unwrap();
+            let all: usize = lengths.iter().sum();
+            let retained = Retained::Files(stretches(folder.path(), "3dc8c9ee", &known));
+            let Some(start) = retained.goes_on(from) else {
+                return Ok(());
+            };
+            prop_assert!(start >= from);
+            let to = retained.end().min(start.saturating_add(PIECE_BYTES));
+            let bytes = retained.read(start, to).unwrap_or_default();
+            prop_assert!(bytes.len() <= all + 1);
+        }
     }
 }

@@ -155,3 +155,54 @@ pub fn evidence(entry: &Entry, now: f64) -> Vec<String> {
     }
     evidence
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::arbitrary;
+
+    /// The files of two tasks as servers write them.
+    const ENTRIES: &str = r#"
+        {"id":"22e9e137","command":"sudo make","description":"Build","part_of":null,
+         "directory":"/tmp","pid":26800,"started":1795337849.4,"pty":true,"outcome":null,
+         "exit_code":null,"duration_ms":null,"leftovers":[],"output":["/tmp/22e9e137.0"],
+         "segments":[[0,0],[1,4096]],"columns":80,"last_output":1795337850.1,
+         "waiting":{"wanted":"Password","proof":"Blocked","reader":{"pid":26801,"name":"sudo"},
+                    "prompt":"Password: "},
+         "conditions":[{"Stopped":{"process":{"pid":1,"name":"x"},"by":"Stop","holds_up":true}},
+                       {"DiskSleep":{"process":{"pid":2,"name":"y"}}}],
+         "progress":{"heartbeats":3,"state_changes":2,"last_change":["Output",1795337850.1],
+                     "outlook":{"blocked":"Input","alive_until":1795337860.0,
+                                "novel_until":null,"stuck_from":1795337900.0},
+                     "deeds":{"time":{"secs":5,"nanos":1},"output":10,"io":5000000,"born":1,
+                              "ended":0,"cpu_share":0.5},
+                     "peer":{"pid":3,"name":"curl"},"degraded":false}}
+        {"id":"3dc8c9ee","command":"make","description":null,"directory":"/tmp","pid":7,
+         "started":1795337849.4,"pty":false,"outcome":"SUCCESS","exit_code":0,
+         "duration_ms":1500,"leftovers":[8],"output":[]}"#;
+
+    #[test]
+    fn a_servers_file_is_a_task() {
+        let entries = serde_json::Deserializer::from_str(ENTRIES).into_iter::<Entry>();
+        let entries: Vec<Entry> = entries.map(|entry| entry.expect("an entry")).collect();
+        assert_eq!(entries.len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_servers_file_holds_it_is_shown_or_left_out(
+            entry in arbitrary::damaged(ENTRIES),
+            now in prop_oneof![Just(1795337855.0), Just(1795339999.0), any::<f64>()],
+        ) {
+            let Ok(entry) = serde_json::from_str::<Entry>(&entry.to_string()) else {
+                return Ok(());
+            };
+            let task = Task::of_another(Path::new("/nowhere/servers/a"), entry);
+            let session = task.session(now, 3, None);
+            prop_assert!(serde_json::to_string(&session).is_ok());
+            prop_assert_eq!(session.tail.len(), 0);
+        }
+    }
+}

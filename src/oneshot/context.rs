@@ -57,7 +57,8 @@ impl Entry {
     /// The agent's process, if it was noted.
     pub fn process(&self) -> Option<Identity> {
         Some(Identity {
-            pid: self.pid?,
+            // Others stand for groups and sessions of processes.
+            pid: self.pid.filter(|pid| *pid > 0)?,
             started: self.pid_started?,
         })
     }

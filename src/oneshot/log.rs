@@ -114,7 +114,7 @@ impl RunLog {
         let mut seq = self.last_seq;
         let mut is_synced = false;
         for line in lines {
-            seq += 1;
+            seq = seq.saturating_add(1);
             is_synced |= line.kind.is_synced();
             let line = Line {
                 ts: line.ts,

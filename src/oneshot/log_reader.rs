@@ -264,3 +264,56 @@ pub fn history(directory: &Path) -> io::Result<Vec<Entry>> {
     }
     Ok(entries)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LOG: &str = include_str!("../../tests/fuzz/seeds/sessions/log");
+
+    /// What a log may hold: whole lines, parts of them, and what is none.
+    fn any_log() -> impl Strategy<Value = Vec<u8>> {
+        let lines: Vec<&str> = LOG.lines().collect();
+        let line = prop::sample::select(lines);
+        let whole = line
+            .clone()
+            .prop_map(|line| format!("{line}\n").into_bytes());
+        let part = (line, any::<prop::sample::Index>())
+            .prop_map(|(line, end)| line.as_bytes()[..end.index(line.len())].to_vec());
+        let other = prop::collection::vec(any::<u8>(), 0..6);
+        let end = Just(b"\n".to_vec());
+        let piece = prop_oneof![4 => whole, 1 => part, 1 => other, 1 => end];
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn a_log_is_the_same_from_either_end(log in any_log(), most in 0u64..8_000) {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join(FILE_NAME);
+            std::fs::write(&path, &log).unwrap();
+            let mut follower = Follower::open(directory.path()).unwrap();
+            let mut forwards = Vec::new();
+            while let Some(line) = follower.next_line().unwrap() {
+                forwards.push(line);
+            }
+            let backwards = tail(directory.path(), usize::MAX, u64::MAX).unwrap();
+            prop_assert_eq!(&backwards, &forwards);
+            let last = tail(directory.path(), 1, u64::MAX).unwrap();
+            prop_assert_eq!(last.last(), forwards.last());
+            // A part of the log has its last lines and no others.
+            let near = tail(directory.path(), usize::MAX, most).unwrap();
+            prop_assert!(forwards.ends_with(&near));
+
+            let end = end_of(&path).unwrap();
+            prop_assert!(end.whole <= log.len() as u64);
+            let is_whole = log.is_empty() || log.ends_with(b"\n");
+            prop_assert_eq!(end.unfinished == Unfinished::Nothing, is_whole);
+            if is_whole {
+                prop_assert_eq!(end.last_seq, forwards.last().map_or(0, |line| line.seq));
+            }
+        }
+    }
+}

@@ -287,6 +287,12 @@ struct Write<'a, I> {
     origin: Origin,
 }
 
+/// The log's numbers of these records; they end where numbers do.
+fn numbered(first: u64, records: Vec<Record>) -> Vec<(u64, Record)> {
+    let numbers = (0..).map(|further| first.saturating_add(further));
+    numbers.zip(records).collect()
+}
+
 impl<I: Stage<Item = Stamped<CleanBatch>>> Stage for Write<'_, I> {
     type Item = Logged;
     type End = I::End;
@@ -299,7 +305,7 @@ impl<I: Stage<Item = Stamped<CleanBatch>>> Stage for Write<'_, I> {
                 .into_iter()
                 .map(|clean| (clean.record, clean.data))
                 .unzip();
-            let first = self.log.last_seq() + 1;
+            let first = self.log.last_seq().saturating_add(1);
             let lines = data.into_iter().map(|data| NewLine {
                 ts: at.unix_seconds(),
                 kind: Kind::Activity,
@@ -310,7 +316,7 @@ impl<I: Stage<Item = Stamped<CleanBatch>>> Stage for Write<'_, I> {
                 Ok(_) => Flow::Item(Logged {
                     at,
                     stream: item.stream,
-                    records: (first..).zip(records).collect(),
+                    records: numbered(first, records),
                 }),
                 Err(error) => Flow::Unwritable(error),
             }

@@ -375,3 +375,108 @@ fn adopt(directory: &Path, file: &mut RunFile) -> Result<bool, OpenError> {
     file.log_seq = line.seq;
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::agent::executor::Executors;
+    use crate::arbitrary;
+    use crate::base::clock::{Clock, FakeClock};
+    use crate::oneshot::salvage::{Surroundings, salvage};
+    use crate::oneshot::sessions;
+
+    /// The files of runs as they were written, one over and one not.
+    const FILE: &str = include_str!("../../tests/fuzz/seeds/sessions/run");
+    const OPEN_FILE: &str = r#"{
+        "version": 1,
+        "oneshot_id": "451308e9-d375-4f63-989d-50d7955275ae",
+        "state": "WORKER_EXECUTING",
+        "iteration_count": 1,
+        "max_iterations": 5,
+        "created_at": "2026-11-22T07:37:16.990Z",
+        "updated_at": "2026-11-22T07:37:17.053Z",
+        "history": [
+            {"state": "CREATED", "ts": 1795333036.9908445},
+            {"state": "WORKER_EXECUTING", "ts": 1795333037.053452, "pid": 2147483647,
+             "pid_started": 2932420}
+        ],
+        "log_seq": 2,
+        "prompt": "mend it",
+        "directory": "/home/somebody/project",
+        "executor": "echo",
+        "auditor": "echo",
+        "options": {"inactivity": 300.0},
+        "agent_sessions": [{"role": "worker", "iteration": 1, "executor": "echo", "id": "x"}]
+    }"#;
+    const LOG: &str = include_str!("../../tests/fuzz/seeds/sessions/log");
+
+    /// A directory with such files of a run.
+    fn directory(file: &str, log: &[u8]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &[u8]| std::fs::write(directory.path().join(name), text);
+        put(super::super::context::FILE_NAME, file.as_bytes()).unwrap();
+        put(super::super::log::FILE_NAME, log).unwrap();
+        directory
+    }
+
+    fn open(directory: &Path) -> Result<OpenRun, OpenError> {
+        OpenRun::open(directory, Arc::new(Redactor::default()))
+    }
+
+    proptest! {
+        // Each case is synced to the disk a few times.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn whatever_a_runs_files_hold_it_is_refused_or_can_be_gone_on_with(
+            file in arbitrary::damaged(&format!("{FILE}{OPEN_FILE}")),
+            lines in prop::collection::vec(arbitrary::damaged(LOG), 0..6),
+            torn in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let mut log: Vec<u8> = lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect();
+            log.extend(torn);
+            let directory = directory(&file.to_string(), &log);
+            let Ok(mut run) = open(directory.path()) else {
+                return Ok(());
+            };
+            let executors = Executors::new(&[]).unwrap();
+            for name in executors.names() {
+                let around = Surroundings { home: directory.path(), environment: &[] };
+                let executor = executors.find(name).unwrap();
+                let _ = salvage(directory.path(), run.file(), executor, around);
+            }
+            let _ = run.resume(None);
+            let now = FakeClock::default().now();
+            for event in [Event::Start, Event::Cancel] {
+                match run.apply(&event, None, now) {
+                    Ok(_) | Err(ApplyError::Invalid(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            let state = run.position().state();
+            drop(run);
+            let view = sessions::view(directory.path()).unwrap();
+            prop_assert_eq!(view.file.state, state);
+            view.is_resumable();
+            prop_assert!(open(directory.path()).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_log_whose_numbers_have_come_to_their_end_is_gone_on_with() {
+        let log = LOG.replacen("\"seq\":1,", &format!("\"seq\":{},", u64::MAX), 1);
+        assert_ne!(log, LOG);
+        let first = log.lines().next().unwrap();
+        let directory = directory(FILE, format!("{first}\n").as_bytes());
+        let mut log = RunLog::open(directory.path()).unwrap();
+        let line = NewLine {
+            ts: 1.0,
+            kind: Kind::Prompt,
+            origin: Origin::default(),
+            data: Redacted::new(Value::Null, &Redactor::default()),
+        };
+        assert_eq!(log.append(line).unwrap(), u64::MAX);
+    }
+}

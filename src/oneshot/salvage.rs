@@ -69,7 +69,9 @@ fn started(run: &RunFile) -> SystemTime {
     let start = entries.find(|entry| entry.state == State::WorkerExecuting);
     let since = start.map_or(0.0, |entry| entry.ts);
     let since = Duration::try_from_secs_f64(since).unwrap_or_default();
-    SystemTime::UNIX_EPOCH + since
+    // Beyond what a clock holds: only from a file that somebody has changed.
+    let at = SystemTime::UNIX_EPOCH.checked_add(since);
+    at.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// What our own log tells of the last worker, the newest first.
@@ -253,5 +255,18 @@ mod tests {
         let failed = (Kind::Result, json!({"text": "no", "error": "api_error"}));
         let own = found("gemini", &[prompt(), piece("x"), failed]);
         assert_eq!(own.result, None);
+    }
+
+    #[test]
+    fn a_start_beyond_what_a_clock_holds_is_none() {
+        let text = include_str!("../../tests/fuzz/seeds/sessions/run");
+        let mut run: RunFile = serde_json::from_str(text).unwrap();
+        for (ts, expected) in [(1e19, 0), (1e300, 0), (-1.0, 0), (5.0, 5)] {
+            for entry in &mut run.history {
+                entry.ts = ts;
+            }
+            let since = started(&run).duration_since(SystemTime::UNIX_EPOCH);
+            assert_eq!(since.unwrap(), Duration::from_secs(expected), "{ts}");
+        }
     }
 }

@@ -168,9 +168,11 @@ impl<'a> InitializeResult<'a> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+    use crate::arbitrary;
 
     #[test]
     fn known_versions_are_echoed_and_unknown_ones_become_the_newest() {
@@ -227,6 +229,20 @@ mod tests {
             json!({ "protocolVersion": "2025-06-18", "clientInfo": "claude-code" }),
         ] {
             assert!(Hello::from_params(Some(&wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_an_initialize_holds_it_is_a_hello_or_refused(
+            params in arbitrary::json(
+                &["protocolVersion", "clientInfo", "name", "version", "2025-06-18"].map(str::to_owned),
+            ),
+        ) {
+            match Hello::from_params(Some(&params)) {
+                Ok(hello) => prop_assert!(LegacyVersion::ALL.contains(&negotiate(&hello.protocol_version))),
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
         }
     }
 }

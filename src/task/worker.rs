@@ -263,6 +263,8 @@ impl Work {
                     }
                     let (family, shell) = (&mut self.family, &self.spawned.child);
                     self.kills.send_once(signal, family, shell);
+                    // Before the receipt: whoever has it may ask at once how the task is.
+                    self.looks.begin_anew(&self.task);
                 }
                 Effect::CloseKill => looked = self.close_kill(),
                 Effect::Finish {

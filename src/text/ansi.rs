@@ -97,19 +97,19 @@ struct Speller {
 }
 
 impl Speller {
-    fn push(&mut self, text: &str) {
+    fn push(&mut self, character: char) {
         if std::mem::take(&mut self.returned) {
             self.text.clear();
         }
-        self.text.push(text, self.style);
+        self.text.push_character(character, self.style);
     }
 }
 
 impl Perform for Speller {
     fn print(&mut self, character: char) {
         match character {
-            '\u{7f}' => self.push("^?"),
-            character => self.push(character.encode_utf8(&mut [0; 4])),
+            '\u{7f}' => in_caret_notation(0x7f).for_each(|shown| self.push(shown)),
+            character => self.push(character),
         }
     }
 
@@ -117,7 +117,7 @@ impl Perform for Speller {
         match byte {
             BACKSPACE => self.draws = true,
             b'\r' => self.returned = true,
-            b'\t' => self.push("\t"),
+            b'\t' => self.push('\t'),
             byte => {
                 for character in in_caret_notation(byte) {
                     self.print(character);
@@ -502,6 +502,15 @@ mod tests {
         for (bytes, wanted) in table {
             assert_eq!(plain(bytes), *wanted, "{:?}", bytes.escape_ascii());
         }
+    }
+
+    #[test]
+    fn a_row_that_is_there_again_in_another_colour_stands_there_once() {
+        let line = b"red\x1b[2;1H\x1b[31mred\x1b[m\x1b[3;1H\x1b[32mred \x1b[m\x1b[4;1Hx";
+        let kept = readable(line, Colours::Keep, None);
+        assert_eq!(kept, "\x1b[32mred\x1b[0m (×3) ⏎ x");
+        assert_eq!(plain(line), "red (×3) ⏎ x");
+        assert_eq!(plain(kept.as_bytes()), plain(line));
     }
 
     #[test]

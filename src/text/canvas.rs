@@ -395,7 +395,7 @@ impl Canvas {
     }
 
     /// All rows that show something, as one line of text; one that is there again and
-    /// again stands there once, with how often.
+    /// again, in whatever colours, stands there once as it is last, with how often.
     pub fn into_text(mut self) -> String {
         let rows = self.take_rows();
         let mut shown = rows
@@ -408,16 +408,19 @@ impl Canvas {
         let Some(second) = second else {
             return self.styled(&first);
         };
-        let texts: Vec<String> = [first, second]
+        let texts: Vec<(String, String)> = [first, second]
             .into_iter()
             .chain(shown)
-            .map(|cells| self.styled(self.trimmed(&cells)))
+            .map(|cells| {
+                let cells = self.trimmed(&cells);
+                (self.text(cells, |_| Style::default()), self.styled(cells))
+            })
             .collect();
         let texts: Vec<String> = texts
-            .chunk_by(|text, next| text == next)
-            .map(|same| match same {
-                [text, _, ..] => format!("{text} (×{})", same.len()),
-                texts => texts.concat(),
+            .chunk_by(|(text, _), (next, _)| text == next)
+            .filter_map(|same| match (same.len(), same.last()?) {
+                (1, (_, styled)) => Some(styled.clone()),
+                (times, (_, styled)) => Some(format!("{styled} (×{times})")),
             })
             .collect();
         texts.join(ROW_BREAK)
@@ -470,15 +473,17 @@ impl Canvas {
     }
 
     fn styled(&self, cells: &[Cell]) -> String {
+        let style = |cell: Cell| self.styles.get(usize::from(cell.style)).copied();
+        self.text(cells, |cell| style(cell).unwrap_or_default())
+    }
+
+    fn text(&self, cells: &[Cell], style: impl Fn(Cell) -> Style) -> String {
         let mut text = StyledText::default();
         for cell in cells {
             match *cell {
                 Cell::CONTINUATION => {}
                 Cell::BLANK => text.push(" ", Style::default()),
-                cell => {
-                    let style = self.styles.get(usize::from(cell.style));
-                    text.push(self.text_of(cell), style.copied().unwrap_or_default());
-                }
+                cell => text.push(self.text_of(cell), style(cell)),
             }
         }
         text.finish()

@@ -197,8 +197,21 @@ impl StyledText {
 
     /// Adds text of this style.
     pub fn push(&mut self, text: &str, style: Style) {
+        let mut characters = text.chars();
+        match (characters.next(), characters.next()) {
+            (Some(only), None) => self.push_character(only, style),
+            _ => {
+                self.turn(style);
+                self.text.push_str(text);
+            }
+        }
+    }
+
+    /// Adds a character of this style. Text comes by characters, and copying each as a
+    /// slice takes most of the time that lines take, with some C libraries.
+    pub fn push_character(&mut self, character: char, style: Style) {
         self.turn(style);
-        self.text.push_str(text);
+        self.text.push(character);
     }
 
     fn turn(&mut self, style: Style) {

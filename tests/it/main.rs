@@ -19,6 +19,7 @@ mod evidence;
 mod exec;
 mod exit_codes;
 mod faults;
+mod fuzz_seeds;
 mod http;
 mod http_times;
 mod judge;

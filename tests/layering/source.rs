@@ -43,7 +43,9 @@ impl Source {
             .map(str::to_owned)
             .collect();
         let plain = without_comments_and_literals(text);
-        let tests = plain.find("#[cfg(test)]\nmod tests");
+        let tests = ["mod tests", "pub(crate) mod tests"]
+            .iter()
+            .find_map(|tests| plain.find(&format!("#[cfg(test)]\n{tests}")));
         let program = tests.and_then(|at| plain.get(..at)).unwrap_or(&plain);
         Source {
             module,

@@ -444,3 +444,124 @@ fn import_one(transaction: &rusqlite::Transaction<'_>, entry: &Entry) -> rusqlit
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use proptest::prelude::*;
+
+    use super::super::look::Look;
+    use super::super::plots::plots;
+    use super::*;
+    use crate::alan::pattern::{Pattern, RemoteCommand, Ssh};
+    use crate::alan::rows::unix_seconds;
+    use crate::alan::schema::{self, tests::derivation};
+    use crate::arbitrary;
+    use crate::neverhang::Rules;
+
+    const EXPORT: &str = include_str!("../../../tests/fixtures/alan/export.ndjson");
+
+    fn database() -> Connection {
+        let mut database = Connection::open_in_memory().expect("memory");
+        schema::migrate(&mut database, &derivation(1)).expect("schema");
+        database
+    }
+
+    fn exported(database: &Connection) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        export::<rusqlite::Error>(database, &mut |entry| {
+            entries.push(entry);
+            Ok(())
+        })
+        .expect("an export");
+        entries
+    }
+
+    /// What is asked of the database before, during and after a run of this command.
+    fn look(database: &Connection, hash: &str, template: &str, host: &str, now: f64) {
+        let look = Look::new(Some(database), "me", Vec::new()).expect("a look");
+        let remote = RemoteCommand {
+            preview: template.to_owned(),
+            template: template.to_owned(),
+        };
+        let pattern = Pattern {
+            hash: hash.to_owned(),
+            template: template.to_owned(),
+            ssh: Some(Ssh {
+                host: host.to_owned(),
+                remote: Some(remote),
+            }),
+            ..Pattern::default()
+        };
+        let history = look.history(&pattern, "s", now).expect("a history");
+        let rates = history.rates();
+        for rate in [rates.success, rates.timeout] {
+            assert!((0.0..=1.0).contains(&rate), "{rate} of {history:?}");
+        }
+        if let Some(estimate) = &history.estimate {
+            for elapsed in [0.0, 1.0, 1e9] {
+                assert!(estimate.next_poll(elapsed).is_finite());
+                let _ = (
+                    estimate.remaining(elapsed),
+                    estimate.completion_probability(elapsed),
+                );
+            }
+        }
+        look.usual_success(hash).expect("a time");
+        look.kills(template, "s").expect("kills");
+        look.options(template).expect("options");
+        let mut circuit = circuits::circuit(database, hash).expect("a circuit");
+        let rules = Rules::default();
+        assert!(circuit.retry_in(now, &rules).is_finite());
+        circuit.check(now, Some(1.0), "me", &rules);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn whatever_an_export_holds_is_refused_or_can_be_looked_at(
+            lines in prop::collection::vec(arbitrary::damaged(EXPORT), 0..12),
+            now in prop::sample::select(vec![0, 1_000_000_000, 4_000_000_000]),
+        ) {
+            let lines = lines.iter().map(ToString::to_string);
+            let entries: Vec<Entry> =
+                lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
+            let mut first = database();
+            if import(&mut first, &entries).is_err() {
+                return Ok(());
+            }
+            let now = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(now);
+            let seconds = unix_seconds(now);
+            for entry in &entries {
+                match entry {
+                    Entry::Observations(row) => {
+                        let template = row.command_template.as_deref().unwrap_or_default();
+                        look(&first, &row.command_hash, template, "far.example", seconds);
+                    }
+                    Entry::SshObservations(row) => {
+                        let template = row.remote_command_template.as_deref();
+                        let template = template.unwrap_or_default();
+                        look(&first, "", template, &row.host, seconds);
+                    }
+                    Entry::RecentCommands(RecentCommand { command_hash, .. })
+                    | Entry::Streaks(Streak { command_hash, .. }) => {
+                        look(&first, command_hash, "", "", seconds);
+                    }
+                    Entry::Circuits(row) => look(&first, &row.command_hash, "", "", seconds),
+                    Entry::ManoptCache(row) => look(&first, "", &row.base_command, "", seconds),
+                }
+            }
+            prop_assert!(plots(&first, 10, 10).is_ok());
+            prop_assert!(counts(&first).is_ok());
+            let held = exported(&first);
+            let mut second = database();
+            import(&mut second, &held).expect("an export of its own");
+            prop_assert_eq!(&exported(&second), &held);
+            prop_assert_eq!(import(&mut second, &held).expect("again").added, 0);
+            prune(&mut first, now, Some(1)).expect("pruned");
+            since_pruned(&first, seconds).expect("a time");
+        }
+    }
+}

@@ -53,7 +53,11 @@ impl Store {
     }
 }
 
-fn plots(connection: &Connection, kinds: usize, runs: usize) -> rusqlite::Result<Vec<Plot>> {
+pub(super) fn plots(
+    connection: &Connection,
+    kinds: usize,
+    runs: usize,
+) -> rusqlite::Result<Vec<Plot>> {
     let templates = most_used(connection, kinds)?;
     templates
         .into_iter()

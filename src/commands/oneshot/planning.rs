@@ -80,10 +80,11 @@ pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings
             judge_again_after: threshold,
         },
         tracking: tracker::Settings {
+            // A run's file that somebody has changed may ask for looks without a pause.
             heartbeat_interval: options
                 .heartbeat
                 .and_then(time)
-                .unwrap_or(config.heartbeat_interval),
+                .map_or(config.heartbeat_interval, |time| time.max(SHORTEST_LOOK)),
             stuck_threshold: threshold,
         },
     }

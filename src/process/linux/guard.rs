@@ -198,7 +198,8 @@ impl SignalSet {
             match limit {
                 Some(limit) => {
                     let limit = libc::timespec {
-                        tv_sec: limit.as_secs() as libc::time_t,
+                        // Its type goes by several names among the C libraries.
+                        tv_sec: limit.as_secs() as _,
                         tv_nsec: limit.subsec_nanos().into(),
                     };
                     libc::sigtimedwait(&self.set, std::ptr::null_mut(), &limit)

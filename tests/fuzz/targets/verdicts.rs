@@ -1,28 +1,7 @@
-//! What an auditor says in the end: any text has one verdict or none, whatever blanks stand
-//! around it, and a mere word in prose is none.
+//! Fuzzes what `checks/verdicts.rs` checks.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use zsh_tool::agent::verdict::{FORMAT, Verdict, read};
+#[path = "../checks/verdicts.rs"]
+mod check;
 
-fuzz_target!(|text: &str| {
-    let judged = read(text);
-    let padded = read(&format!("\n \t{text}\n\n"));
-    assert_eq!(
-        judged.as_ref().map(|judged| judged.verdict),
-        padded.map(|judged| judged.verdict)
-    );
-    // Nobody decides without one of the words.
-    let upper = text.to_uppercase();
-    let words = ["DONE", "RETRY", "REITERATE", "IMPOSSIBLE"];
-    let is_escaped = text.contains('\\');
-    if judged.is_some() {
-        assert!(is_escaped || words.iter().any(|word| upper.contains(word)));
-    }
-    // The prompt's own example decides nothing.
-    if !text.contains('{') && judged.is_none() {
-        assert!(
-            read(&format!("{text}\n{FORMAT}")).is_none_or(|judged| judged.verdict != Verdict::Done)
-        );
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| check::check(data));

@@ -1,0 +1,42 @@
+//! What a client asks for: any JSON as the arguments of any tool, and as the parameters of
+//! what comes before a call. What is accepted is within the schema's bounds.
+
+use serde_json::Value;
+use zsh_tool::mcp::arguments::read;
+use zsh_tool::mcp::tools::{
+    KillArguments, NoArguments, PollArguments, QueryArguments, ResetArguments, RunArguments,
+    SendArguments, TOOLS, TasksArguments,
+};
+use zsh_tool::protocol::era::{Hello, negotiate};
+use zsh_tool::protocol::stateless::Envelope;
+use zsh_tool::text::keys::Key;
+
+/// Checks what this input leads to.
+pub fn check(data: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<Value>(data) else {
+        return;
+    };
+    let given = Some(&value);
+    let _ = Hello::from_params(given);
+    let _ = Envelope::from_params(given);
+    if let Some(text) = value.as_str() {
+        let _ = negotiate(text);
+        let _ = Key::parse(text);
+    }
+    for tool in TOOLS.iter() {
+        let (name, schema) = (tool.wire_name, &tool.schema);
+        let refused = [
+            read::<RunArguments>(name, schema, given).err(),
+            read::<PollArguments>(name, schema, given).err(),
+            read::<SendArguments>(name, schema, given).err(),
+            read::<KillArguments>(name, schema, given).err(),
+            read::<TasksArguments>(name, schema, given).err(),
+            read::<QueryArguments>(name, schema, given).err(),
+            read::<ResetArguments>(name, schema, given).err(),
+            read::<NoArguments>(name, schema, given).err(),
+        ];
+        for error in refused.into_iter().flatten() {
+            assert!(!error.0.is_empty());
+        }
+    }
+}

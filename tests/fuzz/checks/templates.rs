@@ -1,0 +1,35 @@
+//! Command lines: what they are, what they ask for, and what of them may be remembered.
+
+use zsh_tool::alan::fingerprint::of_failure;
+use zsh_tool::shell::lexer::lex;
+use zsh_tool::shell::lint::lints;
+use zsh_tool::shell::normalise::{hash, normalise};
+use zsh_tool::shell::ssh::ssh_of_segment;
+use zsh_tool::shell::syntax::last_pipeline_segments;
+use zsh_tool::shell::template::template;
+use zsh_tool::text::keys;
+use zsh_tool::text::redact::Redactor;
+
+/// Checks what this input leads to.
+pub fn check(data: &[u8]) {
+    let command = &*String::from_utf8_lossy(data);
+    let redactor = Redactor::new(["hunter22".to_owned()]);
+    let redacted = redactor.redact(command).into_owned();
+    assert!(!redacted.contains("hunter22"));
+    assert_eq!(redactor.redact(&redacted), redacted);
+    let normal = normalise(command);
+    assert_eq!(normalise(&normal), normal);
+    assert_eq!(hash(&normal), hash(command));
+    let _ = (template(command), template(&redacted), lex(command));
+    // A failure's output comes from anywhere as well.
+    let _ = of_failure(command, 1, &redactor);
+    for has_terminal in [false, true] {
+        for lint in lints(command, has_terminal) {
+            assert!(!lint.to_string().is_empty());
+        }
+    }
+    for segment in last_pipeline_segments(command) {
+        let _ = ssh_of_segment(segment);
+    }
+    let _ = keys::Key::parse(command);
+}
