@@ -24,6 +24,8 @@ demo-static: static ## Show the session with the static binary in an empty root;
 PROGRAMS = zsh zsh-static man bash python3 infocmp make vim less gdb node git ssh \
 	dialog whiptail sudo su passwd setpriv script top htop vi lolcat
 PAGES = ls tar grep git-push curl bash rsync find ssh jq
+# Tests wait for processes more than they work: more at once than there are cores.
+export RUST_TEST_THREADS ?= 4
 
 test: ## Run the Rust tests with the real zsh and man, and the model check.
 	@scripts/need cargo cc $(PROGRAMS)

@@ -753,49 +753,4 @@ mod tests {
             prop_assert_eq!(whole.logged(), cut.logged());
         }
     }
-
-    /// 200 MB as it comes from a pipe: `cargo test --release -- --ignored flood --nocapture`.
-    #[test]
-    #[ignore = "a measurement"]
-    fn flood() {
-        for (name, line) in [
-            (
-                "plain lines of 80",
-                "the quick brown fox jumps over the lazy dog ".repeat(2),
-            ),
-            (
-                "stream-json of 1 KB",
-                format!(
-                    "{{\"type\":\"assistant\",\"message\":{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}}}",
-                    "some words of the model, ".repeat(40)
-                ),
-            ),
-        ] {
-            let place = Place::new();
-            let chunk = format!("{line}\n").repeat((64 << 10) / line.len());
-            let count = (200 << 20) / chunk.len();
-            let mut script = vec![bytes(0, &chunk); count];
-            script.push(Happens::End(0));
-            let begin = Instant::now();
-            let mut log = RunLog::open(place.path()).unwrap();
-            let source = Scripted::new(&place.clock, script);
-            let framer = Framer::new(Framing::Lines);
-            let mut pipeline = Pipeline::new(source, framer, text_of, place.means(&mut log));
-            let far = place.clock.now().mono + Duration::from_secs(1);
-            let mut records = 0;
-            while !matches!(pipeline.next(far), Said::Ended(_)) {
-                records += 1;
-            }
-            let took = begin.elapsed();
-            let size = std::fs::metadata(place.path().join(super::super::log::FILE_NAME));
-            let size = size.unwrap().len() >> 20;
-            println!("{name}: {records} records, log {size} MiB, {took:?}");
-            let begin = Instant::now();
-            let none = log_reader::newest(place.path(), Kind::StateChange, u64::MAX).unwrap();
-            println!(
-                "  looked for a state change in all of it: {:?} {none:?}",
-                begin.elapsed()
-            );
-        }
-    }
 }

@@ -162,7 +162,12 @@ fn an_answer_says_how_long_the_next_wait_is_to_be() {
         "{next}: {}",
         result.text
     );
-    // What waits for input is not helped by waiting.
+}
+
+#[test]
+fn an_answer_about_what_waits_for_input_suggests_no_wait() {
+    let env = Env::new();
+    let client = env.client();
     let command = "read -r answer";
     let asks = client.call(
         "zsh",
