@@ -330,30 +330,21 @@ pub fn is_locked(path: &Path) -> bool {
     tried == Err(rustix::io::Errno::WOULDBLOCK)
 }
 
-/// Fills up to 256 bytes, which come whole or not at all, getentropy(3).
-fn fill_randomly(bytes: &mut [u8]) -> io::Result<()> {
-    // SAFETY: the call writes that many bytes there.
-    match unsafe { libc::getentropy(bytes.as_mut_ptr().cast(), bytes.len()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// 256 random bits of the kernel as lower-case hex digits, for what nobody may guess.
 ///
 /// # Errors
 /// When the kernel gives none; nothing weaker takes their place.
 pub fn random_secret() -> io::Result<String> {
     let mut bytes = [0; 32];
-    fill_randomly(&mut bytes)?;
+    getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// 8 random lower-case hex digits, from the kernel.
 pub fn random_id() -> String {
     let mut bytes = [0; 4];
-    if fill_randomly(&mut bytes).is_err() {
-        // Only a kernel without such a call: the clock's low digits differ enough.
+    if getrandom::fill(&mut bytes).is_err() {
+        // Only a kernel that gives none: the clock's low digits differ enough.
         let nanos = std::time::SystemTime::now()
             .duration_since(std::time::SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
