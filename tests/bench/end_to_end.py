@@ -190,8 +190,8 @@ def memory(binary):
             "resident memory of guard and server before the first command",
         ),
         Figure(
-            "memory, idle, with the database open", used / 1024, "MiB", 10, 6, memory_parts(*used_parts),
-            "the same after it",
+            "memory, idle, with the database open", used / 1024, "MiB", None, None, memory_parts(*used_parts),
+            "the same after it, most of it pages of the program's file; a limit is set for the first alone",
         ),
         Figure(
             "growth of the peak memory by 1 GiB of output", growth / 1024, "MiB", 8, 2,

@@ -8,7 +8,8 @@ import statistics
 
 class Figure:
     """One row: a value against the most that it must and should be. Without `aim` there is
-    nothing beyond the must. `meaning` says in a line what the row tells."""
+    nothing beyond the must, and without `must` the row is for comparison. `meaning` says in
+    a line what the row tells."""
 
     def __init__(self, name, value, unit, must, aim, detail="", meaning=""):
         self.name, self.value, self.unit = name, value, unit
@@ -17,6 +18,8 @@ class Figure:
     def verdict(self):
         if self.aim is not None and self.value <= self.aim:
             return "aim"
+        if self.must is None:
+            return "–"
         return "must" if self.value <= self.must else "MISSED"
 
     def cells(self):
