@@ -92,7 +92,8 @@ function makeDetails(id) {
   parts.past = element('section', { class: 'details-section', hidden: true });
   const close = element('button', { type: 'button', class: 'icon-button', 'aria-label': 'Close the details', title: 'Close (Esc)', onclick: closeDetails }, icon('close'));
   const top = element('div', { class: 'details-top' }, parts.badge, close);
-  const head = element('div', { class: 'details-head' }, top, parts.title, parts.description, parts.attention, parts.estimate.root, parts.evidence, parts.buttons.root, parts.answer);
+  // Above the buttons nothing comes and goes while a task runs, so that they stay under the pointer.
+  const head = element('div', { class: 'details-head' }, top, parts.title, parts.description, parts.attention, parts.buttons.root, parts.answer, parts.estimate.root, parts.evidence);
   parts.sections = [head, parts.output.root, section('Facts', parts.facts), section('Progress', parts.counts), parts.past];
   return parts;
 }

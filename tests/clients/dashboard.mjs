@@ -168,6 +168,7 @@ async function flood(server) {
   check('a flood shows', await browser.until(says, '.output', 'a line of a flood'));
   check('a flood is cut', await browser.run(() => document.querySelector('.output').textContent.split('\n').length < 5000));
   await browser.click('.buttons .danger');
+  check('it asks before it ends a flood', await browser.until(() => document.querySelector('#confirm').open));
   await browser.click('#confirm-yes');
   check('the page can be used in a flood', await browser.until(says, '#details .badge', 'Killed'), await browser.run(textOf, '#details'));
   await browser.press(KEYS.Escape);
