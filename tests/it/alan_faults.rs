@@ -198,7 +198,7 @@ fn a_server_killed_with_writes_on_their_way_leaves_a_sound_database() {
 }
 
 #[test]
-#[ignore = "takes a minute and more: the same 200 times"]
+#[ignore = "the same 200 times: make test-long"]
 fn a_server_killed_two_hundred_times_leaves_a_sound_database() {
     kill_again_and_again(MANY_KILLS);
 }

@@ -121,6 +121,13 @@ impl Runs {
         serde_json::from_str(&text).expect("JSON")
     }
 
+    /// The states that its log tells of, in their order.
+    pub fn logged_history(&self) -> Vec<String> {
+        let changes: Vec<Value> = self.lines("state_change");
+        let to = changes.iter().map(|line| line["data"]["to"].as_str());
+        to.map(|state| state.expect("a state").to_owned()).collect()
+    }
+
     /// The states of its history.
     pub fn history(&self) -> Vec<String> {
         states(&self.file()["history"])
