@@ -124,6 +124,10 @@ pub fn shortcoming_words(shortcoming: Shortcoming) -> &'static str {
             "/proc cannot be read: what commands wait for is told of plain password prompts \
              alone, and stopped ones are not found"
         }
+        Shortcoming::AnotherNamespace => {
+            "/proc shows the processes of another PID namespace: what commands wait for is told \
+             of plain password prompts alone, and stopped ones are not found"
+        }
         Shortcoming::NoCalls => {
             "what processes are blocked in cannot be read: that a command waits for input is \
              told by prompts and silence alone"

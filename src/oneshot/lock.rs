@@ -4,11 +4,10 @@
 //! The lock goes with the process that holds it, however that ends. Limits: on a network
 //! file system it may not reach other machines.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::process::files;
+use crate::process::files::{self, FileLock};
 use crate::process::tree::{self, Identity};
 
 /// The file's name in a run's directory.
@@ -21,7 +20,7 @@ const TRIES: usize = 100;
 /// The right to run a run, for as long as this lives.
 #[derive(Debug)]
 pub struct Lock {
-    file: File,
+    held: FileLock,
 }
 
 /// Why a run is not this process's to run.
@@ -65,8 +64,8 @@ impl Lock {
             source,
         };
         for _ in 0..TRIES {
-            if let Some(file) = files::try_lock(&path).map_err(failed)? {
-                let lock = Lock { file };
+            if let Some(held) = FileLock::try_take(&path).map_err(failed)? {
+                let lock = Lock { held };
                 lock.sign().map_err(failed)?;
                 return Ok(lock);
             }
@@ -82,9 +81,10 @@ impl Lock {
     fn sign(&self) -> io::Result<()> {
         let own = i32::try_from(std::process::id()).unwrap_or_default();
         let started = tree::look_up(own).map_or(0, |found| found.id.started);
-        self.file.set_len(0)?;
+        let mut file = self.held.file();
+        file.set_len(0)?;
         let text = format!("{own} {started}\n");
-        (&self.file).write_all(text.as_bytes())
+        file.write_all(text.as_bytes())
     }
 }
 
@@ -92,8 +92,7 @@ impl Drop for Lock {
     /// Nobody runs it from now on, though this process may live on. Whoever watches the
     /// directory is woken by the file's close, which comes after the lock has gone.
     fn drop(&mut self) {
-        let _ = self.file.set_len(0);
-        let _ = files::unlock(&self.file);
+        let _ = self.held.file().set_len(0);
     }
 }
 
@@ -125,7 +124,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let lock = Lock::take(directory.path()).unwrap();
         assert!(is_held(directory.path()));
-        let copy = lock.file.try_clone().unwrap();
+        let copy = lock.held.file().try_clone().unwrap();
         drop(lock);
         assert!(!is_held(directory.path()));
         drop(copy);

@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FlockOperation;
+
 /// Why a directory cannot serve as a private one.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateDirError {
@@ -270,28 +272,46 @@ impl Drop for Temporary {
     }
 }
 
-/// Takes the lock of a file for as long as the returned handle lives; `None` when
-/// another process holds it.
+/// The lock of a file, held by this process until it is dropped.
 ///
-/// # Errors
-/// When the file cannot be opened.
-pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
-    let file = append_private(path)?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        Err(error) => Err(error.into()),
+/// It is given up before the file is closed. Closing it alone would not do where another
+/// thread is starting a process: that has a copy of the descriptor, and with it the lock,
+/// until it is another program.
+#[derive(Debug)]
+pub struct FileLock(File);
+
+impl FileLock {
+    /// Takes the lock of a file, which is made where it is missing; `None` when somebody
+    /// else holds it, or is just asking whether it is held ([`is_locked`]).
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn try_take(path: &Path) -> io::Result<Option<FileLock>> {
+        Self::try_on(
+            append_private(path)?,
+            FlockOperation::NonBlockingLockExclusive,
+        )
+    }
+
+    fn try_on(file: File, operation: FlockOperation) -> io::Result<Option<FileLock>> {
+        match rustix::fs::flock(&file, operation) {
+            Ok(()) => Ok(Some(FileLock(file))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The file, open for appending.
+    pub fn file(&self) -> &File {
+        &self.0
     }
 }
 
-/// Gives up a lock of [`try_lock`]. Closing the file alone would not do where another
-/// thread is starting a process: that has a copy of the descriptor until it is another
-/// program.
-///
-/// # Errors
-/// As `flock(2)`.
-pub fn unlock(file: &File) -> io::Result<()> {
-    Ok(rustix::fs::flock(file, rustix::fs::FlockOperation::Unlock)?)
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // It can only fail for a descriptor that is none.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 /// Bytes that this user may still write to the file system of a path.
@@ -321,13 +341,14 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::accessat(rustix::fs::CWD, path, access, flags)?)
 }
 
-/// Whether another process holds the lock of a file; it is neither made nor changed.
+/// Whether somebody holds the lock of a file; it is neither made nor changed. Who tries to
+/// take the lock in that moment does not get it.
 pub fn is_locked(path: &Path) -> bool {
     let Ok(file) = open_private(path) else {
         return false;
     };
-    let tried = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared);
-    tried == Err(rustix::io::Errno::WOULDBLOCK)
+    let taken = FileLock::try_on(file, FlockOperation::NonBlockingLockShared);
+    matches!(taken, Ok(None))
 }
 
 /// 256 random bits of the kernel as lower-case hex digits, for what nobody may guess.

@@ -42,7 +42,9 @@ mod tests {
         directory: &str,
     ) -> io::Result<String> {
         let (ours, theirs) = descriptors::pipe()?;
-        let null = descriptors::open_null()?;
+        // Whatever else this process has open, no number of ours is among the child's.
+        let theirs = rustix::io::fcntl_dupfd_cloexec(theirs, 10)?;
+        let null = rustix::io::fcntl_dupfd_cloexec(descriptors::open_null()?, 10)?;
         let mut descriptors = vec![(null.as_fd(), 0), (theirs.as_fd(), 1)];
         descriptors.extend(numbers.iter().map(|number| (theirs.as_fd(), *number)));
         let program = Program {

@@ -51,6 +51,8 @@ impl Source {
 pub enum Shortcoming {
     /// `/proc` cannot be read.
     NoProc,
+    /// `/proc` shows the processes of another PID namespace.
+    AnotherNamespace,
     /// The calls that processes are blocked in cannot be read: by the policy of Yama, or
     /// because the kernel was built without.
     NoCalls,

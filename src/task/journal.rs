@@ -8,7 +8,6 @@
 //! server; what a killed server left is removed at the next start. Command lines are
 //! redacted before they are written.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub use super::entry::{Entry, RecordedOutcome};
 use super::live::LiveTask;
 use super::spool::{Spool, SpoolWriter};
-use crate::process::files::{self, PrivateDirError};
+use crate::process::files::{self, FileLock, PrivateDirError};
 use crate::text::redact::Redactor;
 
 const SERVERS: &str = "servers";
@@ -38,7 +37,7 @@ const MAKING: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct ServerDir {
     path: PathBuf,
-    _lock: File,
+    _lock: FileLock,
 }
 
 /// Why a server has no directory.
@@ -74,10 +73,10 @@ impl ServerDir {
             move |source| ServerDirError::Io { path, source }
         };
         let lock_path = making.join(LOCK);
-        let mut lock = files::try_lock(&lock_path)
+        let lock = FileLock::try_take(&lock_path)
             .map_err(failed(&lock_path))?
             .ok_or_else(|| failed(&lock_path)(io::ErrorKind::WouldBlock.into()))?;
-        writeln!(lock, "{}", std::process::id()).map_err(failed(&lock_path))?;
+        writeln!(lock.file(), "{}", std::process::id()).map_err(failed(&lock_path))?;
         let path = servers.join(instance);
         std::fs::rename(&making, &path).map_err(failed(&path))?;
         Ok(ServerDir { path, _lock: lock })
@@ -127,7 +126,7 @@ pub fn remove_dead_servers(state: &Path) {
             continue;
         }
         // The lock goes with the handle; a living server holds its own.
-        if let Ok(Some(_lock)) = files::try_lock(&path.join(LOCK)) {
+        if let Ok(Some(_lock)) = FileLock::try_take(&path.join(LOCK)) {
             let _ = std::fs::remove_dir_all(&path);
         }
     }

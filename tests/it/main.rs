@@ -33,6 +33,7 @@ mod listen_window;
 mod manopt;
 mod memory;
 mod monitor;
+mod namespaces;
 mod oneshot_executors;
 mod oneshot_interrupts;
 mod oneshot_runs;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::alan::schema::{self, Derivation, SchemaError};
-use crate::process::files::{self, PrivateDirError};
+use crate::process::files::{self, FileLock, PrivateDirError};
 
 /// Memory for pages of the file, in KiB, for each connection; the system's own cache is
 /// next to it.
@@ -181,8 +181,8 @@ fn open_and_migrate(
 ///
 /// # Errors
 /// [`DatabaseError::BeingRepaired`] when another server holds it.
-pub fn lock(path: &Path) -> Result<std::fs::File, DatabaseError> {
-    files::try_lock(&beside(path, ".lock"))?.ok_or(DatabaseError::BeingRepaired)
+pub fn lock(path: &Path) -> Result<FileLock, DatabaseError> {
+    FileLock::try_take(&beside(path, ".lock"))?.ok_or(DatabaseError::BeingRepaired)
 }
 
 /// A path beside the database: its own with something appended.

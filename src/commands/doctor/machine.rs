@@ -53,14 +53,23 @@ fn version_of(shell: &Path) -> Option<String> {
     Some(text.lines().next()?.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
+const MOUNT_FOR_NAMESPACE: &str =
+    "mount it for this one: `unshare --mount-proc`, `bwrap --proc /proc`";
+
 /// What supervision takes from the kernel.
 pub fn kernel() -> Vec<Finding> {
-    if probe::shortcoming() == Some(Shortcoming::Portable) {
+    let shortcoming = probe::shortcoming();
+    if shortcoming == Some(Shortcoming::Portable) {
         return vec![blocked_calls(), groups_alone()];
     }
-    let proc = match tree::look_up(own_pid()) {
-        Some(_) => Finding::ok("/proc", "readable"),
-        None => Finding::error(
+    let proc = match (tree::look_up(own_pid()), shortcoming) {
+        (Some(_), _) => Finding::ok("/proc", "readable"),
+        (None, Some(Shortcoming::AnotherNamespace)) => Finding::error(
+            "/proc",
+            "shows the processes of another PID namespace: a command's cannot be found, nor ended",
+            MOUNT_FOR_NAMESPACE,
+        ),
+        (None, _) => Finding::error(
             "/proc",
             "cannot be read: a command's processes cannot be found, nor ended",
             "mount it: run `mount -t proc proc /proc`",
@@ -107,6 +116,7 @@ fn blocked_calls() -> Finding {
     };
     let mend = match shortcoming {
         Shortcoming::NoProc => "mount it: run `mount -t proc proc /proc`",
+        Shortcoming::AnotherNamespace => MOUNT_FOR_NAMESPACE,
         Shortcoming::NoCalls => {
             "run `sysctl kernel.yama.ptrace_scope=1`, or give the server CAP_SYS_PTRACE"
         }

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::process::probe;
+use crate::process::{probe, processes};
 
 /// `TCP_ESTABLISHED` and `TCP_SYN_SENT` of the kernel's `tcp_states.h`.
 const CONNECTED: [&str; 2] = ["01", "02"];
@@ -26,7 +26,9 @@ pub fn waits_for_peer(pid: i32) -> bool {
     }
     let states: Vec<String> = ["tcp", "tcp6"]
         .iter()
-        .filter_map(|table| std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).ok())
+        .filter_map(|table| {
+            std::fs::read_to_string(processes::directory(pid).join("net").join(table)).ok()
+        })
         .flat_map(|table| states_of(&table, &sockets))
         .collect();
     states

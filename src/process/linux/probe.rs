@@ -11,6 +11,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::process::processes;
 pub use crate::process::sight::{Blocked, Look, Shortcoming, Source};
 use crate::progress::condition::Evidence;
 
@@ -19,7 +20,7 @@ const MOST_DESCRIPTORS: usize = 64;
 
 /// Looks at all threads of a process.
 pub fn look(pid: i32, source: &Source) -> Look {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+    let Ok(threads) = std::fs::read_dir(processes::directory(pid).join("task")) else {
         return Look::Otherwise;
     };
     let mut readable = false;
@@ -45,7 +46,7 @@ pub fn look(pid: i32, source: &Source) -> Look {
 /// What the threads of a process are blocked on: the names of the descriptors that they
 /// read, write or wait for. Empty where that cannot be read.
 pub fn awaited(pid: i32) -> Vec<PathBuf> {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+    let Ok(threads) = std::fs::read_dir(processes::directory(pid).join("task")) else {
         return Vec::new();
     };
     let mut names = Vec::new();
@@ -62,7 +63,7 @@ pub fn awaited(pid: i32) -> Vec<PathBuf> {
 /// How much can be seen of a process that is this user's own; `None` when something else
 /// was in the way, such as a want of descriptors.
 pub fn evidence_of(pid: i32) -> Option<Evidence> {
-    let thread = PathBuf::from(format!("/proc/{pid}/task/{pid}"));
+    let thread = main_thread(pid);
     if !thread.exists() {
         return Some(Evidence::Nothing);
     }
@@ -76,11 +77,18 @@ pub fn evidence_of(pid: i32) -> Option<Evidence> {
     }
 }
 
+fn main_thread(pid: i32) -> PathBuf {
+    processes::directory(pid).join(format!("task/{pid}"))
+}
+
 /// The worst of this machine's shortcomings.
 pub fn shortcoming() -> Option<Shortcoming> {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
         return Some(Shortcoming::NoProc);
     };
+    if processes::is_of_another_namespace() {
+        return Some(Shortcoming::AnotherNamespace);
+    }
     // Whether it can be read says nothing: the server closes its own to everybody.
     let has_calls = Path::new("/proc/thread-self/syscall").exists();
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
@@ -112,12 +120,12 @@ fn may_trace_all(status: &str) -> bool {
 /// As long as it stays the same, the thread is in one and the same sleep, or runs without
 /// a pause.
 pub fn switches(pid: i32) -> Option<u64> {
-    Thread(format!("/proc/{pid}/task/{pid}").into()).switches()
+    Thread(main_thread(pid)).switches()
 }
 
 /// The same for all threads together.
 pub fn switches_of_all(pid: i32) -> Option<u64> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let threads = std::fs::read_dir(processes::directory(pid).join("task")).ok()?;
     let counts = threads
         .flatten()
         .filter_map(|thread| Thread(thread.path()).switches());

@@ -1,6 +1,7 @@
 //! Which processes there are and what is to be known of each, as `/proc` tells it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
@@ -9,14 +10,56 @@ use crate::process::hindrance::Hindrance;
 use crate::process::process_info::{Identity, ProcessInfo};
 use crate::progress::condition::StopSignal;
 
+/// Where the processes are shown that this one's numbers mean; nothing is there when `/proc`
+/// was mounted for another PID namespace: its numbers mean other processes here.
+fn root() -> &'static Path {
+    match is_of_another_namespace() {
+        true => Path::new("/proc/of-another-namespace"),
+        false => Path::new("/proc"),
+    }
+}
+
+/// Where a process is shown.
+pub(super) fn directory(pid: i32) -> PathBuf {
+    root().join(pid.to_string())
+}
+
+/// Whether `/proc` was mounted for another PID namespace, as it is seen when only the
+/// processes were put into a new one.
+pub fn is_of_another_namespace() -> bool {
+    static SEEN: OnceLock<bool> = OnceLock::new();
+    if let Some(seen) = SEEN.get() {
+        return *seen;
+    }
+    // What cannot be read now, for want of a descriptor perhaps, can be later.
+    let numbers = std::fs::read_to_string("/proc/self/status").ok();
+    let Some(numbers) = numbers.as_deref().and_then(own_numbers) else {
+        return false;
+    };
+    *SEEN.get_or_init(|| numbers != [std::process::id()])
+}
+
+/// The numbers that a process has in the namespace of `/proc` and in those below it, down to
+/// its own, by its `status`; kernels before Linux 4.1 tell the first alone.
+fn own_numbers(status: &str) -> Option<Vec<u32>> {
+    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let numbers = line("NSpid:").or_else(|| line("Pid:"))?;
+    let numbers = numbers.split_ascii_whitespace().map(str::parse);
+    numbers.collect::<Result<_, _>>().ok()
+}
+
 /// Looks one process up.
 pub fn look_up(pid: i32) -> Option<ProcessInfo> {
-    Process::new(pid).ok()?.stat().ok().map(info)
+    Process::new_with_root(directory(pid))
+        .ok()?
+        .stat()
+        .ok()
+        .map(info)
 }
 
 /// Gives all processes that `/proc` shows; whether those are all.
 pub fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
-    let Ok(all) = procfs::process::all_processes() else {
+    let Ok(all) = procfs::process::all_processes_with_root(root()) else {
         return false;
     };
     let mut whole = true;
@@ -81,17 +124,17 @@ fn is_about_one(error: &ProcError) -> bool {
 pub fn children_of_self() -> Option<Vec<i32>> {
     // Orphans are given to the first living thread, which is the main one; threads
     // that spawn hold their own children, which are none of the adopted.
-    let own = std::process::id();
-    children_listed_in(&format!("/proc/self/task/{own}/children"))
+    children_listed_of(i32::try_from(std::process::id()).ok()?)
 }
 
 /// The children of a process's main thread, those too that `/proc` itself hides; none
 /// where the kernel does not tell.
 pub fn children_of(pid: i32) -> Vec<i32> {
-    children_listed_in(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default()
+    children_listed_of(pid).unwrap_or_default()
 }
 
-fn children_listed_in(path: &str) -> Option<Vec<i32>> {
+fn children_listed_of(pid: i32) -> Option<Vec<i32>> {
+    let path = directory(pid).join(format!("task/{pid}/children"));
     let text = std::fs::read_to_string(path).ok()?;
     Some(
         text.split_ascii_whitespace()
@@ -102,17 +145,17 @@ fn children_listed_in(path: &str) -> Option<Vec<i32>> {
 
 /// The environment that a process was started with, its entries ended by NUL.
 pub fn environment(pid: i32) -> Option<Vec<u8>> {
-    std::fs::read(format!("/proc/{pid}/environ")).ok()
+    std::fs::read(directory(pid).join("environ")).ok()
 }
 
 /// A process's arguments, each ended by NUL.
 pub fn arguments(pid: i32) -> Option<Vec<u8>> {
-    std::fs::read(format!("/proc/{pid}/cmdline")).ok()
+    std::fs::read(directory(pid).join("cmdline")).ok()
 }
 
 /// The number of the user whose rights a process has.
 pub fn user_number(pid: i32) -> Option<u32> {
-    effective_uid(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+    effective_uid(&std::fs::read_to_string(directory(pid).join("status")).ok()?)
 }
 
 /// The second number of the line `Uid:`.
@@ -123,19 +166,19 @@ fn effective_uid(status: &str) -> Option<u32> {
 
 /// What a descriptor of this process is called in `/proc/<pid>/fd`; both ends of a pipe
 /// have one name.
-pub fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<std::path::PathBuf> {
+pub fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
 }
 
 /// The file that a process runs.
 pub fn program_of(pid: i32) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/{pid}/exe")).ok()
+    std::fs::read_link(directory(pid).join("exe")).ok()
 }
 
 /// Whether the process holds the pipe or terminal `target` (as `/proc/<pid>/fd` names
 /// it) open.
-pub fn holds_open(pid: i32, target: &std::path::Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+pub fn holds_open(pid: i32, target: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory(pid).join("fd")) else {
         return false;
     };
     entries
@@ -146,6 +189,17 @@ pub fn holds_open(pid: i32, target: &std::path::Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_has_a_number_in_every_namespace_that_it_is_in() {
+        let here = "Name:\tsh\nPid:\t4711\nPPid:\t1\nNSpid:\t4711\n";
+        assert_eq!(own_numbers(here), Some(vec![4711]));
+        let below = "Name:\tsh\nPid:\t4711\nPPid:\t1\nNSpid:\t4711\t12\n";
+        assert_eq!(own_numbers(below), Some(vec![4711, 12]));
+        assert_eq!(own_numbers("Pid:\t4711\n"), Some(vec![4711]));
+        assert_eq!(own_numbers(""), None);
+        assert!(!is_of_another_namespace());
+    }
 
     #[test]
     fn the_user_of_a_process_is_the_one_whose_rights_it_has() {

@@ -6,8 +6,10 @@
 //! written into a file that is mapped.
 
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
+use crate::process::processes;
 use crate::process::tree::ProcessInfo;
 use crate::progress::ledger::{Bytes, Member};
 
@@ -20,13 +22,11 @@ pub fn members(processes: &[ProcessInfo]) -> Vec<Member> {
             let pid = process.id.pid;
             let io = bytes_of(pid);
             // A whole look lasts: who has ended since would be taken for one that hides.
-            (io.is_some() || std::path::Path::new(&format!("/proc/{pid}")).exists()).then(|| {
-                Member {
-                    key: (pid, process.id.started),
-                    parent: process.parent,
-                    io,
-                    cpu: time_of(process.cpu_ticks + process.children_ticks),
-                }
+            (io.is_some() || processes::directory(pid).exists()).then(|| Member {
+                key: (pid, process.id.started),
+                parent: process.parent,
+                io,
+                cpu: time_of(process.cpu_ticks + process.children_ticks),
             })
         })
         .collect()
@@ -38,7 +38,7 @@ const COMMAND_LINE_BYTES: u64 = 4 * 1024;
 /// The beginning of a process's command line; empty where that is not shown.
 pub fn command_line(pid: i32) -> String {
     let mut line = Vec::new();
-    let read = std::fs::File::open(format!("/proc/{pid}/cmdline"))
+    let read = std::fs::File::open(processes::directory(pid).join("cmdline"))
         .and_then(|file| file.take(COMMAND_LINE_BYTES).read_to_end(&mut line));
     match read {
         Ok(_) => String::from_utf8_lossy(&line).replace('\0', " "),
@@ -54,16 +54,17 @@ pub fn newest_pid() -> Option<u64> {
 }
 
 fn bytes_of(pid: i32) -> Option<Bytes> {
-    let all = bytes_in(&format!("/proc/{pid}/io"))?;
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let process = processes::directory(pid);
+    let all = bytes_in(&process.join("io"))?;
+    let threads = std::fs::read_dir(process.join("task")).ok()?;
     let own = threads
         .flatten()
-        .filter_map(|thread| bytes_in(&thread.path().join("io").to_string_lossy()))
+        .filter_map(|thread| bytes_in(&thread.path().join("io")))
         .fold(0, u64::saturating_add);
     Some(Bytes { all, own })
 }
 
-fn bytes_in(path: &str) -> Option<u64> {
+fn bytes_in(path: &Path) -> Option<u64> {
     parse_bytes(&std::fs::read_to_string(path).ok()?)
 }
 

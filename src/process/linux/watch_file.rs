@@ -39,7 +39,7 @@ impl DirectoryWatch {
     pub fn add(&self, directory: &Path) -> io::Result<()> {
         let changes = WatchFlags::CREATE
             | WatchFlags::MODIFY
-            // Whoever gives a lock up by [`crate::process::files::unlock`] closes its file after it.
+            // Whoever gives a lock up by [`crate::process::files::FileLock`] closes its file after it.
             | WatchFlags::CLOSE_WRITE
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE

@@ -47,6 +47,9 @@ type Groups = Arc<Mutex<BTreeSet<i32>>>;
 pub fn run(arguments: &[&str], _spared: impl FnOnce() -> Vec<String>) -> io::Result<i32> {
     signals::stop_ignoring_children();
     let (ours, theirs) = UnixStream::pair()?;
+    // Neither end may sit at the number that one of them is copied to.
+    let ours = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(ours, LINK + 1)?);
+    let theirs = rustix::io::fcntl_dupfd_cloexec(theirs, LINK + 1)?;
     // SAFETY: the program owns no descriptor of that number yet: no other thread or file
     // of ours exists, and what the client left there is unused.
     unsafe { close_on_exec::copy_to(theirs.as_fd(), LINK)? };

@@ -13,6 +13,7 @@ use libc::{c_int, pid_t};
 
 use crate::process::groups;
 use crate::process::process_info::{Identity, ProcessInfo};
+use crate::process::processes;
 use crate::progress::ledger::{Bytes, Member};
 
 /// `SZOMB` of `sys/proc.h`.
@@ -39,8 +40,6 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
     }
     // SAFETY: the call has written all of it, and any bytes are valid in plain numbers.
     let info = unsafe { info.assume_init() };
-    let process = rustix::process::Pid::from_raw(pid)?;
-    let session = rustix::process::getsid(Some(process));
     Some(ProcessInfo {
         id: Identity {
             pid,
@@ -48,7 +47,7 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
         },
         parent: i32::try_from(info.pbi_ppid).unwrap_or_default(),
         group: i32::try_from(info.pbi_pgid).unwrap_or_default(),
-        session: session.map_or(0, |session| session.as_raw_nonzero().get()),
+        session: processes::session(pid),
         name: name(&info.pbi_comm),
         zombie: info.pbi_status == ZOMBIE,
         hindrance: None,

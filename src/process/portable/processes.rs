@@ -15,18 +15,15 @@ use crate::process::process_info::ProcessInfo;
 /// taken for it.
 #[cfg(not(target_os = "macos"))]
 pub fn look_up(pid: i32) -> Option<ProcessInfo> {
-    use rustix::io::Errno;
-    use rustix::process::{Pid, getpgid, getsid};
-
-    use crate::process::signals::lives;
-
-    let process = Pid::from_raw(pid).filter(|_| pid > 0 && lives(pid))?;
-    let number = |pid: Result<Pid, Errno>| pid.map_or(0, |pid| pid.as_raw_nonzero().get());
+    if pid <= 0 || !crate::process::signals::lives(pid) {
+        return None;
+    }
     Some(ProcessInfo {
         id: Identity { pid, started: 0 },
         parent: 0,
-        group: number(getpgid(Some(process))),
-        session: number(getsid(Some(process))),
+        // SAFETY: it takes and gives numbers.
+        group: unsafe { libc::getpgid(pid) }.max(0),
+        session: session(pid),
         name: String::new(),
         zombie: false,
         hindrance: None,
@@ -39,6 +36,13 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
 #[cfg(target_os = "macos")]
 pub fn look_up(pid: i32) -> Option<ProcessInfo> {
     libproc::look_up(pid)
+}
+
+/// The session of a process. 0 when it is gone, or when its leader is out of sight, as in a
+/// PID namespace that was entered without a new session: rustix takes no 0 for a pid.
+pub(super) fn session(pid: i32) -> i32 {
+    // SAFETY: it takes and gives numbers.
+    unsafe { libc::getsid(pid) }.max(0)
 }
 
 /// Gives the processes that can be found; those are never known to be all.
