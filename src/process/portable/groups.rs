@@ -123,6 +123,20 @@ fn say(news: &[News]) {
     }
 }
 
+/// The group of a process; 0 when it is gone, or when the group's leader is out of sight, as
+/// in a PID namespace that was entered without a new session. rustix takes no 0 for a pid.
+#[cfg(not(target_os = "macos"))]
+pub fn group(pid: i32) -> i32 {
+    // SAFETY: it takes and gives numbers.
+    unsafe { libc::getpgid(pid) }.max(0)
+}
+
+/// The session of a process; 0 as for its group.
+pub fn session(pid: i32) -> i32 {
+    // SAFETY: it takes and gives numbers.
+    unsafe { libc::getsid(pid) }.max(0)
+}
+
 /// Sends these signals to groups.
 pub fn signal(groups: &[i32], signals: &[Signal]) {
     for group in groups.iter().filter_map(|group| Pid::from_raw(*group)) {

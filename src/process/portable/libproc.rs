@@ -13,7 +13,6 @@ use libc::{c_int, pid_t};
 
 use crate::process::groups;
 use crate::process::process_info::{Identity, ProcessInfo};
-use crate::process::processes;
 use crate::progress::ledger::{Bytes, Member};
 
 /// `SZOMB` of `sys/proc.h`.
@@ -47,7 +46,7 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
         },
         parent: i32::try_from(info.pbi_ppid).unwrap_or_default(),
         group: i32::try_from(info.pbi_pgid).unwrap_or_default(),
-        session: processes::session(pid),
+        session: groups::session(pid),
         name: name(&info.pbi_comm),
         zombie: info.pbi_status == ZOMBIE,
         hindrance: None,

@@ -5,6 +5,8 @@
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+#[cfg(not(target_os = "macos"))]
+use crate::process::groups;
 #[cfg(target_os = "macos")]
 use crate::process::libproc;
 #[cfg(not(target_os = "macos"))]
@@ -21,9 +23,8 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
     Some(ProcessInfo {
         id: Identity { pid, started: 0 },
         parent: 0,
-        // SAFETY: it takes and gives numbers.
-        group: unsafe { libc::getpgid(pid) }.max(0),
-        session: session(pid),
+        group: groups::group(pid),
+        session: groups::session(pid),
         name: String::new(),
         zombie: false,
         hindrance: None,
@@ -36,13 +37,6 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
 #[cfg(target_os = "macos")]
 pub fn look_up(pid: i32) -> Option<ProcessInfo> {
     libproc::look_up(pid)
-}
-
-/// The session of a process. 0 when it is gone, or when its leader is out of sight, as in a
-/// PID namespace that was entered without a new session: rustix takes no 0 for a pid.
-pub(super) fn session(pid: i32) -> i32 {
-    // SAFETY: it takes and gives numbers.
-    unsafe { libc::getsid(pid) }.max(0)
 }
 
 /// Gives the processes that can be found; those are never known to be all.
