@@ -58,7 +58,7 @@ bundle: static ## Make the MCP bundle and the registry's entry, target/bundle; U
 	@scripts/need python3
 	scripts/bundle target/x86_64-unknown-linux-musl/release/zsh-tool target/bundle $(URL)
 
-bench: ## Measure the performance figures, with peers beside it; writes data/benchmarks.md.
+bench: build static ## Measure the performance figures, with peers beside it; writes data/benchmarks.md.
 	@scripts/need cargo cc zsh python3 python3-venv node npm
 	python3 tests/bench/run.py --save data/benchmarks.md
 
@@ -66,7 +66,8 @@ fuzz: ## Fuzz the parsers, each for TIME=60 seconds; needs a nightly toolchain.
 	@scripts/need cargo cc c++
 	scripts/fuzz $(or $(TIME),60)
 
-# Building cargo-deny takes minutes, so lint does without it.
+# Building cargo-deny takes minutes, so lint does without it. What advisories there are is
+# known to a database on the network alone: `cargo deny check advisories`.
 deny: ## Check the licences, duplicates and sources of dependencies.
 	@scripts/need cargo cc
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny

@@ -114,11 +114,11 @@
 //! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
-//! The portable twins have `child-end`, `guard` and `look-again` as well. The reader,
-//! `hangup`, `signals` and `answers` may be blocked for as long as the client lives, and
-//! end with the process, and so do look-ups ([`record::manopt`]), whose processes the
-//! server's end takes along; all others are joined or counted at the end. The thread that
-//! starts a child is the one that waits for it. Nobody polls in a sleep loop.
+//! `exec` has `input` and `output` as well, the portable twins `child-end`, `guard`, `groups`
+//! and `look-again`. The reader, `hangup`, `signals`, `input` and `answers` may be blocked for
+//! as long as the client lives, and end with the process, and so do look-ups
+//! ([`record::manopt`]), whose processes the server's end takes along; all others are joined
+//! or counted at the end. The thread that starts a child is the one that waits for it.
 //!
 //! # How to add
 //!

@@ -376,20 +376,13 @@ struct RunningCall {
 
 impl RunningCall {
     fn run(self) {
-        // A defect in one call answers that call and leaves the server serving.
-        let answer = catch_unwind(AssertUnwindSafe(|| self.answer()));
-        let reply = match answer {
-            Ok(Ok(Some((result_type, result)))) => {
+        let reply = match contain(self.work.name(), || self.answer()) {
+            Ok(Some((result_type, result))) => {
                 let result = self.era.result(result_type, result);
                 Some(message::response(&self.id, &result))
             }
-            Ok(Ok(None)) => None,
-            Ok(Err(refusal)) => Some(refusal.reply(&self.id)),
-            Err(_) => {
-                tracing::error!("a call of {} panicked", self.work.name());
-                let text = "the call failed by a defect of zsh-tool; the server goes on";
-                Some(Refusal::new(INTERNAL_ERROR, text).reply(&self.id))
-            }
+            Ok(None) => None,
+            Err(refusal) => Some(refusal.reply(&self.id)),
         };
         self.server.calls.free_id(&self.id);
         if let Some(reply) = reply {
@@ -458,7 +451,41 @@ impl RunningCall {
     }
 }
 
+/// A defect in one call is that call's answer and leaves the server serving.
+fn contain<T>(name: &str, answer: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
+        tracing::error!("a call of {name} panicked");
+        let text = "the call failed by a defect of zsh-tool; the server goes on";
+        Err(Refusal::new(INTERNAL_ERROR, text))
+    })
+}
+
 /// A client that is gone has no use for an answer; the transport reports its going.
 fn send(outbound: &Outbound, message: Vec<u8>) {
     let _ = outbound.send(message);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_a_call_is_its_answer() {
+        let broken = contain("zsh", || -> Result<(), Refusal> {
+            panic!("wanted by the test")
+        });
+        let reply = broken.expect_err("a refusal").reply(&RequestId::String("7".to_owned()));
+        let reply: Value = serde_json::from_slice(&reply).expect("a message");
+        assert_eq!(reply["id"], json!("7"));
+        assert_eq!(reply["error"]["code"], json!(-32603));
+        let text = reply["error"]["message"].as_str().unwrap_or_default();
+        assert!(text.contains("the server goes on"), "{text}");
+    }
+
+    #[test]
+    fn what_a_call_answers_is_passed_on() {
+        assert!(matches!(contain("zsh", || Ok(1)), Ok(1)));
+        let refused = contain("zsh", || Err::<(), _>(Refusal::new(INVALID_PARAMS, "no")));
+        assert_eq!(refused.expect_err("a refusal").code, INVALID_PARAMS);
+    }
 }

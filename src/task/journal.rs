@@ -121,8 +121,7 @@ pub fn remove_dead_servers(state: &Path) {
             .metadata()
             .and_then(|found| found.modified())
             .is_ok_and(|made| SystemTime::now().duration_since(made).unwrap_or_default() < MAKING);
-        let making = path.extension().is_some();
-        if making && young {
+        if is_being_made(&path) && young {
             continue;
         }
         // The lock goes with the handle; a living server holds its own.
@@ -132,16 +131,25 @@ pub fn remove_dead_servers(state: &Path) {
     }
 }
 
+/// Whether a directory is a server's that is not whole yet.
+fn is_being_made(path: &Path) -> bool {
+    path.extension().is_some()
+}
+
 /// Where the directories of all servers are.
 pub fn servers_folder(state: &Path) -> PathBuf {
     state.join(SERVERS)
 }
 
-/// The directories of all servers, also of those that are gone.
+/// The directories of all servers, also of those that are gone. One that is being made is
+/// left out: whether its lock is held is not to be asked while its server takes it.
 pub fn servers(state: &Path) -> Vec<PathBuf> {
     let servers = std::fs::read_dir(state.join(SERVERS));
     let servers = servers.into_iter().flatten().flatten();
-    servers.map(|server| server.path()).collect()
+    servers
+        .map(|server| server.path())
+        .filter(|path| !is_being_made(path))
+        .collect()
 }
 
 /// The tasks of all servers, also of those that are gone, newest first, each with its

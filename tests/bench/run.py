@@ -34,7 +34,7 @@ INTRODUCTION = """\
 Written by `make bench`, which measures all of it again and replaces this file: in about ten
 minutes on two cores after building, on a machine that does nothing else meanwhile. A part is
 measured by `tests/bench/run.py --only WORD`, where WORD is in the name of a measurement there.
-No test depends on a time."""
+No test passes or fails by one of these figures."""
 
 FIGURES = """\
 Each figure is a median where it is a time, and holds for this machine. `aim`: as good as it

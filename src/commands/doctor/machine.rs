@@ -62,27 +62,30 @@ pub fn kernel() -> Vec<Finding> {
     if shortcoming == Some(Shortcoming::Portable) {
         return vec![blocked_calls(), groups_alone()];
     }
-    let proc = match (tree::look_up(own_pid()), shortcoming) {
-        (Some(_), _) => Finding::ok("/proc", "readable"),
-        (None, Some(Shortcoming::AnotherNamespace)) => Finding::error(
+    let sees_itself = tree::look_up(own_pid()).is_some();
+    let proc = match (sees_itself, shortcoming) {
+        (true, _) => Finding::ok("/proc", "readable"),
+        (false, Some(Shortcoming::AnotherNamespace)) => Finding::error(
             "/proc",
-            "shows the processes of another PID namespace: a command's cannot be found, nor ended",
+            "shows the processes of another PID namespace: a command's cannot be found, and those \
+             that leave its process group are not ended",
             MOUNT_FOR_NAMESPACE,
         ),
-        (None, _) => Finding::error(
+        (false, _) => Finding::error(
             "/proc",
-            "cannot be read: a command's processes cannot be found, nor ended",
+            "cannot be read: a command's processes cannot be found, and those that leave its \
+             process group are not ended",
             "mount it: run `mount -t proc proc /proc`",
         ),
     };
-    let children = match tree::children_of_self() {
+    let children = sees_itself.then(|| match tree::children_of_self() {
         Some(_) => Finding::ok("/proc/…/children", "readable"),
         None => Finding::warning(
             "/proc/…/children",
             "missing: every end of a command costs a scan of all processes",
             "use a kernel with CONFIG_PROC_CHILDREN",
         ),
-    };
+    });
     let pidfd = match wait::pidfds_work() {
         Ok(()) => Finding::ok("pidfd", "works"),
         Err(error) => Finding::warning(
@@ -101,7 +104,9 @@ pub fn kernel() -> Vec<Finding> {
             "use Linux 3.4 or newer, and a sandbox that allows PR_SET_CHILD_SUBREAPER",
         ),
     };
-    vec![proc, children, blocked_calls(), pidfd, subreaper]
+    let findings = [Some(proc), children, Some(blocked_calls())];
+    let findings = findings.into_iter().flatten();
+    findings.chain([pidfd, subreaper]).collect()
 }
 
 /// Whether it can be seen what commands wait for.

@@ -83,12 +83,12 @@ fn main_thread(pid: i32) -> PathBuf {
 
 /// The worst of this machine's shortcomings.
 pub fn shortcoming() -> Option<Shortcoming> {
-    let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
-        return Some(Shortcoming::NoProc);
-    };
     if processes::is_of_another_namespace() {
         return Some(Shortcoming::AnotherNamespace);
     }
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
+        return Some(Shortcoming::NoProc);
+    };
     // Whether it can be read says nothing: the server closes its own to everybody.
     let has_calls = Path::new("/proc/thread-self/syscall").exists();
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");

@@ -1,5 +1,6 @@
 //! Which processes there are and what is to be known of each, as `/proc` tells it.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -24,19 +25,27 @@ pub(super) fn directory(pid: i32) -> PathBuf {
     root().join(pid.to_string())
 }
 
-/// Whether `/proc` was mounted for another PID namespace, as it is seen when only the
-/// processes were put into a new one.
+/// Whether `/proc` was mounted for another PID namespace: for the one around this process's,
+/// when only the processes were put into a new one, or for one that does not hold it.
 pub fn is_of_another_namespace() -> bool {
     static SEEN: OnceLock<bool> = OnceLock::new();
     if let Some(seen) = SEEN.get() {
         return *seen;
     }
-    // What cannot be read now, for want of a descriptor perhaps, can be later.
-    let numbers = std::fs::read_to_string("/proc/self/status").ok();
-    let Some(numbers) = numbers.as_deref().and_then(own_numbers) else {
-        return false;
+    let is_other = match std::fs::read_to_string("/proc/self/status") {
+        Ok(status) => own_numbers(&status).map(|numbers| numbers != [std::process::id()]),
+        // This process is not among those that are shown.
+        Err(error) if error.kind() == ErrorKind::NotFound => is_proc(),
+        // What cannot be read now, for want of a descriptor perhaps, can be later.
+        Err(_) => None,
     };
-    *SEEN.get_or_init(|| numbers != [std::process::id()])
+    is_other.is_some_and(|is_other| *SEEN.get_or_init(|| is_other))
+}
+
+/// Whether the file system of processes is mounted at `/proc`.
+fn is_proc() -> Option<bool> {
+    let found = rustix::fs::statfs("/proc").ok()?;
+    Some(found.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
 /// The numbers that a process has in the namespace of `/proc` and in those below it, down to
