@@ -59,11 +59,14 @@ impl Marks<'_> {
         let own = std::process::id() as i32;
         let above = with_ancestors(own, &snapshot);
         let mut found: HashSet<i32> = HashSet::new();
+        let session = self.session(&snapshot);
         for process in snapshot.processes() {
             if above.contains(&process.id.pid) || found.contains(&process.id.pid) {
                 continue;
             }
-            if self.is_of_leader(process, &snapshot) || self.carries_variable(process) {
+            if session.is_some_and(|leader| is_of(leader, process))
+                || self.carries_variable(process)
+            {
                 let below = snapshot.descendants_but(process.id.pid, |child| child.id.pid == own);
                 found.insert(process.id.pid);
                 found.extend(below.iter().map(|child| child.id.pid));
@@ -77,16 +80,19 @@ impl Marks<'_> {
             .collect()
     }
 
-    fn is_of_leader(&self, process: &ProcessInfo, snapshot: &Snapshot) -> bool {
-        let Some(leader) = self.leader else {
-            return false;
+    /// The leader, if the session of its number is still the one that it has led. Where it
+    /// is gone the number may have been given anew, to one whose leader is gone as well: then
+    /// one of the session must carry the variable.
+    fn session(&self, snapshot: &Snapshot) -> Option<Identity> {
+        let leader = self.leader?;
+        let is_the_same = match snapshot.process(leader.pid) {
+            Some(found) => found.id == leader,
+            None => {
+                let mut members = snapshot.processes();
+                members.any(|process| is_of(leader, process) && self.carries_variable(process))
+            }
         };
-        // Another process of that pid: the session was empty, and the number is given anew.
-        let is_the_session = snapshot
-            .process(leader.pid)
-            .is_none_or(|found| found.id == leader);
-        let in_session = process.session == leader.pid && process.id.started >= leader.started;
-        process.id == leader || (is_the_session && in_session)
+        is_the_same.then_some(leader)
     }
 
     fn carries_variable(&self, process: &ProcessInfo) -> bool {
@@ -96,6 +102,10 @@ impl Marks<'_> {
         let environment = processes::environment(process.id.pid);
         environment.is_some_and(|found| found.split(|byte| *byte == 0).any(|entry| entry == wanted))
     }
+}
+
+fn is_of(leader: Identity, process: &ProcessInfo) -> bool {
+    process.id == leader || (process.session == leader.pid && process.id.started >= leader.started)
 }
 
 fn handles(found: &[ProcessInfo]) -> Vec<Handle> {
@@ -169,5 +179,40 @@ mod tests {
         };
         assert_eq!(marks.end().len(), 1);
         stranger.wait().expect("it has ended");
+    }
+
+    #[test]
+    fn a_session_without_its_leader_must_carry_the_variable() {
+        let own = format!("leaderless-{}", std::process::id());
+        let output = Command::new("setsid")
+            .args(["--wait", "sh", "-c"])
+            .arg("sleep 600 >/dev/null 2>&1 & echo $$ $!")
+            .env("ZSH_TOOL_TEST_SURVIVOR", &own)
+            .output()
+            .expect("setsid is there");
+        let output = String::from_utf8_lossy(&output.stdout);
+        let pids: Vec<i32> = output
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect();
+        let [leader, left] = pids[..] else {
+            panic!("two pids: {output}");
+        };
+        let found = tree::look_up(left).expect("it runs");
+        assert_eq!(found.session, leader);
+        let marks = Marks {
+            leader: Some(Identity {
+                pid: leader,
+                started: found.id.started - 1,
+            }),
+            variable: ("ZSH_TOOL_TEST_SURVIVOR", "nobody"),
+        };
+        assert!(marks.end().is_empty());
+        assert!(tree::look_up(left).is_some_and(|found| !found.zombie));
+        let marks = Marks {
+            variable: ("ZSH_TOOL_TEST_SURVIVOR", &own),
+            ..marks
+        };
+        assert_eq!(marks.end().len(), 1);
     }
 }
