@@ -175,7 +175,7 @@ fn request(arguments: &ExecArguments, source: Source, is_raw: bool) -> Request {
         command: arguments.command.join(" "),
         description: None,
         part_of: None,
-        directory: std::env::current_dir().ok(),
+        directory: Some(setup::own_directory()),
         environment: environment
             .map(|term| ("TERM".to_owned(), term))
             .into_iter()

@@ -260,11 +260,7 @@ fn settings(config: &Config) -> Settings {
         },
         prelude: config.prelude.clone(),
         environment_file: variable("CLAUDE_ENV_FILE").map(PathBuf::from),
-        directory: variable("CLAUDE_PROJECT_DIR")
-            .map(PathBuf::from)
-            .filter(|path| path.is_dir())
-            .or_else(|| std::env::current_dir().ok())
-            .unwrap_or_else(|| PathBuf::from("/")),
+        directory: variable("CLAUDE_PROJECT_DIR").map_or_else(own_directory, PathBuf::from),
         keep_directory: config.keep_cwd,
         daemons: config.daemons.clone().into(),
         environment: environment(config),
@@ -274,6 +270,13 @@ fn settings(config: &Config) -> Settings {
             stuck_threshold: config.stuck_threshold as u64,
         },
     }
+}
+
+/// Where this process is. One that was removed is a path that names nothing, so that whoever
+/// is to run a command there is told so instead of running it elsewhere.
+pub fn own_directory() -> PathBuf {
+    let removed = || std::fs::read_link("/proc/self/cwd").unwrap_or_else(|_| "(deleted)".into());
+    std::env::current_dir().unwrap_or_else(|_| removed())
 }
 
 /// What commands inherit: no variable that holds a listed secret is among it.

@@ -84,7 +84,7 @@ pub struct Spawned {
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// The working directory is gone or is none.
-    #[error("the working directory {0} does not exist or cannot be entered: pass another cwd")]
+    #[error("the working directory {0} does not exist or cannot be entered: give another cwd")]
     Directory(PathBuf),
     /// No such program.
     #[error("cannot start {0}: no such program")]

@@ -5,11 +5,14 @@
 //! there: `trap` without arguments and DEBUG traps. Nor what prints in no fixed order,
 //! as the trace of a pipeline's parts.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
-use crate::support::env::{Env, unique_word};
+use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::wait_until;
+use crate::support::program::run;
 use crate::support::result::ToolResult;
 
 /// No pipestatus is shown: a single command, or one that the exit code contradicts.
@@ -492,4 +495,41 @@ fn a_working_directory_that_is_gone_is_an_error_that_names_it() {
     );
     assert!(result.is_error, "{}", result.text);
     assert!(result.text.contains("/nonexistent/here"), "{}", result.text);
+}
+
+#[test]
+fn where_its_own_directory_was_removed_nothing_runs_elsewhere() {
+    let env = Env::new();
+    let removed = env.path("removed");
+    fs::create_dir(&removed).unwrap();
+    let script = "rmdir ../removed; exec \"$0\" \"$@\"";
+    let mut command = env.command("sh");
+    command
+        .args(["-c", script])
+        .arg(binary())
+        .args(["exec", "touch here"])
+        .current_dir(&removed);
+    let ended = run(command);
+    assert_eq!(ended.code, 126, "{}", ended.stderr);
+    let named = removed.display().to_string();
+    assert!(ended.stderr.contains(&named), "{}", ended.stderr);
+    for project in [true, false] {
+        fs::create_dir(&removed).unwrap();
+        let mut command = env.command("sh");
+        command
+            .args(["-c", script])
+            .arg(binary())
+            .arg("serve")
+            .current_dir(&removed);
+        if project {
+            command.env("CLAUDE_PROJECT_DIR", &removed);
+        }
+        let client = Client::start(command, env.path("stderr"));
+        client.initialize();
+        let result = client.call("zsh", json!({"command": "touch here"}));
+        assert!(result.is_error, "{}", result.text);
+        assert!(result.text.contains(&named), "{}", result.text);
+        let elsewhere = client.call("zsh", json!({"command": "pwd", "cwd": env.work()}));
+        assert_eq!(elsewhere.meta["exit_code"], json!(0), "{}", elsewhere.text);
+    }
 }
