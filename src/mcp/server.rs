@@ -474,7 +474,9 @@ mod tests {
         let broken = contain("zsh", || -> Result<(), Refusal> {
             panic!("wanted by the test")
         });
-        let reply = broken.expect_err("a refusal").reply(&RequestId::String("7".to_owned()));
+        let reply = broken
+            .expect_err("a refusal")
+            .reply(&RequestId::String("7".to_owned()));
         let reply: Value = serde_json::from_slice(&reply).expect("a message");
         assert_eq!(reply["id"], json!("7"));
         assert_eq!(reply["error"]["code"], json!(-32603));

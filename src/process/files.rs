@@ -7,7 +7,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{Access, AtFlags, FlockOperation};
+use rustix::io::Errno;
 
 /// Why a directory cannot serve as a private one.
 #[derive(Debug, thiserror::Error)]
@@ -184,9 +185,18 @@ pub fn locate_program(name: &str, search_path: &OsStr) -> Result<PathBuf, NoProg
 
 /// Whether this process may run a file.
 fn is_executable(path: &Path) -> bool {
-    let access = rustix::fs::Access::EXEC_OK;
-    let flags = rustix::fs::AtFlags::EACCESS;
-    rustix::fs::accessat(rustix::fs::CWD, path, access, flags).is_ok()
+    check_access(path, Access::EXEC_OK).is_ok()
+}
+
+/// Whether this process may access what a path names, as `faccessat(2)`.
+fn check_access(path: &Path, access: Access) -> rustix::io::Result<()> {
+    let ask = |flags| rustix::fs::accessat(rustix::fs::CWD, path, access, flags);
+    match ask(AtFlags::EACCESS) {
+        // A sandbox that does not know the call with flags refuses it; the older one asks
+        // for the real user, who is the effective one but in a program of another's rights.
+        Err(Errno::PERM) => ask(AtFlags::empty()),
+        answer => answer,
+    }
 }
 
 /// Opens (or makes) a file of mode 0600 for appending; for logs.
@@ -296,7 +306,7 @@ impl FileLock {
     fn try_on(file: File, operation: FlockOperation) -> io::Result<Option<FileLock>> {
         match rustix::fs::flock(&file, operation) {
             Ok(()) => Ok(Some(FileLock(file))),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -325,9 +335,7 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 
 /// Whether a path names a directory that this process may work in.
 pub fn is_enterable(path: &Path) -> bool {
-    let access = rustix::fs::Access::EXEC_OK;
-    let flags = rustix::fs::AtFlags::EACCESS;
-    path.is_dir() && rustix::fs::accessat(rustix::fs::CWD, path, access, flags).is_ok()
+    path.is_dir() && check_access(path, Access::EXEC_OK).is_ok()
 }
 
 /// Whether this process may write to what a path names. The file is not opened: closing
@@ -336,9 +344,7 @@ pub fn is_enterable(path: &Path) -> bool {
 /// # Errors
 /// Why it may not, as `faccessat(2)`.
 pub fn check_writable(path: &Path) -> io::Result<()> {
-    let access = rustix::fs::Access::WRITE_OK;
-    let flags = rustix::fs::AtFlags::EACCESS;
-    Ok(rustix::fs::accessat(rustix::fs::CWD, path, access, flags)?)
+    Ok(check_access(path, Access::WRITE_OK)?)
 }
 
 /// Whether somebody holds the lock of a file; it is neither made nor changed. Who tries to

@@ -8,6 +8,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::descriptors::{self, Interest, Poller};
@@ -41,7 +42,7 @@ impl Handle {
         let pidfd = match ends::open(pid) {
             // A tree of any size must not use up what is needed for looking at it.
             Ok(fd) => Some(fd).filter(descriptors::leaves_room),
-            Err(rustix::io::Errno::SRCH) => return Err(Undelivered::Gone),
+            Err(Errno::SRCH) => return Err(Undelivered::Gone),
             // None on this system, or out of descriptors: by pid then, checked below.
             Err(_) => None,
         };
@@ -67,12 +68,16 @@ impl Handle {
     /// # Errors
     /// When the process is gone or another user's.
     pub fn signal(&self, signal: Signal) -> Result<(), Undelivered> {
+        let pid = Pid::from_raw(self.id.pid).ok_or(Undelivered::Gone)?;
+        let by_pid = || rustix::process::kill_process(pid, signal.raw());
         let sent = match &self.pidfd {
-            Some(pidfd) => ends::send(pidfd, signal.raw()),
-            None => match Pid::from_raw(self.id.pid) {
-                Some(pid) => rustix::process::kill_process(pid, signal.raw()),
-                None => return Err(Undelivered::Gone),
+            Some(pidfd) => match ends::send(pidfd, signal.raw()) {
+                // A sandbox that refuses the call answers as for another user's process,
+                // which is asked again in vain.
+                Err(Errno::PERM | Errno::NOSYS) => by_pid(),
+                sent => sent,
             },
+            None => by_pid(),
         };
         sent.map_err(Undelivered::from)
     }
@@ -92,10 +97,10 @@ pub fn signal_group(member: &ProcessInfo, signal: Signal) -> Result<(), Undelive
     }
 }
 
-impl From<rustix::io::Errno> for Undelivered {
-    fn from(error: rustix::io::Errno) -> Self {
+impl From<Errno> for Undelivered {
+    fn from(error: Errno) -> Self {
         match error {
-            rustix::io::Errno::PERM => Undelivered::NotPermitted,
+            Errno::PERM => Undelivered::NotPermitted,
             _ => Undelivered::Gone,
         }
     }

@@ -33,7 +33,7 @@ mod listen_window;
 mod manopt;
 mod memory;
 mod monitor;
-mod namespaces;
+
 mod oneshot_executors;
 mod oneshot_interrupts;
 mod oneshot_runs;
@@ -45,6 +45,7 @@ mod readme;
 mod remembered;
 mod run_commands;
 mod run_files;
+mod sandboxes;
 mod screen;
 mod secrets;
 mod shutdown;

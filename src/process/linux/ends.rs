@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
 use crate::process::descriptors::wait_on_thread;
@@ -31,8 +31,11 @@ pub fn send(pidfd: &OwnedFd, signal: Signal) -> Result<()> {
 /// When there is no descriptor to be had.
 pub fn watch(child: Pid) -> io::Result<OwnedFd> {
     match open(child) {
-        Err(rustix::io::Errno::NOSYS) => wait_on_thread(child),
-        opened => Ok(opened?),
+        Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(error.into()),
+        // The kernel is too old, or a sandbox refuses what it does not know, each with an
+        // error of its own choice.
+        Err(_) => wait_on_thread(child),
+        Ok(pidfd) => Ok(pidfd),
     }
 }
 

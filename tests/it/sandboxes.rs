@@ -1,0 +1,162 @@
+//! A server in a sandbox: in a PID namespace its session's leader may be out of sight, and
+//! `/proc` may show another namespace; and system calls may be refused.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::client::Client;
+use crate::support::env::{Env, binary};
+use crate::support::oneshot::{Runs, says};
+use crate::support::processes::UniqueSleep;
+use crate::support::program::run;
+use crate::support::unprivileged::require_root;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the health says of such a `/proc`.
+const ANOTHER: &str = "/proc shows the processes of another PID namespace";
+
+/// A server in a PID namespace of its own that is not the leader of its session; `script`
+/// ends with the server's start, `"$0" serve`.
+fn server(env: &Env, options: &[&str], script: &str) -> Client {
+    require_root();
+    let mut command = env.command("unshare");
+    command
+        .args(["--pid", "--fork", "--kill-child"])
+        .args(options)
+        .args(["sh", "-c", script])
+        .arg(binary());
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    client
+}
+
+#[test]
+fn a_session_whose_leader_is_out_of_sight_costs_nothing() {
+    let env = Env::new();
+    let script = "read -r _ _ _ _ _ session _ </proc/self/stat; echo $session >session; \
+        exec \"$0\" serve";
+    let client = server(&env, &["--mount-proc"], script);
+    let session = fs::read_to_string(env.work().join("session"));
+    assert_eq!(session.unwrap(), "0\n");
+    let sleep = UniqueSleep::new();
+    let task = client.start_task(&format!("{sleep} & {sleep} & wait"));
+    sleep.wait_for(2);
+    let receipt = client.kill_task(&task);
+    assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+    sleep.assert_gone();
+}
+
+#[test]
+fn a_run_is_made_where_its_session_is_out_of_sight() {
+    require_root();
+    let runs = Runs::working(json!([says("the work")]));
+    let mut command = runs.surround(runs.env.command("unshare"));
+    command
+        .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
+        .arg(binary())
+        .args(["oneshot", "make it"]);
+    let ended = run(command);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(ended.text(), "the work\n");
+}
+
+/// The numbers that `/proc` shows there mean others, and nobody is to be ended by them: the
+/// server, of the number 3, has a namesake around it with a namesake of a stranger as a child.
+#[test]
+fn where_proc_shows_the_namespace_around_it_is_said_and_no_stranger_is_ended() {
+    require_root();
+    let env = Env::new();
+    let (outer, stranger, own) = (UniqueSleep::new(), UniqueSleep::new(), UniqueSleep::new());
+    let around = format!(
+        "{outer} & sh -c 'n=0; while [ $n -lt 100 ]; do {outer} & n=$((n+1)); done; : >begun; wait' & \
+         read -r _ <begun; cat /proc/3/task/3/children >children; \
+         exec unshare --pid --fork --kill-child sh -c \"$1\" \"$0\""
+    );
+    let within = format!(
+        "exec 3<&0; \"$0\" serve <&3 3<&- & guard=$!; read -r _ <serves; {stranger} & \
+         echo $! >number; wait $guard; echo $? >code; kill -0 $! && echo lives >>code"
+    );
+    env.named_pipe("begun");
+    env.named_pipe("number");
+    let serves = env.named_pipe("serves");
+    let mut command = env.command("unshare");
+    command
+        .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
+        .args(["sh", "-c", &around])
+        .arg(binary())
+        .arg(within);
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    let read = |name: &str| fs::read_to_string(env.work().join(name)).unwrap();
+    fs::write(serves, "\n").unwrap();
+    let (children, number) = (read("children"), read("number"));
+    assert!(children.split(' ').any(|child| child == number.trim()));
+    assert_eq!(client.run("echo $PPID").output(), "3");
+    let health = client.call("zsh_health", json!({}));
+    assert!(health.text.contains(ANOTHER), "{}", health.text);
+    let task = client.start_task(&format!("{own} & {own} & wait"));
+    own.wait_for(2);
+    let receipt = client.kill_task(&task);
+    let told = "survivors not known";
+    assert!(receipt.text.contains(told), "{}", receipt.text);
+    own.assert_gone();
+    client.close_stdin();
+    client.wait_exit(PATIENCE);
+    assert_eq!(read("code"), "0\nlives\n");
+    stranger.assert_gone();
+    outer.assert_gone();
+}
+
+#[test]
+fn where_proc_shows_a_namespace_below_it_is_said() {
+    let env = Env::new();
+    let sleep = UniqueSleep::new();
+    let script = format!(
+        "unshare --pid --fork --kill-child sh -c \
+             'mount -t proc proc /proc && : >mounted && exec {sleep}' & \
+         read -r _ <mounted; exec \"$0\" serve"
+    );
+    env.named_pipe("mounted");
+    let client = server(&env, &["--mount-proc"], &script);
+    let health = client.call("zsh_health", json!({}));
+    assert!(health.text.contains(ANOTHER), "{}", health.text);
+    let result = client.run("echo runs");
+    assert_eq!(result.output(), "runs");
+    client.close_stdin();
+    client.wait_exit(PATIENCE);
+    sleep.assert_gone();
+}
+
+/// By the numbers of x86-64: pidfd_send_signal, pidfd_open, close_range and faccessat2, which
+/// older sandboxes do not know.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn refused_system_calls_are_done_without() {
+    const UNKNOWN: [&str; 4] = ["424", "434", "436", "439"];
+    for error in ["ENOSYS", "EPERM"] {
+        let env = Env::new();
+        let client = refusing(&env, error, &UNKNOWN);
+        let sleep = UniqueSleep::new();
+        let task = client.start_task(&format!("(setsid {sleep} &); {sleep}"));
+        sleep.wait_for(2);
+        let receipt = client.kill_task(&task);
+        assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+        sleep.assert_gone();
+        let asks = client.call("zsh", json!({"command": "cat", "pty": true}));
+        assert_eq!(asks.meta["waiting_for"], json!("input"), "{}", asks.text);
+    }
+}
+
+/// A server for which these system calls fail with this error.
+fn refusing(env: &Env, error: &str, calls: &[&str]) -> Client {
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/refusing");
+    let mut command = env.command("python3");
+    command.arg(program).arg(error).args(calls).arg("--");
+    command.arg(binary()).arg("serve");
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    client
+}
