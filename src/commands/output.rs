@@ -4,12 +4,11 @@
 //! never does. Limits: unbuffered, so one call should carry a whole text or chunk.
 
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use crate::process::descriptors::{Interest, Poller};
+use crate::process::descriptors::Waiting;
 
 /// What a shell shows for a program that SIGPIPE ended.
 const EXIT_SIGPIPE: u8 = 141;
@@ -45,7 +44,7 @@ impl OutputError {
 /// stdout, for bytes as they are.
 #[derive(Debug)]
 pub struct Output {
-    file: File,
+    file: Waiting,
 }
 
 impl Output {
@@ -56,7 +55,7 @@ impl Output {
     pub fn stdout() -> io::Result<Output> {
         let fd = io::stdout().as_fd().try_clone_to_owned()?;
         Ok(Output {
-            file: File::from(fd),
+            file: Waiting::new(fd),
         })
     }
 
@@ -71,20 +70,12 @@ impl Output {
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted => {}
-                    // Whoever shares the descriptor has made it so.
-                    ErrorKind::WouldBlock => self.wait_for_room(),
                     ErrorKind::BrokenPipe => return Err(OutputError::Closed),
                     _ => return Err(error.into()),
                 },
             }
         }
         Ok(())
-    }
-
-    fn wait_for_room(&self) {
-        let mut poller = Poller::default();
-        poller.watch(self.file.as_fd(), Interest::Write);
-        poller.wait(None);
     }
 }
 

@@ -1,5 +1,7 @@
 //! `zsh-tool serve`: the guard, and below it the server proper.
 
+use std::io;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +16,10 @@ use crate::cli::ServeArguments;
 use crate::config::{Config, Warning};
 use crate::mcp::dispatch::Tools;
 use crate::mcp::server::Server;
+use crate::process::descriptors::Waiting;
 use crate::process::{descriptors, guard, privacy};
-use crate::protocol::transport::{Ended, Transport};
+use crate::protocol::framing::{Frame, FrameError};
+use crate::protocol::transport::{Ended, Outbound, Transport};
 use crate::record::recorder::Recorder;
 use crate::task::housekeeping::wake_housekeeping;
 use crate::task::supervisor::Supervisor;
@@ -57,6 +61,19 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
     }
 }
 
+/// The connection on this process's stdin and stdout.
+///
+/// # Errors
+/// There is no thread or descriptor for it.
+fn connect<H>(request_limit: usize, receive: H) -> io::Result<Transport>
+where
+    H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
+{
+    let input = Waiting::new(io::stdin().as_fd().try_clone_to_owned()?);
+    let output = Waiting::new(io::stdout().as_fd().try_clone_to_owned()?);
+    Transport::start(Box::new(input), Box::new(output), request_limit, receive)
+}
+
 /// What ends the server.
 enum Reason {
     InputEnded,
@@ -90,10 +107,8 @@ fn serve() -> ExitCode {
         place,
     )));
     let receiver = Arc::clone(&server);
-    let transport = Transport::stdio(request_limit, move |outbound, received| {
-        receiver.receive(outbound, received);
-    });
-    let transport = match transport {
+    let receive = move |outbound: &Outbound, received| receiver.receive(outbound, received);
+    let transport = match connect(request_limit, receive) {
         Ok(transport) => transport,
         Err(error) => {
             output::complain(format_args!("cannot start: {error}"));
@@ -195,7 +210,7 @@ fn watch_hangup() -> std::io::Result<Receiver<()>> {
     std::thread::Builder::new()
         .name("hangup".to_owned())
         .spawn(move || {
-            descriptors::await_hangup(std::io::stdin());
+            descriptors::await_hangup(io::stdin());
             let _ = tell.send(());
         })?;
     Ok(told)

@@ -3,7 +3,8 @@
 //!
 //! Limits: reads and writes are single system calls; what they mean is the caller's.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -204,6 +205,51 @@ pub enum Interest {
     Write,
     /// Nothing but the end of the other side.
     Hangup,
+}
+
+/// A file whose reads and writes wait, also when whoever shares the open file has set it not
+/// to block.
+#[derive(Debug)]
+pub struct Waiting(File);
+
+impl Waiting {
+    /// Reads from or writes to this descriptor.
+    pub fn new(fd: OwnedFd) -> Waiting {
+        Waiting(File::from(fd))
+    }
+
+    fn retry<T>(
+        &self,
+        interest: Interest,
+        mut action: impl FnMut(&File) -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            match action(&self.0) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let mut poller = Poller::default();
+                    poller.watch(self.0.as_fd(), interest);
+                    poller.wait(None);
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Read for Waiting {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.retry(Interest::Read, |mut file| file.read(buffer))
+    }
+}
+
+impl Write for Waiting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.retry(Interest::Write, |mut file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A set of descriptors for one `poll(2)`; built anew for each wait.

@@ -171,22 +171,6 @@ impl Transport {
         })
     }
 
-    /// Starts on the process's stdin and stdout. To be called once.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    pub fn stdio<H>(frame_limit: usize, handler: H) -> io::Result<Transport>
-    where
-        H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
-    {
-        Transport::start(
-            Box::new(io::stdin()),
-            Box::new(io::stdout()),
-            frame_limit,
-            handler,
-        )
-    }
-
     /// Starts on two pipes whose other ends are returned: the kernel's own behaviour at
     /// full, closed and broken pipes, without another process.
     ///

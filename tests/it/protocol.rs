@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, Pending};
-use crate::support::env::Env;
+use crate::support::env::{Env, binary};
 use crate::support::inbox::Framing;
 
 /// The legacy versions, oldest first.
@@ -363,4 +363,21 @@ fn tools(client: &Client) -> Vec<Value> {
         .as_array()
         .cloned()
         .unwrap_or_else(|| panic!("no list of tools: {response}"))
+}
+
+#[test]
+fn a_connection_that_others_have_set_not_to_block_is_waited_for() {
+    const SET: &str = "import os, sys; os.set_blocking(0, False); os.set_blocking(1, False); \
+        os.execv(sys.argv[1], sys.argv[1:])";
+    let env = Env::new();
+    let mut command = env.command("python3");
+    command.args(["-c", SET]).arg(binary()).arg("serve");
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    // More than a pipe holds.
+    let result = client.call(
+        "zsh",
+        json!({"command": "repeat 20000 echo 0123456789", "yield_after": 25, "max_output": 1_000_000}),
+    );
+    assert_eq!(result.output().lines().count(), 20_000);
 }

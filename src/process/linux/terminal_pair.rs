@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::pty::OpenptFlags;
 
 /// A new terminal: the master's end and the terminal's.
@@ -16,6 +17,14 @@ pub fn open() -> io::Result<(OwnedFd, OwnedFd)> {
     let master = rustix::pty::openpt(flags)?;
     rustix::pty::grantpt(&master)?;
     rustix::pty::unlockpt(&master)?;
-    let terminal = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
+    let terminal = match rustix::pty::ioctl_tiocgptpeer(&master, flags) {
+        Ok(terminal) => terminal,
+        // Before Linux 4.13 there is its name alone, which may be hidden.
+        Err(error) => {
+            let name = rustix::pty::ptsname(&master, Vec::new()).map_err(|_| error)?;
+            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+            rustix::fs::open(name.as_c_str(), flags, Mode::empty()).map_err(|_| error)?
+        }
+    };
     Ok((master, terminal))
 }
