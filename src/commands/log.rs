@@ -8,6 +8,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use super::output::{self, Output, OutputError, complain};
 use super::{setup, tasks};
@@ -21,6 +22,8 @@ use crate::task::journal::{self, Entry};
 
 /// Read at once.
 const CHUNK: usize = 64 * 1024;
+/// How soon a look is taken where changes are not told: the user's watches have run out.
+const BLIND_RECHECK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub fn run(arguments: &LogArguments) -> ExitCode {
@@ -140,13 +143,15 @@ impl Log<'_> {
 
     /// Prints until the task and all that it left have ended, or their server has.
     fn follow(&mut self) -> Result<(), OutputError> {
-        let watch = DirectoryWatch::new(self.server).map_err(OutputError::Unreadable)?;
+        let watch = DirectoryWatch::new(self.server).ok();
         let server = journal::server_pid(self.server)
             .and_then(tree::look_up)
             .and_then(|process| Handle::open(process.id).ok());
         let mut server_ended = false;
         loop {
-            watch.drain();
+            if let Some(watch) = &watch {
+                watch.drain();
+            }
             // Asked before the output is read, so that the last of it is not missed.
             let over = server_ended || self.is_over();
             self.print()?;
@@ -154,12 +159,14 @@ impl Log<'_> {
                 return Ok(());
             }
             let mut poller = Poller::default();
-            poller.watch(watch.as_fd(), Interest::Read);
+            if let Some(watch) = &watch {
+                poller.watch(watch.as_fd(), Interest::Read);
+            }
             let end = server
                 .as_ref()
                 .and_then(Handle::ended)
                 .map(|end| poller.watch(end, Interest::Read));
-            poller.wait(None);
+            poller.wait(watch.is_none().then_some(BLIND_RECHECK));
             server_ended = poller.ready(end);
         }
     }

@@ -2,6 +2,7 @@
 //! `/proc` may show another namespace; and system calls may be refused.
 
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
@@ -10,7 +11,7 @@ use crate::support::client::Client;
 use crate::support::env::{Env, binary};
 use crate::support::oneshot::{Runs, says};
 use crate::support::processes::UniqueSleep;
-use crate::support::program::run;
+use crate::support::program::{Program, run};
 use crate::support::unprivileged::require_root;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -130,15 +131,21 @@ fn where_proc_shows_a_namespace_below_it_is_said() {
     sleep.assert_gone();
 }
 
-/// By the numbers of x86-64: pidfd_send_signal, pidfd_open, close_range and faccessat2, which
-/// older sandboxes do not know.
-#[cfg(target_arch = "x86_64")]
+/// Older sandboxes do not know these.
 #[test]
 fn refused_system_calls_are_done_without() {
-    const UNKNOWN: [&str; 4] = ["424", "434", "436", "439"];
+    const UNKNOWN: [i64; 4] = [
+        libc::SYS_pidfd_send_signal,
+        libc::SYS_pidfd_open,
+        libc::SYS_close_range,
+        libc::SYS_faccessat2,
+    ];
     for error in ["ENOSYS", "EPERM"] {
         let env = Env::new();
-        let client = refusing(&env, error, &UNKNOWN);
+        let mut command = refusing(&env, error, &UNKNOWN);
+        command.arg("serve");
+        let client = Client::start(command, env.path("stderr"));
+        client.initialize();
         let sleep = UniqueSleep::new();
         let task = client.start_task(&format!("(setsid {sleep} &); {sleep}"));
         sleep.wait_for(2);
@@ -150,13 +157,29 @@ fn refused_system_calls_are_done_without() {
     }
 }
 
-/// A server for which these system calls fail with this error.
-fn refusing(env: &Env, error: &str, calls: &[&str]) -> Client {
+/// A user's instances of inotify are few, and shared by all programs.
+#[test]
+fn a_log_is_followed_where_nothing_can_be_watched() {
+    let env = Env::new();
+    let client = env.client();
+    let go_on = env.named_pipe("go-on");
+    let task = client.start_task("echo one; read <go-on; echo two");
+    let mut command = refusing(&env, "EMFILE", &[libc::SYS_inotify_init1]);
+    command.args(["log", "--follow", &task]);
+    let mut follower = Program::start(command);
+    assert_eq!(follower.read_line(), "one");
+    fs::write(go_on, "\n").unwrap();
+    let finished = follower.finish_with_stdin_open();
+    assert_eq!(finished.text(), "two\n");
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+}
+
+/// This program, for which these system calls fail with this error.
+fn refusing(env: &Env, error: &str, calls: &[i64]) -> Command {
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/refusing");
     let mut command = env.command("python3");
-    command.arg(program).arg(error).args(calls).arg("--");
-    command.arg(binary()).arg("serve");
-    let client = Client::start(command, env.path("stderr"));
-    client.initialize();
-    client
+    command.arg(program).arg(error);
+    command.args(calls.iter().map(i64::to_string)).arg("--");
+    command.arg(binary());
+    command
 }

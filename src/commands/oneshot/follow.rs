@@ -24,7 +24,7 @@ use crate::process::watch_file::DirectoryWatch;
 const LINE_CHARS: usize = 300;
 
 /// Of a runner that cannot be seen, another container's or one that is just ending, the end
-/// wakes nobody for sure: so often it is asked whether it still holds the run.
+/// wakes nobody for sure, and without a watch nothing does: so often a look is taken.
 const UNSEEN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The exit code of a run that nobody runs and that has not ended.
@@ -47,7 +47,8 @@ pub(super) fn run(id: &str, json: bool) -> ExitCode {
 struct Following<'a> {
     directory: &'a Path,
     log: Follower,
-    watch: DirectoryWatch,
+    /// None where the user's watches have run out.
+    watch: Option<DirectoryWatch>,
     output: Output,
     json: bool,
     /// What tells an agent's records; nothing where the configuration is at fault.
@@ -63,7 +64,7 @@ impl<'a> Following<'a> {
         let directory = run.directory.as_path();
         Ok(Following {
             directory,
-            watch: DirectoryWatch::new(directory).map_err(OutputError::Unreadable)?,
+            watch: DirectoryWatch::new(directory).ok(),
             log: Follower::open(directory).map_err(OutputError::Unreadable)?,
             output: Output::stdout()?,
             json,
@@ -76,7 +77,9 @@ impl<'a> Following<'a> {
     /// Prints until nobody runs the run any more; its exit code.
     fn print_all(&mut self) -> Result<u8, OutputError> {
         loop {
-            self.watch.drain();
+            if let Some(watch) = &self.watch {
+                watch.drain();
+            }
             // Asked before the log is read, so that the last of it is not missed.
             let seen = sessions::view(self.directory).map_err(unreadable)?;
             self.print_new()?;
@@ -86,12 +89,15 @@ impl<'a> Following<'a> {
             }
             let runner = seen.runner.and_then(|runner| Handle::open(runner).ok());
             let mut poller = Poller::default();
-            poller.watch(self.watch.as_fd(), Interest::Read);
+            if let Some(watch) = &self.watch {
+                poller.watch(watch.as_fd(), Interest::Read);
+            }
             let end = runner.as_ref().and_then(Handle::ended);
             if let Some(end) = end {
                 poller.watch(end, Interest::Read);
             }
-            poller.wait(end.is_none().then_some(UNSEEN_PATIENCE));
+            let all_is_told = end.is_some() && self.watch.is_some();
+            poller.wait((!all_is_told).then_some(UNSEEN_PATIENCE));
         }
     }
 
