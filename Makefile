@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-static test test-long test-portable test-clients install uninstall static bundle bench fuzz deny fmt lint ci
+.PHONY: help build demo demo-static test test-long test-portable test-static test-clients install uninstall static bundle bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,11 @@ test-portable: ## Run the Rust tests without what Linux alone can do.
 	@scripts/need $(addprefix page:,$(PAGES))
 	scripts/test-portable
 
+test-static: static ## Run the integration tests with the static binary.
+	@scripts/need cargo cc $(PROGRAMS)
+	@scripts/need $(addprefix page:,$(PAGES))
+	ZSH_TOOL_BIN=$(CURDIR)/target/x86_64-unknown-linux-musl/release/zsh-tool cargo test --test it
+
 test-clients: ## Drive the server with the official SDKs, Claude Code and a browser.
 	tests/clients/run
 
@@ -78,9 +83,10 @@ fmt: ## Format the sources.
 	rustfmt --edition 2024 tests/fuzz/targets/*.rs
 
 lint: ## Check formatting, lints, shell scripts and version numbers.
-	@scripts/need cargo cc shellcheck jq
+	@scripts/need cargo cc c++ shellcheck jq
 	cargo fmt --check
 	rustfmt --edition 2024 --check tests/fuzz/targets/*.rs
+	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz
 	cargo clippy --all-targets -- -D warnings
 	cargo clippy --features conformance -- -D warnings
 	shellcheck $$(scripts/list-shell-scripts)
