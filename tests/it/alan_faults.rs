@@ -14,6 +14,7 @@ use crate::support::client::{Client, PATIENCE, send_signal};
 use crate::support::env::Env;
 use crate::support::processes::wait_until;
 use crate::support::program::ran;
+use crate::support::state_files::assert_task_files_whole;
 use crate::support::unprivileged;
 
 /// Many commands may take so long together while the database is out of reach: far more
@@ -150,11 +151,11 @@ fn a_second_server_killed_while_it_starts_harms_nothing() {
 }
 
 /// Servers that are killed with records on their way to the file: what was there stays
-/// there, and the file stays sound.
+/// there, the file stays sound, and so does the file of every task.
 fn kill_again_and_again(rounds: usize) {
     let env = Env::new();
     let path = database(&env);
-    let mut committed = 0;
+    let (mut committed, mut task_files) = (0, 0);
     for round in 0..rounds {
         let client = env.client();
         let server = client.server_pid();
@@ -176,6 +177,7 @@ fn kill_again_and_again(rounds: usize) {
         }
         send_signal("KILL", server);
         client.wait_exit(PATIENCE);
+        task_files += assert_task_files_whole(&env);
         if committed > 0 || count(&path, "SELECT count(*) FROM recent_commands").is_some() {
             assert_sound(&path);
             let now = observations(&path);
@@ -184,6 +186,8 @@ fn kill_again_and_again(rounds: usize) {
         }
     }
     assert!(committed > rounds as i64, "hardly anything was recorded");
+    assert!(task_files > rounds, "hardly any task had a file");
+    eprintln!("{committed} observations, {task_files} files of tasks");
     // The rest of the state reads as well, and the next server starts from it.
     let tasks = ran(&env, &["tasks"]);
     assert_eq!(tasks.code, 0, "{tasks:?}");

@@ -78,6 +78,7 @@ mod support {
     pub mod result;
     pub mod runs;
     pub mod schema;
+    pub mod state_files;
     pub mod terminal;
     pub mod unprivileged;
     pub mod watcher;

@@ -12,6 +12,7 @@ use crate::support::env::{Env, binary};
 use crate::support::processes::{
     UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
 };
+use crate::support::state_files::{assert_task_files_whole, server_files};
 
 /// What the specification allows, and again four times that for a machine that is busy
 /// with other tests.
@@ -378,17 +379,12 @@ fn what_a_killed_server_left_on_disk_goes_at_the_next_start_and_was_whole() {
             .map(|_| client.call_async("zsh", json!({"command": flood, "yield_after": 0})))
             .collect();
         wait_until("writes are in flight", || {
-            (files_below(&env, "").len() >= 6).then_some(())
+            (server_files(&env, "").len() >= 6).then_some(())
         });
         send_signal("KILL", client.server_pid());
         client.wait_exit(Duration::from_secs(20));
         drop(calls);
-        for file in files_below(&env, "json") {
-            let text = fs::read(&file).expect("a session file");
-            let entry: Value = serde_json::from_slice(&text)
-                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            assert_eq!(entry["id"].as_str().map(str::len), Some(8), "{entry}");
-        }
+        assert_task_files_whole(&env);
         assert_none_left(env.mark());
     }
     let client = env.client();
@@ -400,24 +396,9 @@ fn what_a_killed_server_left_on_disk_goes_at_the_next_start_and_was_whole() {
     client.close_stdin();
     client.wait_exit(Duration::from_secs(20));
     assert!(
-        files_below(&env, "").is_empty(),
+        server_files(&env, "").is_empty(),
         "an ended server keeps no file"
     );
-}
-
-/// The files below the state directory whose names end so.
-fn files_below(env: &Env, extension: &str) -> Vec<std::path::PathBuf> {
-    let servers = fs::read_dir(env.path("state/servers"));
-    servers
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|server| fs::read_dir(server.path()).ok())
-        .flatten()
-        .flatten()
-        .map(|file| file.path())
-        .filter(|path| path.to_string_lossy().ends_with(extension))
-        .collect()
 }
 
 /// A server whose output nobody reads.
