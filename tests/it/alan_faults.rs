@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use serde_json::json;
 
 use crate::support::client::{Client, PATIENCE, send_signal};
+use crate::support::database::open_database;
 use crate::support::env::Env;
 use crate::support::processes::wait_until;
 use crate::support::program::ran;
@@ -28,21 +29,13 @@ fn database(env: &Env) -> PathBuf {
     env.path("state/alan.db")
 }
 
-/// A connection that changes nothing.
-fn reader(path: &Path) -> Connection {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
-    let connection = connection.expect("the database opens");
-    connection.busy_timeout(PATIENCE).expect("a limit");
-    connection
-}
-
 fn number(connection: &Connection, sql: &str) -> i64 {
     connection.query_row(sql, [], |row| row.get(0)).expect(sql)
 }
 
 #[track_caller]
 fn assert_sound(path: &Path) {
-    let connection = reader(path);
+    let connection = open_database(path);
     let found: String = connection
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
         .expect("a check");
@@ -57,7 +50,7 @@ fn count(path: &Path, sql: &str) -> Option<i64> {
     if !path.exists() {
         return None;
     }
-    let counted = reader(path).query_row(sql, [], |row| row.get(0));
+    let counted = open_database(path).query_row(sql, [], |row| row.get(0));
     match counted {
         Err(error) if error.to_string().contains("no such table") => None,
         counted => Some(counted.expect(sql)),
@@ -230,7 +223,10 @@ fn two_servers_record_ten_thousand_observations_in_one_file() {
     });
     let path = database(&env);
     wait_for_observations(&path, 10_000);
-    let recent = number(&reader(&path), "SELECT count(*) FROM recent_commands");
+    let recent = number(
+        &open_database(&path),
+        "SELECT count(*) FROM recent_commands",
+    );
     assert_eq!(recent, 400);
 }
 
@@ -246,7 +242,7 @@ fn a_database_that_others_hold_locked_delays_no_command() {
     // One that others may read, and one that nobody may.
     for mode in ["NORMAL", "EXCLUSIVE"] {
         let before = observations(&database(&env));
-        let holder = reader(&database(&env));
+        let holder = open_database(&database(&env));
         holder
             .pragma_update(None, "locking_mode", mode)
             .expect("a mode");
@@ -280,7 +276,7 @@ fn a_circuit_counts_while_the_database_is_locked() {
     let client = env.client();
     client.run("true");
     wait_for_observations(&database(&env), 1);
-    let holder = reader(&database(&env));
+    let holder = open_database(&database(&env));
     holder.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
     let hang = || {
         let arguments = json!({"command": "sleep 600", "timeout": 0.2, "yield_after": 25});

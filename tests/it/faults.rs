@@ -8,24 +8,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, PATIENCE, send_signal};
+use crate::support::database::{assert_outcomes_recorded, open_database};
 use crate::support::env::{Env, binary};
 use crate::support::oneshot::{Runs, says};
 use crate::support::processes::{UniqueSleep, assert_none_left, memory_kib, wait_until};
+use crate::support::trees::plant;
 use crate::support::unprivileged;
 
 /// How far the wall clock is set back.
 const SET_BACK_SECONDS: f64 = 86_400.0;
 
 fn database(env: &Env) -> Connection {
-    let path = env.path("state/alan.db");
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
-    let connection = connection.expect("the database opens");
-    connection.busy_timeout(PATIENCE).expect("a limit");
-    connection
+    open_database(&env.path("state/alan.db"))
 }
 
 fn number(connection: &Connection, sql: &str) -> f64 {
@@ -48,27 +46,19 @@ fn below(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn whatever_ends_the_server_its_commands_outcomes_are_recorded() {
-    for end in ["EOF", "TERM", "INT", "HUP"] {
+    for end in ["EOF", "TERM", "INT", "HUP", "KILL of the guard"] {
         let env = Env::new();
         let client = env.client();
-        let sleep = UniqueSleep::new();
-        for shape in ["SLEEP", "trap '' TERM HUP INT; SLEEP; SLEEP"] {
-            client.start_task(&shape.replace("SLEEP", &sleep.to_string()));
-        }
-        sleep.wait_for(2);
+        let sleeps = plant(&client);
         match end {
             "EOF" => client.close_stdin(),
+            // Then the kernel asks the server to end.
+            "KILL of the guard" => client.signal("KILL"),
             signal => client.signal(signal),
         }
         client.wait_exit(PATIENCE);
         assert_none_left(env.mark());
-        let recorded = number(
-            &database(&env),
-            "SELECT CAST(count(*) AS REAL) FROM recent_commands \
-             WHERE command_preview LIKE '%sleep 98765.%' AND outcome_type IS NOT NULL \
-             AND outcome_type <> 'SUCCESS'",
-        );
-        assert_eq!(recorded, 2.0, "{end}");
+        assert_outcomes_recorded(&env, &sleeps, end);
     }
 }
 

@@ -67,6 +67,7 @@ mod programs {
 /// What the tests are written with; no test of its own.
 mod support {
     pub mod client;
+    pub mod database;
     pub mod endpoint;
     pub mod env;
     pub mod http;
@@ -80,6 +81,7 @@ mod support {
     pub mod schema;
     pub mod state_files;
     pub mod terminal;
+    pub mod trees;
     pub mod unprivileged;
     pub mod watcher;
 }
