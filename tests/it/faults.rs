@@ -307,15 +307,45 @@ fn without_man_a_failing_command_is_answered_and_recorded() {
             .find(|program| program.exists());
         symlink(found.expect("the program"), programs.join(name)).expect("a link");
     }
+    env.configure("log: debug\n");
     let mut serve = env.serve();
     serve.env("PATH", &programs);
     let client = Client::start(serve, env.path("stderr"));
     client.initialize();
-    for _ in 0..3 {
+    let fail = |failure: u32| {
         let failed = client.run("ls --no-such-option");
         assert_eq!(failed.status(), "failed", "{}", failed.text);
-    }
+        assert!(!failed.text.contains("Options for"), "{}", failed.text);
+        let retry = format!("Retry #{failure}. Previous {} all failed.", failure - 1);
+        let told = failed.text.contains(&retry);
+        assert_eq!(told, failure > 1, "{}", failed.text);
+    };
+    // The page is looked for after the second, and would be shown from the third on.
+    (1..=3).for_each(fail);
+    wait_until("the look-up has failed", || {
+        let log = fs::read_to_string(env.path("stderr")).expect("the log");
+        log.contains("no program `man` is found").then_some(())
+    });
+    fail(4);
     assert_eq!(client.run("echo next").output(), "next");
+    client.close_stdin();
+    client.wait_exit(PATIENCE);
+    let connection = database(&env);
+    for (found, wanted) in [
+        (
+            "SELECT CAST(count(*) AS REAL) FROM recent_commands \
+             WHERE command_preview = 'ls --no-such-option' AND outcome_type = 'FAILURE' \
+             AND exit_code = 2 AND duration_ms > 0",
+            4.0,
+        ),
+        (
+            "SELECT CAST(min(current_streak) AS REAL) FROM streaks",
+            -4.0,
+        ),
+        ("SELECT CAST(count(*) AS REAL) FROM manopt_cache", 0.0),
+    ] {
+        assert_eq!(number(&connection, found), wanted, "{found}");
+    }
 }
 
 /// Asserts of all below the state directory that it is the user's alone.
