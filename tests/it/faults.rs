@@ -6,7 +6,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -165,6 +166,11 @@ fn a_clock_that_is_set_back_changes_no_duration_and_no_deadline() {
 
 #[test]
 fn a_client_that_reads_late_finds_every_answer() {
+    a_late_reader_finds_every_answer(Duration::ZERO);
+}
+
+/// A client that reads nothing until its commands have ended, and for so long at least.
+pub fn a_late_reader_finds_every_answer(unread: Duration) {
     const CALLS: u64 = 12;
     let env = Env::new();
     let mut server = env
@@ -185,6 +191,7 @@ fn a_client_that_reads_late_finds_every_answer() {
         use std::io::Write;
         writeln!(stdin, "{frame}").expect("the server reads");
     };
+    let begun = Instant::now();
     // Each answer is larger than what a pipe holds.
     for id in 0..CALLS {
         send(call(id, format!("seq 1 50000; touch ended_{id}")));
@@ -194,12 +201,21 @@ fn a_client_that_reads_late_finds_every_answer() {
         let ended = env.work().join(format!("ended_{id}"));
         wait_until("the command ends", || ended.exists().then_some(()));
     }
+    // There is nothing to wait for but the time itself.
+    thread::sleep(unread.saturating_sub(begun.elapsed()));
     send(call(CALLS, "echo next".to_owned()));
     let stdout = server.stdout.take().expect("a piped stdout");
     let mut waiting: Vec<u64> = (0..=CALLS).collect();
     for line in std::io::BufRead::lines(std::io::BufReader::new(stdout)) {
         let frame: Value = serde_json::from_str(&line.expect("a line")).expect("a frame");
         assert_eq!(frame["error"], Value::Null, "{frame}");
+        let text = frame["result"]["content"][0]["text"].as_str();
+        let last = if frame["id"] == json!(CALLS) {
+            "next"
+        } else {
+            "\n49999\n50000"
+        };
+        assert!(text.is_some_and(|text| text.contains(last)), "{frame}");
         waiting.retain(|id| frame["id"] != json!(id));
         if waiting.is_empty() {
             break;

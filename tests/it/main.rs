@@ -30,6 +30,7 @@ mod life;
 mod limits;
 mod line_view;
 mod listen_window;
+mod long;
 mod manopt;
 mod memory;
 mod monitor;
