@@ -7,32 +7,25 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use serde_json::json;
 
 use crate::support::client::{Client, PATIENCE, send_signal};
+use crate::support::database::open_database;
 use crate::support::env::Env;
 use crate::support::processes::wait_until;
 use crate::support::program::ran;
+use crate::support::state_files::assert_task_files_whole;
 use crate::support::unprivileged;
 
 /// Many commands may take so long together while the database is out of reach: far more
 /// than they need, far less than one wait for the database in each of them would take.
 const MANY_COMMANDS: Duration = Duration::from_secs(4);
-/// Rounds of the loop of kills that every run of the tests makes, and of the long one.
+/// Rounds of the loop of kills that every run of the tests makes.
 const KILLS: usize = 40;
-const MANY_KILLS: usize = 200;
 
 fn database(env: &Env) -> PathBuf {
     env.path("state/alan.db")
-}
-
-/// A connection that changes nothing.
-fn reader(path: &Path) -> Connection {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
-    let connection = connection.expect("the database opens");
-    connection.busy_timeout(PATIENCE).expect("a limit");
-    connection
 }
 
 fn number(connection: &Connection, sql: &str) -> i64 {
@@ -41,7 +34,7 @@ fn number(connection: &Connection, sql: &str) -> i64 {
 
 #[track_caller]
 fn assert_sound(path: &Path) {
-    let connection = reader(path);
+    let connection = open_database(path);
     let found: String = connection
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
         .expect("a check");
@@ -56,7 +49,7 @@ fn count(path: &Path, sql: &str) -> Option<i64> {
     if !path.exists() {
         return None;
     }
-    let counted = reader(path).query_row(sql, [], |row| row.get(0));
+    let counted = open_database(path).query_row(sql, [], |row| row.get(0));
     match counted {
         Err(error) if error.to_string().contains("no such table") => None,
         counted => Some(counted.expect(sql)),
@@ -150,11 +143,11 @@ fn a_second_server_killed_while_it_starts_harms_nothing() {
 }
 
 /// Servers that are killed with records on their way to the file: what was there stays
-/// there, and the file stays sound.
-fn kill_again_and_again(rounds: usize) {
+/// there, the file stays sound, and so does the file of every task.
+pub fn kill_again_and_again(rounds: usize) {
     let env = Env::new();
     let path = database(&env);
-    let mut committed = 0;
+    let (mut committed, mut task_files) = (0, 0);
     for round in 0..rounds {
         let client = env.client();
         let server = client.server_pid();
@@ -176,6 +169,7 @@ fn kill_again_and_again(rounds: usize) {
         }
         send_signal("KILL", server);
         client.wait_exit(PATIENCE);
+        task_files += assert_task_files_whole(&env);
         if committed > 0 || count(&path, "SELECT count(*) FROM recent_commands").is_some() {
             assert_sound(&path);
             let now = observations(&path);
@@ -184,6 +178,8 @@ fn kill_again_and_again(rounds: usize) {
         }
     }
     assert!(committed > rounds as i64, "hardly anything was recorded");
+    assert!(task_files > rounds, "hardly any task had a file");
+    eprintln!("{committed} observations, {task_files} files of tasks");
     // The rest of the state reads as well, and the next server starts from it.
     let tasks = ran(&env, &["tasks"]);
     assert_eq!(tasks.code, 0, "{tasks:?}");
@@ -195,12 +191,6 @@ fn kill_again_and_again(rounds: usize) {
 #[test]
 fn a_server_killed_with_writes_on_their_way_leaves_a_sound_database() {
     kill_again_and_again(KILLS);
-}
-
-#[test]
-#[ignore = "the same 200 times: make test-long"]
-fn a_server_killed_two_hundred_times_leaves_a_sound_database() {
-    kill_again_and_again(MANY_KILLS);
 }
 
 #[test]
@@ -226,12 +216,24 @@ fn two_servers_record_ten_thousand_observations_in_one_file() {
     });
     let path = database(&env);
     wait_for_observations(&path, 10_000);
-    let recent = number(&reader(&path), "SELECT count(*) FROM recent_commands");
+    let recent = number(
+        &open_database(&path),
+        "SELECT count(*) FROM recent_commands",
+    );
     assert_eq!(recent, 400);
 }
 
 #[test]
 fn a_database_that_others_hold_locked_delays_no_command() {
+    // One that others may read, and one that nobody may.
+    for mode in ["NORMAL", "EXCLUSIVE"] {
+        commands_go_on_while_locked(mode, Duration::ZERO);
+    }
+}
+
+/// Commands while another process holds the database, for so long at least: none waits for
+/// it, one result says so, and all are recorded once it is free.
+pub fn commands_go_on_while_locked(mode: &str, at_least: Duration) {
     let env = Env::new();
     drop({
         let client = env.client();
@@ -239,27 +241,34 @@ fn a_database_that_others_hold_locked_delays_no_command() {
         wait_for_observations(&database(&env), 1);
         client
     });
-    // One that others may read, and one that nobody may.
-    for mode in ["NORMAL", "EXCLUSIVE"] {
-        let before = observations(&database(&env));
-        let holder = reader(&database(&env));
-        holder
-            .pragma_update(None, "locking_mode", mode)
-            .expect("a mode");
-        holder.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
-        let client = env.client();
-        let took = run_many(&client, 30);
+    let holder = open_database(&database(&env));
+    holder
+        .pragma_update(None, "locking_mode", mode)
+        .expect("a mode");
+    holder.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
+    let locked = Instant::now();
+    let client = env.client();
+    let took = run_many(&client, 30);
+    assert!(took < MANY_COMMANDS, "{mode}: {took:?}");
+    assert_warns_once(&client, "locked");
+    let took = run_many_more(&client, 30);
+    assert!(took < MANY_COMMANDS, "{mode}: {took:?}");
+    let mut commands = 61;
+    while locked.elapsed() < at_least {
+        let begun = Instant::now();
+        let result = client.run("sleep 1");
+        assert_eq!(result.status(), "completed", "{}", result.text);
+        assert!(!result.text.contains("alan.db"), "{}", result.text);
+        let took = begun.elapsed();
         assert!(took < MANY_COMMANDS, "{mode}: {took:?}");
-        assert_warns_once(&client, "locked");
-        let took = run_many_more(&client, 30);
-        assert!(took < MANY_COMMANDS, "{mode}: {took:?}");
-        holder.execute_batch("ROLLBACK").expect("released");
-        drop(holder);
-        wait_until("what was recorded meanwhile is written", || {
-            (observations(&database(&env)) >= before + 61).then_some(())
-        });
-        assert_sound(&database(&env));
+        commands += 1;
     }
+    holder.execute_batch("ROLLBACK").expect("released");
+    drop(holder);
+    wait_until("what was recorded meanwhile is written", || {
+        (observations(&database(&env)) > commands).then_some(())
+    });
+    assert_sound(&database(&env));
 }
 
 fn run_many_more(client: &Client, count: u32) -> Duration {
@@ -276,7 +285,7 @@ fn a_circuit_counts_while_the_database_is_locked() {
     let client = env.client();
     client.run("true");
     wait_for_observations(&database(&env), 1);
-    let holder = reader(&database(&env));
+    let holder = open_database(&database(&env));
     holder.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
     let hang = || {
         let arguments = json!({"command": "sleep 600", "timeout": 0.2, "yield_after": 25});

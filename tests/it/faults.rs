@@ -6,26 +6,25 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, PATIENCE, send_signal};
+use crate::support::database::{assert_outcomes_recorded, open_database};
 use crate::support::env::{Env, binary};
 use crate::support::oneshot::{Runs, says};
 use crate::support::processes::{UniqueSleep, assert_none_left, memory_kib, wait_until};
+use crate::support::trees::plant;
 use crate::support::unprivileged;
 
 /// How far the wall clock is set back.
 const SET_BACK_SECONDS: f64 = 86_400.0;
 
 fn database(env: &Env) -> Connection {
-    let path = env.path("state/alan.db");
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
-    let connection = connection.expect("the database opens");
-    connection.busy_timeout(PATIENCE).expect("a limit");
-    connection
+    open_database(&env.path("state/alan.db"))
 }
 
 fn number(connection: &Connection, sql: &str) -> f64 {
@@ -48,27 +47,19 @@ fn below(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn whatever_ends_the_server_its_commands_outcomes_are_recorded() {
-    for end in ["EOF", "TERM", "INT", "HUP"] {
+    for end in ["EOF", "TERM", "INT", "HUP", "KILL of the guard"] {
         let env = Env::new();
         let client = env.client();
-        let sleep = UniqueSleep::new();
-        for shape in ["SLEEP", "trap '' TERM HUP INT; SLEEP; SLEEP"] {
-            client.start_task(&shape.replace("SLEEP", &sleep.to_string()));
-        }
-        sleep.wait_for(2);
+        let sleeps = plant(&client);
         match end {
             "EOF" => client.close_stdin(),
+            // Then the kernel asks the server to end.
+            "KILL of the guard" => client.signal("KILL"),
             signal => client.signal(signal),
         }
         client.wait_exit(PATIENCE);
         assert_none_left(env.mark());
-        let recorded = number(
-            &database(&env),
-            "SELECT CAST(count(*) AS REAL) FROM recent_commands \
-             WHERE command_preview LIKE '%sleep 98765.%' AND outcome_type IS NOT NULL \
-             AND outcome_type <> 'SUCCESS'",
-        );
-        assert_eq!(recorded, 2.0, "{end}");
+        assert_outcomes_recorded(&env, &sleeps, end);
     }
 }
 
@@ -175,6 +166,11 @@ fn a_clock_that_is_set_back_changes_no_duration_and_no_deadline() {
 
 #[test]
 fn a_client_that_reads_late_finds_every_answer() {
+    a_late_reader_finds_every_answer(Duration::ZERO);
+}
+
+/// A client that reads nothing until its commands have ended, and for so long at least.
+pub fn a_late_reader_finds_every_answer(unread: Duration) {
     const CALLS: u64 = 12;
     let env = Env::new();
     let mut server = env
@@ -195,6 +191,7 @@ fn a_client_that_reads_late_finds_every_answer() {
         use std::io::Write;
         writeln!(stdin, "{frame}").expect("the server reads");
     };
+    let begun = Instant::now();
     // Each answer is larger than what a pipe holds.
     for id in 0..CALLS {
         send(call(id, format!("seq 1 50000; touch ended_{id}")));
@@ -204,12 +201,21 @@ fn a_client_that_reads_late_finds_every_answer() {
         let ended = env.work().join(format!("ended_{id}"));
         wait_until("the command ends", || ended.exists().then_some(()));
     }
+    // There is nothing to wait for but the time itself.
+    thread::sleep(unread.saturating_sub(begun.elapsed()));
     send(call(CALLS, "echo next".to_owned()));
     let stdout = server.stdout.take().expect("a piped stdout");
     let mut waiting: Vec<u64> = (0..=CALLS).collect();
     for line in std::io::BufRead::lines(std::io::BufReader::new(stdout)) {
         let frame: Value = serde_json::from_str(&line.expect("a line")).expect("a frame");
         assert_eq!(frame["error"], Value::Null, "{frame}");
+        let text = frame["result"]["content"][0]["text"].as_str();
+        let last = if frame["id"] == json!(CALLS) {
+            "next"
+        } else {
+            "\n49999\n50000"
+        };
+        assert!(text.is_some_and(|text| text.contains(last)), "{frame}");
         waiting.retain(|id| frame["id"] != json!(id));
         if waiting.is_empty() {
             break;
@@ -317,15 +323,45 @@ fn without_man_a_failing_command_is_answered_and_recorded() {
             .find(|program| program.exists());
         symlink(found.expect("the program"), programs.join(name)).expect("a link");
     }
+    env.configure("log: debug\n");
     let mut serve = env.serve();
     serve.env("PATH", &programs);
     let client = Client::start(serve, env.path("stderr"));
     client.initialize();
-    for _ in 0..3 {
+    let fail = |failure: u32| {
         let failed = client.run("ls --no-such-option");
         assert_eq!(failed.status(), "failed", "{}", failed.text);
-    }
+        assert!(!failed.text.contains("Options for"), "{}", failed.text);
+        let retry = format!("Retry #{failure}. Previous {} all failed.", failure - 1);
+        let told = failed.text.contains(&retry);
+        assert_eq!(told, failure > 1, "{}", failed.text);
+    };
+    // The page is looked for after the second, and would be shown from the third on.
+    (1..=3).for_each(fail);
+    wait_until("the look-up has failed", || {
+        let log = fs::read_to_string(env.path("stderr")).expect("the log");
+        log.contains("no program `man` is found").then_some(())
+    });
+    fail(4);
     assert_eq!(client.run("echo next").output(), "next");
+    client.close_stdin();
+    client.wait_exit(PATIENCE);
+    let connection = database(&env);
+    for (found, wanted) in [
+        (
+            "SELECT CAST(count(*) AS REAL) FROM recent_commands \
+             WHERE command_preview = 'ls --no-such-option' AND outcome_type = 'FAILURE' \
+             AND exit_code = 2 AND duration_ms > 0",
+            4.0,
+        ),
+        (
+            "SELECT CAST(min(current_streak) AS REAL) FROM streaks",
+            -4.0,
+        ),
+        ("SELECT CAST(count(*) AS REAL) FROM manopt_cache", 0.0),
+    ] {
+        assert_eq!(number(&connection, found), wanted, "{found}");
+    }
 }
 
 /// Asserts of all below the state directory that it is the user's alone.

@@ -11,9 +11,7 @@ use crate::support::client::Client;
 use crate::support::env::{Env, binary};
 use crate::support::processes::{UniqueSleep, assert_none_left, wait_until};
 use crate::support::result::ToolResult;
-
-/// Waits until the last background process has become a sleep.
-const AWAIT: &str = "until [[ $(</proc/$!/comm) == sleep ]] do :; done";
+use crate::support::trees::command_of;
 
 /// Trees of all kinds, and how many sleeps run in each.
 const TREES: &[(&str, usize)] = &[
@@ -460,12 +458,6 @@ fn assert_group_gone(group: i64) {
             .status();
         (!asked.expect("the kill program").success()).then_some(())
     });
-}
-
-fn command_of(shape: &str, sleep: &UniqueSleep) -> String {
-    shape
-        .replace("SLEEP", &sleep.to_string())
-        .replace("AWAIT", AWAIT)
 }
 
 fn signal(client: &Client, task: &str, name: &str) -> ToolResult {

@@ -137,11 +137,14 @@ fn a_refused_fork_is_named_and_the_next_command_runs() {
         assert!(tasks.len() < 24, "twenty-four processes never run out");
     };
     assert!(!tasks.is_empty(), "{}", refused.text);
-    assert!(
-        refused.text.contains("EAGAIN") || refused.text.contains("cannot start a "),
-        "{}",
-        refused.text
-    );
+    eprintln!("{}", refused.text);
+    // It may be the shell that is refused, or a thread for the worker or for the call.
+    let of_a_process = refused
+        .text
+        .contains("the system refuses more processes (EAGAIN)");
+    let of_a_thread = refused.text.contains("cannot start a ")
+        && refused.text.contains("Resource temporarily unavailable");
+    assert!(of_a_process || of_a_thread, "{}", refused.text);
     client.ping();
     for task in tasks.iter().take(3) {
         wait_until("there is room for the kill", || {

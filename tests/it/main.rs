@@ -30,6 +30,7 @@ mod life;
 mod limits;
 mod line_view;
 mod listen_window;
+mod long;
 mod manopt;
 mod memory;
 mod monitor;
@@ -68,6 +69,7 @@ mod programs {
 /// What the tests are written with; no test of its own.
 mod support {
     pub mod client;
+    pub mod database;
     pub mod endpoint;
     pub mod env;
     pub mod http;
@@ -79,7 +81,9 @@ mod support {
     pub mod result;
     pub mod runs;
     pub mod schema;
+    pub mod state_files;
     pub mod terminal;
+    pub mod trees;
     pub mod unprivileged;
     pub mod watcher;
 }

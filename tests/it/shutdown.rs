@@ -8,68 +8,17 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, send_signal};
+use crate::support::database::assert_outcomes_recorded;
 use crate::support::env::{Env, binary};
 use crate::support::processes::{
     UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
 };
+use crate::support::state_files::{assert_task_files_whole, server_files};
+use crate::support::trees::{plant, plant_those};
 
 /// What the specification allows, and again four times that for a machine that is busy
 /// with other tests.
 const LIMIT: Duration = Duration::from_millis(5 * 1500);
-
-/// Trees of every kind: how each is started, whether on a terminal, and its sleeps.
-const TREES: &[(&str, bool, usize)] = &[
-    ("SLEEP & wait", false, 1),
-    ("SLEEP & wait", true, 1),
-    ("SLEEP | cat | cat", false, 1),
-    ("setsid -f SLEEP; SLEEP", false, 2),
-    ("setsid -f SLEEP; SLEEP", true, 2),
-    ("nohup SLEEP >/dev/null 2>&1 & SLEEP", false, 2),
-    ("trap '' TERM HUP INT; SLEEP; SLEEP", false, 1),
-    ("trap '' TERM HUP INT; SLEEP; SLEEP", true, 1),
-    ("SLEEP & AWAIT; kill -STOP $!; wait", false, 1),
-    (
-        "(env -i setsid sh -c 'SLEEP; :' </dev/null >/dev/null 2>&1 &); SLEEP",
-        false,
-        2,
-    ),
-    (
-        "(env -i setsid sh -c 'trap \"\" TERM; SLEEP & SLEEP & wait; wait' </dev/null >/dev/null 2>&1 &); SLEEP",
-        true,
-        3,
-    ),
-    // The command is over, its processes are not.
-    ("setsid -f SLEEP >/dev/null 2>&1; echo left", false, 1),
-    ("SLEEP & echo left", false, 1),
-];
-
-/// Waits until the last background process has become a sleep.
-const AWAIT: &str = "until [[ $(</proc/$!/comm) == sleep ]] do :; done";
-
-/// One task for each kind of tree.
-fn plant(client: &Client) -> Vec<UniqueSleep> {
-    plant_those(client, |_| true)
-}
-
-/// The same for the trees of these shapes.
-fn plant_those(client: &Client, wanted: impl Fn(&str) -> bool) -> Vec<UniqueSleep> {
-    TREES
-        .iter()
-        .filter(|(shape, ..)| wanted(shape))
-        .map(|(shape, pty, sleeps)| {
-            let sleep = UniqueSleep::new();
-            let command = shape
-                .replace("SLEEP", &sleep.to_string())
-                .replace("AWAIT", AWAIT);
-            client.call(
-                "zsh",
-                json!({"command": command, "pty": pty, "yield_after": 0}),
-            );
-            sleep.wait_for(*sleeps);
-            sleep
-        })
-        .collect()
-}
 
 fn assert_nothing_left(env: &Env, sleeps: &[UniqueSleep]) {
     for sleep in sleeps {
@@ -136,22 +85,28 @@ fn the_death_of_the_guard_or_the_server_leaves_nothing_behind() {
 
 /// What any system can do, also without a list of its processes.
 #[test]
-fn what_stays_in_its_process_group_ends_with_the_server_in_any_case() {
-    let ends: [&dyn Fn(&Client); 4] = [
-        &|client| client.close_stdin(),
-        &|client| client.signal("TERM"),
-        &|client| send_signal("KILL", client.server_pid()),
-        &|client| send_signal("KILL", client.pid()),
+fn what_stays_in_its_process_group_ends_with_the_server_in_any_case_and_is_recorded() {
+    type End<'a> = (&'a str, &'a dyn Fn(&Client));
+    let ends: [End; 4] = [
+        ("EOF", &|client| client.close_stdin()),
+        ("TERM", &|client| client.signal("TERM")),
+        ("KILL of the guard", &|client| {
+            send_signal("KILL", client.pid());
+        }),
+        ("KILL", &|client| send_signal("KILL", client.server_pid())),
     ];
-    for (number, end) in ends.iter().enumerate() {
+    for (number, (name, end)) in ends.iter().enumerate() {
         let env = Env::new();
         let client = env.client();
         let sleeps = plant_those(&client, |shape| !shape.contains("setsid"));
         end(&client);
         let (status, took) = client.wait_exit(Duration::from_secs(20));
-        eprintln!("end {number}: {took:?}");
-        assert_eq!(status.code() == Some(0), number < 2, "{number}: {status}");
+        eprintln!("{name}: {took:?}");
+        assert_eq!(status.code() == Some(0), number < 2, "{name}: {status}");
         assert_nothing_left(&env, &sleeps);
+        if *name != "KILL" {
+            assert_outcomes_recorded(&env, &sleeps, name);
+        }
     }
 }
 
@@ -378,17 +333,12 @@ fn what_a_killed_server_left_on_disk_goes_at_the_next_start_and_was_whole() {
             .map(|_| client.call_async("zsh", json!({"command": flood, "yield_after": 0})))
             .collect();
         wait_until("writes are in flight", || {
-            (files_below(&env, "").len() >= 6).then_some(())
+            (server_files(&env, "").len() >= 6).then_some(())
         });
         send_signal("KILL", client.server_pid());
         client.wait_exit(Duration::from_secs(20));
         drop(calls);
-        for file in files_below(&env, "json") {
-            let text = fs::read(&file).expect("a session file");
-            let entry: Value = serde_json::from_slice(&text)
-                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            assert_eq!(entry["id"].as_str().map(str::len), Some(8), "{entry}");
-        }
+        assert_task_files_whole(&env);
         assert_none_left(env.mark());
     }
     let client = env.client();
@@ -400,24 +350,9 @@ fn what_a_killed_server_left_on_disk_goes_at_the_next_start_and_was_whole() {
     client.close_stdin();
     client.wait_exit(Duration::from_secs(20));
     assert!(
-        files_below(&env, "").is_empty(),
+        server_files(&env, "").is_empty(),
         "an ended server keeps no file"
     );
-}
-
-/// The files below the state directory whose names end so.
-fn files_below(env: &Env, extension: &str) -> Vec<std::path::PathBuf> {
-    let servers = fs::read_dir(env.path("state/servers"));
-    servers
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|server| fs::read_dir(server.path()).ok())
-        .flatten()
-        .flatten()
-        .map(|file| file.path())
-        .filter(|path| path.to_string_lossy().ends_with(extension))
-        .collect()
 }
 
 /// A server whose output nobody reads.

@@ -1,0 +1,71 @@
+//! The database of what commands did, as the tests look into it.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::client::PATIENCE;
+use super::env::Env;
+use super::processes::UniqueSleep;
+use super::trees::is_over;
+
+/// The codes that SIGTERM and SIGKILL make of a shell.
+const ENDED_BY_SIGNAL: [i64; 2] = [128 + 15, 128 + 9];
+
+/// A connection that makes no database.
+#[track_caller]
+pub fn open_database(path: &Path) -> Connection {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
+    let connection = connection.expect("the database opens");
+    connection.busy_timeout(PATIENCE).expect("a limit");
+    connection
+}
+
+/// Asserts of a server that has ended that it recorded each tree of
+/// [`super::trees::plant`] once: as interrupted what ran then, outside of streaks and of
+/// circuits, and as a success what was over.
+#[track_caller]
+pub fn assert_outcomes_recorded(env: &Env, sleeps: &[UniqueSleep], end: &str) {
+    let connection = open_database(&env.path("state/alan.db"));
+    let recorded = |sleep: &UniqueSleep, sql: &str| {
+        let mut statement = connection.prepare(sql).expect(sql);
+        let rows = statement.query_map([format!("%{sleep}%")], |row| {
+            Ok((
+                row.get::<_, String>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, i64>(2)?,
+                row.get::<_, bool>(3)?,
+                row.get::<_, Option<i64>>(4)?.unwrap_or_default(),
+            ))
+        });
+        let rows: Vec<_> = rows.expect(sql).map(|row| row.expect(sql)).collect();
+        assert_eq!(rows.len(), 1, "{end}: {sleep}: {rows:?}");
+        rows.into_iter().next().expect("one row")
+    };
+    for sleep in sleeps {
+        for table in ["recent_commands", "observations"] {
+            // The segments of a pipeline are observations without a duration.
+            let (command, outcome, code, timed_out, streak) = recorded(
+                sleep,
+                &format!(
+                    "SELECT command_preview, outcome_type, exit_code, timed_out, current_streak \
+                     FROM {table} LEFT JOIN streaks USING (command_hash) \
+                     WHERE command_preview LIKE ?1 AND duration_ms > 0"
+                ),
+            );
+            let found = format!("{end}: {table}: {command}: {outcome}, {code}, streak {streak}");
+            if is_over(&command) {
+                assert_eq!((&*outcome, code, streak), ("SUCCESS", 0, 1), "{found}");
+            } else {
+                assert_eq!((&*outcome, streak), ("INTERRUPTED", 0), "{found}");
+                assert!(ENDED_BY_SIGNAL.contains(&code), "{found}");
+            }
+            assert!(!timed_out, "{found}");
+        }
+    }
+    let timeouts = "SELECT count(*) FROM circuit_timeouts";
+    let timeouts: i64 = connection
+        .query_row(timeouts, [], |row| row.get(0))
+        .expect(timeouts);
+    assert_eq!(timeouts, 0, "{end}");
+}

@@ -1,0 +1,39 @@
+//! What servers keep in their directories below the state directory.
+
+use std::fs;
+use std::path::PathBuf;
+
+use zsh_tool::task::journal::Entry;
+
+use super::env::Env;
+
+/// The files of all servers, also of those that are gone, whose names end so.
+pub fn server_files(env: &Env, ending: &str) -> Vec<PathBuf> {
+    let servers = fs::read_dir(env.path("state/servers"));
+    servers
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|server| fs::read_dir(server.path()).ok())
+        .flatten()
+        .flatten()
+        .map(|file| file.path())
+        .filter(|path| path.to_string_lossy().ends_with(ending))
+        .collect()
+}
+
+/// Asserts that the file of every task is whole, at whatever moment its server was killed;
+/// how many there are. No server may live: it writes and removes them.
+#[track_caller]
+pub fn assert_task_files_whole(env: &Env) -> usize {
+    let files = server_files(env, ".json");
+    for file in &files {
+        let text = fs::read(file).expect("a task's file");
+        let entry: Entry = serde_json::from_slice(&text)
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let id = file.file_stem().expect("a name").to_string_lossy();
+        assert_eq!(entry.id, id, "{entry:?}");
+        assert_eq!(entry.id.len(), 8, "{entry:?}");
+    }
+    files.len()
+}
