@@ -112,7 +112,9 @@ pub enum StartError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// No thread or descriptor for the worker.
-    #[error("cannot start a worker for the command: {0}")]
+    #[error(
+        "cannot start a worker for the command: {0}; end some tasks, see zsh_tasks, or raise `ulimit -u` and `ulimit -n`"
+    )]
     Worker(std::io::Error),
 }
 
