@@ -28,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const RESCAN: Duration = Duration::from_millis(50);
 
 /// Starts `program arguments…` under guard, waits for its end and ends what it left.
-/// Programs named in `spared` that lead a session of their own live on.
+/// Programs named in `spared` that lead a session of their own live on, and so does
+/// whoever was this process's child before.
 ///
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
@@ -115,7 +116,7 @@ fn end_descendants(signals: &SignalSet, mut hurry: bool, spared: impl FnOnce() -
         let snapshot = Snapshot::take();
         let left: Vec<_> = snapshot
             .descendants_but(std::process::id() as i32, |process| {
-                process.is_daemon(&spared)
+                process.is_daemon(&spared) || orphans::is_elder(process)
             })
             .into_iter()
             .filter(|process| !process.zombie)
