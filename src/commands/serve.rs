@@ -221,10 +221,11 @@ fn end(
 }
 
 /// The first signal ends the server in order, the second at once: the guard sees to
-/// what is left then.
+/// what is left then. Below a guard the server ignores none, and without one those stay
+/// ignored that the client has chosen to.
 fn watch_signals(wake: Sender<()>, stop: Sender<()>) -> std::io::Result<()> {
     signals::take(
-        signals::ENDING.to_vec(),
+        signals::not_ignored(&signals::ENDING),
         &[SIGCHLD],
         move |asked| match asked {
             Asked::Else(_) => wake_housekeeping(&wake),

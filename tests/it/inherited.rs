@@ -1,8 +1,10 @@
 //! What the program is started with and has not made itself: children that its process
-//! had before it became this program.
+//! had before it became this program, and signals that are ignored.
 
 use std::process::Command;
 use std::time::Duration;
+
+use serde_json::json;
 
 use crate::support::client::Client;
 use crate::support::env::{Env, binary};
@@ -112,4 +114,38 @@ fn exec_spares_what_those_before_leave_behind() {
     let left = before.running();
     assert_eq!(left.len(), 1, "{left:?}");
     end(&left);
+}
+
+/// The server that `env` starts with these options about signals.
+fn with_signals(env: &Env, options: &[&str]) -> Client {
+    let mut command = env.command("env");
+    command.args(options).arg(binary()).arg("serve");
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    client
+}
+
+#[test]
+fn a_server_in_the_background_is_not_ended_by_what_it_was_told_to_ignore() {
+    for ending in ["end of input", "TERM"] {
+        let env = Env::new();
+        let client = with_signals(&env, &["--ignore-signal=INT,HUP"]);
+        let sleep = UniqueSleep::new();
+        client.start_task(&sleep.to_string());
+        sleep.wait_for(1);
+        for signal in ["INT", "HUP"] {
+            client.signal(signal);
+        }
+        // Takes longer than a guard takes to pass a signal on.
+        let ran = client.run("kill -INT $$");
+        assert_eq!(ran.meta["exit_code"], json!(130), "{}", ran.text);
+        assert_eq!(sleep.running().len(), 1, "{}", client.describe());
+        match ending {
+            "TERM" => client.signal("TERM"),
+            _ => client.close_stdin(),
+        }
+        let (status, _) = client.wait_exit(Duration::from_secs(20));
+        assert_eq!(status.code(), Some(0), "{ending}");
+        sleep.assert_gone();
+    }
 }

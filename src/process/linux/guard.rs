@@ -2,7 +2,7 @@
 //! the server proper, so that whatever kills the server leaves no process behind.
 //!
 //! One thread, no data passes through it. It starts the server on the same stdin, stdout
-//! and stderr, passes TERM, INT and HUP on, waits, ends what is left, and exits with the
+//! and stderr, passes TERM, INT and HUP on unless the client ignores them, waits, ends what is left, and exits with the
 //! server's code. When the guard itself is killed, the kernel sends the server SIGTERM.
 //! That is safe here only because the thread that starts the server is the guard's only
 //! one: the signal comes at the end of the parent *thread*.
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, WaitOptions};
 
 use crate::process::kill::Handle;
-use crate::process::signals::{self, Exit, Signal};
+use crate::process::signals::{self, Exit, Signal, is_ignored};
 use crate::process::tree::{Identity, Snapshot};
 use crate::process::{orphans, privacy};
 
@@ -176,14 +176,19 @@ struct SignalSet {
 
 impl SignalSet {
     /// Blocks TERM, INT, HUP and CHLD, so that they are taken by [`SignalSet::wait`].
+    ///
+    /// Those that the client has chosen to ignore (`nohup`, `&` in a script) stay ignored:
+    /// the kernel would keep them for us as long as they are blocked.
     fn block() -> SignalSet {
+        let ending = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+        let ending = ending.into_iter().filter(|number| !is_ignored(*number));
         // SAFETY: the set is initialised by sigemptyset before use, the former mask by
         // sigprocmask, and the mask of the only thread is changed.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD] {
+            for signal in ending.chain([libc::SIGCHLD]) {
                 libc::sigaddset(&mut set, signal);
             }
             libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);

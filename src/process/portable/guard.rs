@@ -26,7 +26,7 @@ use signal_hook::iterator::Signals;
 use crate::process::close_on_exec;
 use crate::process::groups::{self, News};
 use crate::process::privacy;
-use crate::process::signals::{self, Exit, Signal, group_lives};
+use crate::process::signals::{self, Exit, Signal, group_lives, is_ignored};
 
 /// From SIGTERM to SIGKILL for what outlives the server.
 const GRACE: Duration = Duration::from_millis(500);
@@ -100,9 +100,12 @@ fn end(living: impl Fn() -> Vec<i32>, grace: Duration) {
     groups::await_ends(&living, PATIENCE);
 }
 
-/// The signals that concern the guard, one by one, from now on.
+/// The signals that concern the guard, one by one, from now on. Those that the client has
+/// chosen to ignore (`nohup`, `&` in a script) stay ignored.
 fn take_signals() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD])?;
+    let ending = [SIGTERM, SIGINT, SIGHUP];
+    let ending = ending.into_iter().filter(|number| !is_ignored(*number));
+    let mut signals = Signals::new(ending.chain([SIGCHLD]))?;
     let (give, take) = bounded(SIGNALS);
     std::thread::Builder::new()
         .name("signals".to_owned())
