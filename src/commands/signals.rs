@@ -8,7 +8,7 @@ use std::io;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::process::signals::is_ignored;
+use crate::process::signals::{is_ignored, unblock};
 
 /// By these a user or a system asks for the end.
 pub(super) const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
@@ -30,7 +30,8 @@ pub(super) fn not_ignored(signals: &[i32]) -> Vec<i32> {
     taken.filter(|signal| !is_ignored(*signal)).collect()
 }
 
-/// Tells of these signals from now on, one after another.
+/// Tells of these signals from now on, one after another, also of those that the caller
+/// has blocked.
 ///
 /// # Errors
 /// When the system refuses, or no thread can be had.
@@ -40,6 +41,8 @@ pub(super) fn take(
     mut told: impl FnMut(Asked) + Send + 'static,
 ) -> io::Result<()> {
     let mut signals = Signals::new(ending.iter().chain(others))?;
+    // Not before there are handlers: one that waits would take its default action.
+    unblock(ending.iter().chain(others).copied());
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {

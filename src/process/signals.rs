@@ -98,6 +98,21 @@ pub fn is_ignored(number: i32) -> bool {
     }
 }
 
+/// Lets signals through to this thread, and to those that it starts from now on, which a
+/// parent may have blocked: a handler alone would never learn of them.
+pub fn unblock(numbers: impl IntoIterator<Item = i32>) {
+    // SAFETY: the set is initialised by sigemptyset before it is used; a number that is
+    // none is refused.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for number in numbers {
+            libc::sigaddset(&mut set, number);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+    }
+}
+
 /// Takes SIGCHLD's default action, which a client may have taken away: while it is ignored,
 /// children vanish as they end, and nobody learns how. Where it is caught it stays so.
 pub(super) fn stop_ignoring_children() {

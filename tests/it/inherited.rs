@@ -1,5 +1,5 @@
 //! What the program is started with and has not made itself: children that its process
-//! had before it became this program, and signals that are ignored.
+//! had before it became this program, and signals that are ignored or blocked.
 
 use std::process::Command;
 use std::time::Duration;
@@ -116,20 +116,17 @@ fn exec_spares_what_those_before_leave_behind() {
     end(&left);
 }
 
-/// The server that `env` starts with these options about signals.
-fn with_signals(env: &Env, options: &[&str]) -> Client {
-    let mut command = env.command("env");
-    command.args(options).arg(binary()).arg("serve");
-    let client = Client::start(command, env.path("stderr"));
-    client.initialize();
-    client
-}
-
 #[test]
 fn a_server_in_the_background_is_not_ended_by_what_it_was_told_to_ignore() {
     for ending in ["end of input", "TERM"] {
         let env = Env::new();
-        let client = with_signals(&env, &["--ignore-signal=INT,HUP"]);
+        let mut command = env.command("env");
+        command
+            .arg("--ignore-signal=INT,HUP")
+            .arg(binary())
+            .arg("serve");
+        let client = Client::start(command, env.path("stderr"));
+        client.initialize();
         let sleep = UniqueSleep::new();
         client.start_task(&sleep.to_string());
         sleep.wait_for(1);
@@ -148,4 +145,57 @@ fn a_server_in_the_background_is_not_ended_by_what_it_was_told_to_ignore() {
         assert_eq!(status.code(), Some(0), "{ending}");
         sleep.assert_gone();
     }
+}
+
+#[test]
+fn exec_learns_of_signals_that_its_caller_has_blocked() {
+    for (signal, code) in [("TERM", 143), ("INT", 130)] {
+        let env = Env::new();
+        let sleep = UniqueSleep::new();
+        let mut command = env.command("env");
+        command
+            .arg("--block-signal=TERM,INT,HUP,CHLD")
+            .arg(binary())
+            .args(["exec", "--"])
+            .arg(format!("{sleep}; {sleep}"));
+        let program = Program::start(command);
+        sleep.wait_for(1);
+        program.signal(signal);
+        let finished = program.finish();
+        assert_eq!(finished.code, code, "{}", finished.stderr);
+        sleep.assert_gone();
+    }
+}
+
+/// The guard waits for signals by itself; a server that has none is one like this.
+#[test]
+fn a_server_without_a_guard_learns_of_signals_that_its_client_has_blocked() {
+    let env = Env::new();
+    let mut command = env.command("env");
+    command
+        .arg("--block-signal=TERM,INT,HUP,CHLD")
+        .arg(binary())
+        .args(["serve", "--guarded"]);
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    let sleep = UniqueSleep::new();
+    client.start_task(&sleep.to_string());
+    sleep.wait_for(1);
+    client.signal("TERM");
+    let (status, _) = client.wait_exit(Duration::from_secs(20));
+    assert_eq!(status.code(), Some(0));
+    sleep.assert_gone();
+}
+
+#[test]
+fn exec_reaps_orphans_although_its_caller_has_blocked_the_signal_that_tells_of_them() {
+    let env = Env::new();
+    let mut command = env.command("env");
+    command.args(["--block-signal=CHLD"]).arg(binary());
+    // An orphan that has ended stays in the process table until it is reaped.
+    let wait = "(sh -c 'echo $$ >orphan' &) ; until [[ -s orphan ]]; do :; done; \
+        until ! kill -0 $(<orphan) 2>&-; do :; done; echo reaped";
+    command.args(["exec", "--timeout", "20", "--", wait]);
+    let finished = run(command);
+    assert_eq!(finished.text(), "reaped\n", "{}", finished.stderr);
 }

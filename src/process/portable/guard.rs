@@ -105,7 +105,9 @@ fn end(living: impl Fn() -> Vec<i32>, grace: Duration) {
 fn take_signals() -> io::Result<Receiver<i32>> {
     let ending = [SIGTERM, SIGINT, SIGHUP];
     let ending = ending.into_iter().filter(|number| !is_ignored(*number));
-    let mut signals = Signals::new(ending.chain([SIGCHLD]))?;
+    let taken = ending.chain([SIGCHLD]).collect::<Vec<_>>();
+    let mut signals = Signals::new(&taken)?;
+    signals::unblock(taken);
     let (give, take) = bounded(SIGNALS);
     std::thread::Builder::new()
         .name("signals".to_owned())
