@@ -4,11 +4,12 @@
 //! caller's.
 
 use std::io;
+use std::time::Instant;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::process::signals::{is_ignored, unblock};
+use crate::process::signals::{Request, Requests, is_ignored, unblock};
 
 /// By these a user or a system asks for the end.
 pub(super) const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
@@ -46,14 +47,17 @@ pub(super) fn take(
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
-            let mut stopping = false;
+            let mut requests = Requests::default();
             for signal in signals.forever() {
-                told(match (ending.contains(&signal), stopping) {
-                    (false, _) => Asked::Else(signal),
-                    (true, false) => Asked::End(signal),
-                    (true, true) => Asked::EndAtOnce(signal),
-                });
-                stopping |= ending.contains(&signal);
+                if !ending.contains(&signal) {
+                    told(Asked::Else(signal));
+                    continue;
+                }
+                match requests.note(Instant::now()) {
+                    Request::First => told(Asked::End(signal)),
+                    Request::Same => {}
+                    Request::Again => told(Asked::EndAtOnce(signal)),
+                }
             }
         })
         .map(drop)

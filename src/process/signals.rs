@@ -1,7 +1,15 @@
 //! The signals that the tool sends and reports, by name; and who is there to be sent any,
 //! which the kernel tells by signal 0, that goes to nobody.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::Pid;
+
+/// Signals that come within so short a time ask for the same: a service manager sends them
+/// to all processes of a group, to the guard and the server alike, and SIGHUP right after
+/// SIGTERM, while no person's and no client's second thought comes before a tenth of a
+/// second.
+const SAME_REQUEST: Duration = Duration::from_millis(50);
 
 /// A signal that a caller may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,6 +90,37 @@ impl Signal {
             Signal::Usr2 => Raw::USR2,
             Signal::Stop => Raw::STOP,
             Signal::Cont => Raw::CONT,
+        }
+    }
+}
+
+/// Tells which of the signals that ask for the end are more than the first.
+#[derive(Debug, Default)]
+pub struct Requests {
+    first: Option<Instant>,
+}
+
+/// What a signal says that asks for the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// To end.
+    First,
+    /// What another has just said.
+    Same,
+    /// That it takes too long.
+    Again,
+}
+
+impl Requests {
+    /// Notes a signal that has come now.
+    pub fn note(&mut self, now: Instant) -> Request {
+        match self.first {
+            None => {
+                self.first = Some(now);
+                Request::First
+            }
+            Some(first) if now < first + SAME_REQUEST => Request::Same,
+            Some(_) => Request::Again,
         }
     }
 }
@@ -174,5 +213,22 @@ impl Exit {
             Exit::Code(code) => code,
             Exit::Signal(number) => 128 + number,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_at_once_ask_for_one_end_and_a_later_one_asks_again() {
+        let mut requests = Requests::default();
+        let first = Instant::now();
+        let after = |milliseconds| first + Duration::from_millis(milliseconds);
+        assert_eq!(requests.note(first), Request::First);
+        assert_eq!(requests.note(first), Request::Same);
+        assert_eq!(requests.note(after(49)), Request::Same);
+        assert_eq!(requests.note(after(50)), Request::Again);
+        assert_eq!(requests.note(after(51)), Request::Again);
     }
 }

@@ -2,11 +2,12 @@
 //! had before it became this program, and signals that are ignored or blocked.
 
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::client::Client;
+use crate::support::client::{Client, SECOND_THOUGHT};
 use crate::support::env::{Env, binary};
 use crate::support::processes::{Found, UniqueSleep, descendants_of, end};
 use crate::support::program::{Program, run};
@@ -60,6 +61,7 @@ fn a_second_signal_to_exec_spares_them_as_well() {
     before.wait_for(3);
     own.wait_for(1);
     program.signal("INT");
+    thread::sleep(SECOND_THOUGHT);
     program.signal("TERM");
     let finished = program.finish();
     assert!(finished.code >= 128, "{}", finished.stderr);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, WaitOptions};
 
 use crate::process::kill::Handle;
-use crate::process::signals::{self, Exit, Signal, is_ignored};
+use crate::process::signals::{self, Exit, Request, Requests, Signal, is_ignored};
 use crate::process::tree::{Identity, Snapshot};
 use crate::process::{orphans, privacy};
 
@@ -56,8 +56,9 @@ pub fn run(arguments: &[&str], spared: impl FnOnce() -> Vec<String>) -> io::Resu
     let server = command.spawn()?;
     privacy::close_to_others();
     let server = Pid::from_child(&server);
-    let (exit, hurry) = wait_for_server(server, &signals);
-    end_descendants(&signals, hurry, spared);
+    let mut requests = Requests::default();
+    let (exit, hurry) = wait_for_server(server, &signals, &mut requests);
+    end_descendants(&signals, &mut requests, hurry, spared);
     Ok(exit.code())
 }
 
@@ -70,18 +71,20 @@ pub fn attend() -> io::Result<()> {
     Ok(())
 }
 
-/// The server's end, and whether more than one signal asked for it.
-fn wait_for_server(server: Pid, signals: &SignalSet) -> (Exit, bool) {
-    let mut asked = 0;
+/// The server's end, and whether it was asked for more than once.
+fn wait_for_server(server: Pid, signals: &SignalSet, requests: &mut Requests) -> (Exit, bool) {
+    let mut hurry = false;
     loop {
-        match reap_for(server) {
-            Some(exit) => return (exit, asked > 1),
-            None => {
-                if let Some(signal) = signals.wait(None) {
-                    asked += 1;
-                    let _ = rustix::process::kill_process(server, signal.raw());
-                }
-            }
+        if let Some(exit) = reap_for(server) {
+            return (exit, hurry);
+        }
+        let Some(signal) = signals.wait(None) else {
+            continue;
+        };
+        let request = requests.note(Instant::now());
+        hurry |= request == Request::Again;
+        if request != Request::Same {
+            let _ = rustix::process::kill_process(server, signal.raw());
         }
     }
 }
@@ -105,7 +108,12 @@ fn reap_for(server: Pid) -> Option<Exit> {
 }
 
 /// TERM, then KILL to all that lives below the guard, until nobody does.
-fn end_descendants(signals: &SignalSet, mut hurry: bool, spared: impl FnOnce() -> Vec<String>) {
+fn end_descendants(
+    signals: &SignalSet,
+    requests: &mut Requests,
+    mut hurry: bool,
+    spared: impl FnOnce() -> Vec<String>,
+) {
     if !reap_all() {
         return;
     }
@@ -135,7 +143,8 @@ fn end_descendants(signals: &SignalSet, mut hurry: bool, spared: impl FnOnce() -
                 end(id, last_resort);
             }
         }
-        hurry |= signals.wait(Some(RESCAN)).is_some();
+        let asked = signals.wait(Some(RESCAN));
+        hurry |= asked.is_some() && requests.note(Instant::now()) != Request::Same;
         reap_all();
     }
 }
