@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
@@ -23,6 +24,8 @@ const GRACE: Duration = Duration::from_millis(500);
 /// After SIGKILL.
 const PATIENCE: Duration = Duration::from_millis(300);
 
+/// Whether orphans come to this process.
+static ADOPTS: AtomicBool = AtomicBool::new(false);
 /// The children that this process had before it started any.
 static ELDERS: OnceLock<Elders> = OnceLock::new();
 
@@ -90,8 +93,11 @@ pub(super) fn is_elder(process: &ProcessInfo) -> bool {
 }
 
 /// The living or ended processes that came to this one as their subreaper. `None` where
-/// the kernel does not tell.
+/// the kernel does not tell, and where they go elsewhere.
 pub fn adopted() -> Option<Vec<i32>> {
+    if !ADOPTS.load(Ordering::Relaxed) {
+        return None;
+    }
     let mut children = tree::children_of_self()?;
     if ELDERS
         .get()
@@ -113,7 +119,9 @@ pub fn adopt() -> io::Result<()> {
     signals::stop_ignoring_children();
     let _ = rustix::thread::set_name(c"ztool");
     let own = rustix::process::getpid();
-    Ok(rustix::process::set_child_subreaper(Some(own))?)
+    rustix::process::set_child_subreaper(Some(own))?;
+    ADOPTS.store(true, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Reaps adopted zombies that an earlier call has seen already, and remembers the new
