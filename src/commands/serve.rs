@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
@@ -17,7 +17,7 @@ use crate::config::{Config, Warning};
 use crate::mcp::dispatch::Tools;
 use crate::mcp::server::Server;
 use crate::process::descriptors::Waiting;
-use crate::process::{descriptors, guard, privacy};
+use crate::process::{descriptors, guard, orphans, privacy};
 use crate::protocol::framing::{Frame, FrameError};
 use crate::protocol::transport::{Ended, Outbound, Transport};
 use crate::record::recorder::Recorder;
@@ -34,6 +34,15 @@ const INTERRUPTED_CALLS: Duration = Duration::from_millis(100);
 const STUCK: Duration = Duration::from_millis(150);
 /// A client that does not read gets no more time than this.
 const FLUSH: Duration = Duration::from_millis(150);
+
+/// After the second signal that asks for the end: what there is to note of tasks that were
+/// killed is on the disk by then.
+const LAST_NOTES: Duration = Duration::from_millis(500);
+/// Added to the number of the signal that ended the server at once.
+const EXIT_SIGNALLED: i32 = 128;
+
+/// The number of the second signal that asked for the end, once there is one.
+type Hurried = Arc<OnceLock<i32>>;
 
 /// Runs the command.
 pub fn run(arguments: &ServeArguments) -> ExitCode {
@@ -92,7 +101,9 @@ fn serve() -> ExitCode {
     let supervisor = setup::supervisor(&config);
     let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
-    if let Err(error) = watch_signals(wake.clone(), stop) {
+    let hurried = Hurried::default();
+    let daemons = config.daemons.clone();
+    if let Err(error) = watch_signals(wake.clone(), stop, Arc::clone(&hurried), daemons) {
         output::complain(format_args!("cannot take signals: {error}"));
         return ExitCode::FAILURE;
     }
@@ -132,7 +143,10 @@ fn serve() -> ExitCode {
     end(&server, &supervisor, &recorder, transport, monitor, reason);
     drop(wake);
     drop(housekeeper);
-    ExitCode::SUCCESS
+    match hurried.get() {
+        Some(number) => ExitCode::from(u8::try_from(EXIT_SIGNALLED + number).unwrap_or(u8::MAX)),
+        None => ExitCode::SUCCESS,
+    }
 }
 
 /// Starts the monitor where the configuration asks for one. A server without its monitor
@@ -235,18 +249,27 @@ fn end(
     supervisor.remove_directory();
 }
 
-/// The first signal ends the server in order, the second at once: the guard sees to
-/// what is left then.
-fn watch_signals(wake: Sender<()>, stop: Sender<()>) -> std::io::Result<()> {
-    signals::take(
-        signals::ENDING.to_vec(),
-        &[SIGCHLD],
-        move |asked| match asked {
-            Asked::Else(_) => wake_housekeeping(&wake),
-            Asked::EndAtOnce(number) => std::process::exit(128 + number),
-            Asked::End(_) => {
-                let _ = stop.try_send(());
-            }
-        },
-    )
+/// The first signal ends the server in order. With the second all that it has started ends
+/// at once, which leaves nothing to wait for but the notes of it; what takes longer than a
+/// moment is left to the guard. Below a guard the server ignores no signal, and without one
+/// those stay ignored that the client has chosen to.
+fn watch_signals(
+    wake: Sender<()>,
+    stop: Sender<()>,
+    hurried: Hurried,
+    daemons: Vec<String>,
+) -> std::io::Result<()> {
+    let ending = signals::not_ignored(&signals::ENDING);
+    signals::take(ending, &[SIGCHLD], move |asked| match asked {
+        Asked::Else(_) => wake_housekeeping(&wake),
+        Asked::EndAtOnce(number) => {
+            let _ = hurried.set(number);
+            orphans::kill_all(&daemons);
+            std::thread::sleep(LAST_NOTES);
+            std::process::exit(EXIT_SIGNALLED + number);
+        }
+        Asked::End(_) => {
+            let _ = stop.try_send(());
+        }
+    })
 }

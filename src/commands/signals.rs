@@ -4,11 +4,12 @@
 //! caller's.
 
 use std::io;
+use std::time::Instant;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::process::signals::is_ignored;
+use crate::process::signals::{Request, Requests, is_ignored, unblock};
 
 /// By these a user or a system asks for the end.
 pub(super) const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
@@ -30,7 +31,8 @@ pub(super) fn not_ignored(signals: &[i32]) -> Vec<i32> {
     taken.filter(|signal| !is_ignored(*signal)).collect()
 }
 
-/// Tells of these signals from now on, one after another.
+/// Tells of these signals from now on, one after another, also of those that the caller
+/// has blocked.
 ///
 /// # Errors
 /// When the system refuses, or no thread can be had.
@@ -40,17 +42,22 @@ pub(super) fn take(
     mut told: impl FnMut(Asked) + Send + 'static,
 ) -> io::Result<()> {
     let mut signals = Signals::new(ending.iter().chain(others))?;
+    // Not before there are handlers: one that waits would take its default action.
+    unblock(ending.iter().chain(others).copied());
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
-            let mut stopping = false;
+            let mut requests = Requests::default();
             for signal in signals.forever() {
-                told(match (ending.contains(&signal), stopping) {
-                    (false, _) => Asked::Else(signal),
-                    (true, false) => Asked::End(signal),
-                    (true, true) => Asked::EndAtOnce(signal),
-                });
-                stopping |= ending.contains(&signal);
+                if !ending.contains(&signal) {
+                    told(Asked::Else(signal));
+                    continue;
+                }
+                match requests.note(Instant::now()) {
+                    Request::First => told(Asked::End(signal)),
+                    Request::Same => {}
+                    Request::Again => told(Asked::EndAtOnce(signal)),
+                }
             }
         })
         .map(drop)

@@ -1,7 +1,15 @@
 //! The signals that the tool sends and reports, by name; and who is there to be sent any,
 //! which the kernel tells by signal 0, that goes to nobody.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::Pid;
+
+/// Signals that come within so short a time ask for the same: a service manager sends them
+/// to all processes of a group, to the guard and the server alike, and SIGHUP right after
+/// SIGTERM, while no person's and no client's second thought comes before a tenth of a
+/// second.
+const SAME_REQUEST: Duration = Duration::from_millis(50);
 
 /// A signal that a caller may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -86,6 +94,37 @@ impl Signal {
     }
 }
 
+/// Tells which of the signals that ask for the end are more than the first.
+#[derive(Debug, Default)]
+pub struct Requests {
+    first: Option<Instant>,
+}
+
+/// What a signal says that asks for the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// To end.
+    First,
+    /// What another has just said.
+    Same,
+    /// That it takes too long.
+    Again,
+}
+
+impl Requests {
+    /// Notes a signal that has come now.
+    pub fn note(&mut self, now: Instant) -> Request {
+        match self.first {
+            None => {
+                self.first = Some(now);
+                Request::First
+            }
+            Some(first) if now < first + SAME_REQUEST => Request::Same,
+            Some(_) => Request::Again,
+        }
+    }
+}
+
 /// Whether this process was started with a signal ignored, as by `nohup`; to be asked
 /// before it is handled.
 pub fn is_ignored(number: i32) -> bool {
@@ -95,6 +134,21 @@ pub fn is_ignored(number: i32) -> bool {
         let mut present: libc::sigaction = std::mem::zeroed();
         libc::sigaction(number, std::ptr::null(), &mut present) == 0
             && present.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Lets signals through to this thread, and to those that it starts from now on, which a
+/// parent may have blocked: a handler alone would never learn of them.
+pub fn unblock(numbers: impl IntoIterator<Item = i32>) {
+    // SAFETY: the set is initialised by sigemptyset before it is used; a number that is
+    // none is refused.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for number in numbers {
+            libc::sigaddset(&mut set, number);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
     }
 }
 
@@ -159,5 +213,22 @@ impl Exit {
             Exit::Code(code) => code,
             Exit::Signal(number) => 128 + number,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_at_once_ask_for_one_end_and_a_later_one_asks_again() {
+        let mut requests = Requests::default();
+        let first = Instant::now();
+        let after = |milliseconds| first + Duration::from_millis(milliseconds);
+        assert_eq!(requests.note(first), Request::First);
+        assert_eq!(requests.note(first), Request::Same);
+        assert_eq!(requests.note(after(49)), Request::Same);
+        assert_eq!(requests.note(after(50)), Request::Again);
+        assert_eq!(requests.note(after(51)), Request::Again);
     }
 }

@@ -109,7 +109,7 @@ impl Supervisor {
 
     /// Processes that came to this server and belong to no task that is known.
     pub fn unattributed(&self) -> Vec<Unattributed> {
-        let own = tree::children_of_self().unwrap_or_default();
+        let adopted = orphans::adopted().unwrap_or_default();
         let tasks = self.tasks();
         let known: Vec<i32> = tasks
             .iter()
@@ -122,7 +122,8 @@ impl Supervisor {
                     .collect::<Vec<_>>()
             })
             .collect();
-        own.into_iter()
+        adopted
+            .into_iter()
             .filter(|pid| !known.contains(pid))
             .filter_map(tree::look_up)
             .filter(|process| !process.zombie && !process.is_named(&self.settings.daemons))

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::live::Leftover;
 use crate::process::kill::Handle;
-use crate::process::tree::{self, Family, Identity, ProcessInfo, Snapshot};
+use crate::process::orphans;
+use crate::process::tree::{Family, Identity, ProcessInfo, Snapshot};
 
 /// Leftovers whose ends are watched; more are found by scans.
 const MAX_WATCHED: usize = 32;
@@ -18,9 +19,9 @@ const LAST_SCAN: Duration = Duration::from_secs(30);
 const LOOKS: usize = 4;
 
 /// A cheap look that spares most commands a scan of the machine: whoever outlives the
-/// shell has been given to this process as its subreaper.
+/// shell has been given to this process as its subreaper, where it is one.
 pub(super) fn may_be(output_is_open: bool) -> bool {
-    output_is_open || tree::children_of_self().is_none_or(|children| !children.is_empty())
+    output_is_open || orphans::adopted().is_none_or(|adopted| !adopted.is_empty())
 }
 
 /// The leftovers of one task; none yet by default.
@@ -96,4 +97,16 @@ fn watch(found: &[ProcessInfo]) -> Vec<Handle> {
         .filter_map(|process| Handle::open(process.id).ok())
         .take(MAX_WATCHED)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This process has never asked for orphans.
+    #[test]
+    fn where_orphans_go_elsewhere_there_may_always_be_leftovers() {
+        assert!(may_be(false));
+        assert!(may_be(true));
+    }
 }

@@ -4,9 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
+use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::support::client::SECOND_THOUGHT;
 use crate::support::env::{Env, binary};
 use crate::support::processes::{UniqueSleep, assert_none_left};
 use crate::support::program::{Program, ran, run, run_with_input, zsh_tool};
@@ -173,6 +175,7 @@ fn a_second_signal_ends_everything_at_once() {
     sleep.wait_for(1);
     program.signal("INT");
     assert_eq!(program.read_line(), "not yet");
+    thread::sleep(SECOND_THOUGHT);
     program.signal("INT");
     assert_eq!(program.finish_with_stdin_open().code, 130);
     sleep.assert_gone();

@@ -22,6 +22,7 @@ mod faults;
 mod fuzz_seeds;
 mod http;
 mod http_times;
+mod inherited;
 mod judge;
 mod keys;
 mod kill;

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::support::client::SECOND_THOUGHT;
 use crate::support::oneshot::{Runs, lives, says, verdict};
 use crate::support::processes::wait_until;
 use crate::support::program::Finished;
@@ -111,6 +113,7 @@ fn a_second_signal_kills_at_once() {
     wait_for_flag(&runs, "begun");
     let worker = runs.told("worker", 1)["pid"].as_i64().unwrap();
     runner.signal("INT");
+    thread::sleep(SECOND_THOUGHT);
     runner.signal("TERM");
     let code = runner.finish().code;
     assert!([130, 143].contains(&code), "{code}");

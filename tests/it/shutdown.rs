@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, send_signal};
+use crate::support::client::{Client, SECOND_THOUGHT, send_signal};
 use crate::support::database::assert_outcomes_recorded;
 use crate::support::env::{Env, binary};
 use crate::support::processes::{
@@ -125,7 +127,7 @@ fn signals_in_quick_succession_end_it_at_once_and_leave_nothing() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_ends_it_at_once_and_what_it_knows_is_kept() {
     let env = Env::new();
     let client = env.client();
     let sleep = UniqueSleep::new();
@@ -136,11 +138,51 @@ fn a_second_signal_ends_it_at_once() {
     sleep.wait_for(1);
     client.signal("TERM");
     wait_until("the end has begun", || told.exists().then_some(()));
+    thread::sleep(SECOND_THOUGHT);
     client.signal("INT");
     let (status, took) = client.wait_exit(Duration::from_secs(20));
     eprintln!("a second signal: {took:?}");
     assert_eq!(status.code(), Some(130), "{}", client.describe());
     assert_nothing_left(&env, &[sleep]);
+    assert_eq!(outcomes(&env), ["INTERRUPTED"]);
+    assert_eq!(directories(&env), 0);
+}
+
+/// As a service manager does it: the same signals to the guard and to the server.
+#[test]
+fn signals_to_the_guard_and_the_server_alike_are_one_request() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    // Has time for its own end.
+    let command = format!("trap 'sleep 0.1; echo told >told; exit' TERM; {sleep} & wait");
+    client.start_task(&command);
+    sleep.wait_for(1);
+    let all = "kill -s TERM $0 $1; kill -s HUP $0 $1; kill -s CONT $0 $1";
+    let pids = [client.pid(), client.server_pid()].map(|pid| pid.to_string());
+    let sent = Command::new("sh").args(["-c", all]).args(pids).status();
+    assert!(sent.expect("a shell").success());
+    let (status, _) = client.wait_exit(Duration::from_secs(20));
+    assert_eq!(status.code(), Some(0), "{}", client.describe());
+    assert!(env.work().join("told").exists());
+    assert_nothing_left(&env, &[sleep]);
+    assert_eq!(outcomes(&env), ["INTERRUPTED"]);
+    assert_eq!(directories(&env), 0);
+}
+
+/// What is remembered of the commands, in order.
+fn outcomes(env: &Env) -> Vec<String> {
+    let database = Connection::open(env.path("state/alan.db")).expect("a database");
+    let mut query = database
+        .prepare("SELECT outcome_type FROM observations ORDER BY rowid")
+        .expect("a table of observations");
+    let rows = query.query_map([], |row| row.get(0)).expect("rows");
+    rows.map(|row| row.expect("an outcome")).collect()
+}
+
+/// How many servers have a directory.
+fn directories(env: &Env) -> usize {
+    fs::read_dir(env.path("state/servers")).map_or(0, Iterator::count)
 }
 
 #[test]

@@ -2,10 +2,10 @@
 //! the server proper, so that whatever kills the server leaves no process behind.
 //!
 //! One thread, no data passes through it. It starts the server on the same stdin, stdout
-//! and stderr, passes TERM, INT and HUP on, waits, ends what is left, and exits with the
-//! server's code. When the guard itself is killed, the kernel sends the server SIGTERM.
-//! That is safe here only because the thread that starts the server is the guard's only
-//! one: the signal comes at the end of the parent *thread*.
+//! and stderr, passes TERM, INT and HUP on unless the client ignores them, waits, ends what
+//! is left, and exits with the server's code. When the guard itself is killed, the kernel
+//! sends the server SIGTERM. That is safe here only because the thread that starts the
+//! server is the guard's only one: the signal comes at the end of the parent *thread*.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, WaitOptions};
 
 use crate::process::kill::Handle;
-use crate::process::signals::{self, Exit, Signal};
+use crate::process::signals::{self, Exit, Request, Requests, Signal, is_ignored};
 use crate::process::tree::{Identity, Snapshot};
 use crate::process::{orphans, privacy};
 
@@ -28,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const RESCAN: Duration = Duration::from_millis(50);
 
 /// Starts `program arguments…` under guard, waits for its end and ends what it left.
-/// Programs named in `spared` that lead a session of their own live on.
+/// Programs named in `spared` that lead a session of their own live on, and so does
+/// whoever was this process's child before.
 ///
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
@@ -55,8 +56,9 @@ pub fn run(arguments: &[&str], spared: impl FnOnce() -> Vec<String>) -> io::Resu
     let server = command.spawn()?;
     privacy::close_to_others();
     let server = Pid::from_child(&server);
-    let (exit, hurry) = wait_for_server(server, &signals);
-    end_descendants(&signals, hurry, spared);
+    let mut requests = Requests::default();
+    let (exit, hurry) = wait_for_server(server, &signals, &mut requests);
+    end_descendants(&signals, &mut requests, hurry, spared);
     Ok(exit.code())
 }
 
@@ -69,18 +71,20 @@ pub fn attend() -> io::Result<()> {
     Ok(())
 }
 
-/// The server's end, and whether more than one signal asked for it.
-fn wait_for_server(server: Pid, signals: &SignalSet) -> (Exit, bool) {
-    let mut asked = 0;
+/// The server's end, and whether it was asked for more than once.
+fn wait_for_server(server: Pid, signals: &SignalSet, requests: &mut Requests) -> (Exit, bool) {
+    let mut hurry = false;
     loop {
-        match reap_for(server) {
-            Some(exit) => return (exit, asked > 1),
-            None => {
-                if let Some(signal) = signals.wait(None) {
-                    asked += 1;
-                    let _ = rustix::process::kill_process(server, signal.raw());
-                }
-            }
+        if let Some(exit) = reap_for(server) {
+            return (exit, hurry);
+        }
+        let Some(signal) = signals.wait(None) else {
+            continue;
+        };
+        let request = requests.note(Instant::now());
+        hurry |= request == Request::Again;
+        if request != Request::Same {
+            let _ = rustix::process::kill_process(server, signal.raw());
         }
     }
 }
@@ -104,7 +108,12 @@ fn reap_for(server: Pid) -> Option<Exit> {
 }
 
 /// TERM, then KILL to all that lives below the guard, until nobody does.
-fn end_descendants(signals: &SignalSet, mut hurry: bool, spared: impl FnOnce() -> Vec<String>) {
+fn end_descendants(
+    signals: &SignalSet,
+    requests: &mut Requests,
+    mut hurry: bool,
+    spared: impl FnOnce() -> Vec<String>,
+) {
     if !reap_all() {
         return;
     }
@@ -115,7 +124,7 @@ fn end_descendants(signals: &SignalSet, mut hurry: bool, spared: impl FnOnce() -
         let snapshot = Snapshot::take();
         let left: Vec<_> = snapshot
             .descendants_but(std::process::id() as i32, |process| {
-                process.is_daemon(&spared)
+                process.is_daemon(&spared) || orphans::is_elder(process)
             })
             .into_iter()
             .filter(|process| !process.zombie)
@@ -134,7 +143,8 @@ fn end_descendants(signals: &SignalSet, mut hurry: bool, spared: impl FnOnce() -
                 end(id, last_resort);
             }
         }
-        hurry |= signals.wait(Some(RESCAN)).is_some();
+        let asked = signals.wait(Some(RESCAN));
+        hurry |= asked.is_some() && requests.note(Instant::now()) != Request::Same;
         reap_all();
     }
 }
@@ -175,14 +185,19 @@ struct SignalSet {
 
 impl SignalSet {
     /// Blocks TERM, INT, HUP and CHLD, so that they are taken by [`SignalSet::wait`].
+    ///
+    /// Those that the client has chosen to ignore (`nohup`, `&` in a script) stay ignored:
+    /// the kernel would keep them for us as long as they are blocked.
     fn block() -> SignalSet {
+        let ending = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+        let ending = ending.into_iter().filter(|number| !is_ignored(*number));
         // SAFETY: the set is initialised by sigemptyset before use, the former mask by
         // sigprocmask, and the mask of the only thread is changed.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD] {
+            for signal in ending.chain([libc::SIGCHLD]) {
                 libc::sigaddset(&mut set, signal);
             }
             libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ use signal_hook::iterator::Signals;
 use crate::process::close_on_exec;
 use crate::process::groups::{self, News};
 use crate::process::privacy;
-use crate::process::signals::{self, Exit, Signal, group_lives};
+use crate::process::signals::{self, Exit, Request, Requests, Signal, group_lives, is_ignored};
 
 /// From SIGTERM to SIGKILL for what outlives the server.
 const GRACE: Duration = Duration::from_millis(500);
@@ -100,9 +100,14 @@ fn end(living: impl Fn() -> Vec<i32>, grace: Duration) {
     groups::await_ends(&living, PATIENCE);
 }
 
-/// The signals that concern the guard, one by one, from now on.
+/// The signals that concern the guard, one by one, from now on. Those that the client has
+/// chosen to ignore (`nohup`, `&` in a script) stay ignored.
 fn take_signals() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD])?;
+    let ending = [SIGTERM, SIGINT, SIGHUP];
+    let ending = ending.into_iter().filter(|number| !is_ignored(*number));
+    let taken = ending.chain([SIGCHLD]).collect::<Vec<_>>();
+    let mut signals = Signals::new(&taken)?;
+    signals::unblock(taken);
     let (give, take) = bounded(SIGNALS);
     std::thread::Builder::new()
         .name("signals".to_owned())
@@ -135,9 +140,10 @@ fn listen(server: UnixStream, groups: Groups) -> io::Result<Receiver<()>> {
     Ok(take)
 }
 
-/// The server's end, and whether more than one signal asked for it.
+/// The server's end, and whether it was asked for more than once.
 fn wait_for_server(server: Pid, signals: &Receiver<i32>) -> (Exit, bool) {
-    let mut asked = 0;
+    let mut requests = Requests::default();
+    let mut hurry = false;
     for number in signals {
         let signal = match number {
             SIGTERM => Signal::Term,
@@ -149,18 +155,21 @@ fn wait_for_server(server: Pid, signals: &Receiver<i32>) -> (Exit, bool) {
                         Some(code) => Exit::Code(code),
                         None => Exit::Signal(status.terminating_signal().unwrap_or(libc::SIGKILL)),
                     };
-                    return (exit, asked > 1);
+                    return (exit, hurry);
                 }
                 Ok(None) | Err(rustix::io::Errno::INTR) => continue,
                 // No such child: it cannot be waited for any more.
-                Err(_) => return (Exit::Code(1), asked > 1),
+                Err(_) => return (Exit::Code(1), hurry),
             },
         };
-        asked += 1;
-        let _ = rustix::process::kill_process(server, signal.raw());
+        let request = requests.note(Instant::now());
+        hurry |= request == Request::Again;
+        if request != Request::Same {
+            let _ = rustix::process::kill_process(server, signal.raw());
+        }
     }
     // The thread that takes signals lives as long as the process.
-    (Exit::Code(1), asked > 1)
+    (Exit::Code(1), hurry)
 }
 
 /// For the server: tells the guard of groups from now on, and ends this process by SIGTERM

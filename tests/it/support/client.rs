@@ -24,6 +24,9 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a server may take to end by itself once its client is done with it.
 const PARTING: Duration = Duration::from_secs(5);
 
+/// After so long a second signal is one of its own: those that come at once are one.
+pub const SECOND_THOUGHT: Duration = Duration::from_millis(100);
+
 /// How many characters of a frame a failure shows.
 const SHOWN_OF_A_FRAME: usize = 600;
 
