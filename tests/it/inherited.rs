@@ -91,6 +91,21 @@ fn a_server_and_its_guard_spare_whoever_was_there_before() {
     }
 }
 
+#[test]
+fn a_server_without_a_guard_neither_lists_nor_ends_them() {
+    let env = Env::new();
+    let before = UniqueSleep::new();
+    let command = after_others(&env, &before, "serve --guarded");
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    before.wait_for(3);
+    let listed = client.call("zsh_tasks", json!({}));
+    assert!(!listed.text.contains("unattributed"), "{}", listed.text);
+    client.close_stdin();
+    client.wait_exit(Duration::from_secs(20));
+    assert_spared(&before);
+}
+
 /// The server, which is not the only child of its guard.
 fn server_of(client: &Client) -> Vec<Found> {
     let mut below = descendants_of(client.pid());
