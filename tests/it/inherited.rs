@@ -56,7 +56,7 @@ fn exec_spares_whoever_was_its_child_before_and_ends_its_own() {
 fn a_second_signal_to_exec_spares_them_as_well() {
     let env = Env::new();
     let (before, own) = (UniqueSleep::new(), UniqueSleep::new());
-    let command = format!("exec -- \"trap '' INT; {own}; {own}\"");
+    let command = format!("exec -- \"trap '' INT; {own}; :\"");
     let program = Program::start(after_others(&env, &before, &command));
     before.wait_for(3);
     own.wait_for(1);
@@ -89,6 +89,21 @@ fn a_server_and_its_guard_spare_whoever_was_there_before() {
         own.assert_gone();
         assert_spared(&before);
     }
+}
+
+#[test]
+fn a_server_without_a_guard_neither_lists_nor_ends_them() {
+    let env = Env::new();
+    let before = UniqueSleep::new();
+    let command = after_others(&env, &before, "serve --guarded");
+    let client = Client::start(command, env.path("stderr"));
+    client.initialize();
+    before.wait_for(3);
+    let listed = client.call("zsh_tasks", json!({}));
+    assert!(!listed.text.contains("unattributed"), "{}", listed.text);
+    client.close_stdin();
+    client.wait_exit(Duration::from_secs(20));
+    assert_spared(&before);
 }
 
 /// The server, which is not the only child of its guard.
@@ -159,7 +174,7 @@ fn exec_learns_of_signals_that_its_caller_has_blocked() {
             .arg("--block-signal=TERM,INT,HUP,CHLD")
             .arg(binary())
             .args(["exec", "--"])
-            .arg(format!("{sleep}; {sleep}"));
+            .arg(format!("{sleep}; :"));
         let program = Program::start(command);
         sleep.wait_for(1);
         program.signal(signal);

@@ -126,9 +126,8 @@ fn signals_in_quick_succession_end_it_at_once_and_leave_nothing() {
     assert_nothing_left(&env, &sleeps);
 }
 
-#[test]
-fn a_second_signal_ends_it_at_once_and_what_it_knows_is_kept() {
-    let env = Env::new();
+/// Ends a server by a first signal and, while that takes its time, by a second.
+fn end_by_two_signals(env: &Env) {
     let client = env.client();
     let sleep = UniqueSleep::new();
     let told = env.work().join("told");
@@ -143,8 +142,20 @@ fn a_second_signal_ends_it_at_once_and_what_it_knows_is_kept() {
     let (status, took) = client.wait_exit(Duration::from_secs(20));
     eprintln!("a second signal: {took:?}");
     assert_eq!(status.code(), Some(130), "{}", client.describe());
-    assert_nothing_left(&env, &[sleep]);
+    assert_nothing_left(env, &[sleep]);
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_and_what_it_knows_is_kept() {
+    let env = Env::new();
+    end_by_two_signals(&env);
     assert_eq!(outcomes(&env), ["INTERRUPTED"]);
+}
+
+#[test]
+fn a_second_signal_leaves_time_to_remove_its_directory() {
+    let env = Env::new();
+    end_by_two_signals(&env);
     assert_eq!(directories(&env), 0);
 }
 
