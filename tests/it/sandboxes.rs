@@ -157,6 +157,22 @@ fn refused_system_calls_are_done_without() {
     }
 }
 
+/// Orphans go elsewhere then, and only a look at all processes finds them.
+#[test]
+fn what_leaves_its_session_is_found_where_orphans_cannot_be_adopted() {
+    let env = Env::new();
+    let sleep = UniqueSleep::new();
+    let subreaper = format!("{}:{}", libc::SYS_prctl, libc::PR_SET_CHILD_SUBREAPER);
+    let mut command = refusing(&env, "EINVAL", &[subreaper]);
+    let detached = format!("setsid {sleep} >/dev/null 2>&1 & true");
+    command.args(["exec", &detached]);
+    let ended = run(command);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let told = "1 process was still running and had to be ended: ";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    sleep.assert_gone();
+}
+
 /// A user's instances of inotify are few, and shared by all programs.
 #[test]
 fn a_log_is_followed_where_nothing_can_be_watched() {
@@ -175,11 +191,13 @@ fn a_log_is_followed_where_nothing_can_be_watched() {
 }
 
 /// This program, for which these system calls fail with this error.
-fn refusing(env: &Env, error: &str, calls: &[i64]) -> Command {
+fn refusing(env: &Env, error: &str, calls: &[impl ToString]) -> Command {
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/refusing");
     let mut command = env.command("python3");
     command.arg(program).arg(error);
-    command.args(calls.iter().map(i64::to_string)).arg("--");
+    command
+        .args(calls.iter().map(ToString::to_string))
+        .arg("--");
     command.arg(binary());
     command
 }
