@@ -26,6 +26,7 @@ FLOOD = f"yes '{LINE}' | head -c {{}}"
 GIGABYTE = 10**9
 GIBIBYTE = 2**30
 # Where `make static` leaves its binary, under the target directory.
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STATIC = "x86_64-unknown-linux-musl/release/zsh-tool"
 # The first rounds load the page cache and the allocator.
 WARM_UP = 20
@@ -237,11 +238,20 @@ def overhead(binary):
     return [Figure(name, len(text) - own, "chars", 80, 60, meaning=meaning)]
 
 
+def newest_source():
+    """When what the program is built from was last changed, Unix seconds."""
+    files = [os.path.join(REPOSITORY, name) for name in ("Cargo.toml", "Cargo.lock", "data/executors.yaml")]
+    for folder in ("src", "data/schema", "data/dashboard"):
+        for directory, _, names in os.walk(os.path.join(REPOSITORY, folder)):
+            files += [os.path.join(directory, name) for name in names]
+    return max(os.path.getmtime(file) for file in files)
+
+
 def size(binary):
     """The static binary where `make static` has made one of these sources, else this one."""
     static = os.path.join(os.path.dirname(os.path.dirname(binary)), STATIC)
-    is_newer = os.path.exists(static) and os.path.getmtime(static) >= os.path.getmtime(binary)
-    dynamic = "the dynamic one: `make static` was not run after it"
+    is_newer = os.path.exists(static) and os.path.getmtime(static) >= newest_source()
+    dynamic = "the dynamic one: `make static` was not run since the sources changed"
     measured, detail = (static, "static") if is_newer else (binary, dynamic)
     meaning = "what is carried to a host: SQLite, TLS and the page of the monitor are in it"
     return [Figure("binary, stripped", os.path.getsize(measured) / MIB, "MiB", 10, 6, detail, meaning)]
