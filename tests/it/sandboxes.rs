@@ -29,7 +29,11 @@ fn server(env: &Env, options: &[&str], script: &str) -> Client {
         .args(options)
         .args(["sh", "-c", script])
         .arg(binary());
-    let client = Client::start(command, env.path("stderr"));
+    connect(env, command)
+}
+
+fn connect(env: &Env, server: Command) -> Client {
+    let client = Client::start(server, env.path("stderr"));
     client.initialize();
     client
 }
@@ -89,8 +93,7 @@ fn where_proc_shows_the_namespace_around_it_is_said_and_no_stranger_is_ended() {
         .args(["sh", "-c", &around])
         .arg(binary())
         .arg(within);
-    let client = Client::start(command, env.path("stderr"));
-    client.initialize();
+    let client = connect(&env, command);
     let read = |name: &str| fs::read_to_string(env.work().join(name)).unwrap();
     fs::write(serves, "\n").unwrap();
     let (children, number) = (read("children"), read("number"));
@@ -144,8 +147,7 @@ fn refused_system_calls_are_done_without() {
         let env = Env::new();
         let mut command = refusing(&env, error, &UNKNOWN);
         command.arg("serve");
-        let client = Client::start(command, env.path("stderr"));
-        client.initialize();
+        let client = connect(&env, command);
         let sleep = UniqueSleep::new();
         let task = client.start_task(&format!("(setsid {sleep} &); {sleep}"));
         sleep.wait_for(2);
