@@ -56,6 +56,8 @@ pub struct Situation {
     pub stuck_for: Option<Duration>,
     /// The task reads or writes steadily, though it prints nothing.
     pub io_progress: bool,
+    /// The tracker found it progressing, by whatever evidence.
+    pub gets_on: bool,
     /// The task uses CPU time, which is weak evidence.
     pub computes: bool,
 }
@@ -85,6 +87,8 @@ pub enum Advice {
         silent: Duration,
         /// Polls without output.
         polls: u32,
+        /// It is known to read and write.
+        moves_bytes: bool,
     },
     /// Polling less often costs nothing.
     SpacePolls {
@@ -108,7 +112,8 @@ pub fn advise(situation: &Situation) -> Option<Advice> {
         return Some(Advice::SendInput);
     }
     let long_idle = polls >= HUNG_FROM;
-    if long_idle && !situation.io_progress && !computes_as_compilers_do(situation) {
+    let works = situation.io_progress || situation.gets_on;
+    if long_idle && !works && !computes_as_compilers_do(situation) {
         return Some(Advice::Hung { silent, polls });
     }
     if let Some(unchanged) = situation.stuck_for {
@@ -119,8 +124,12 @@ pub fn advise(situation: &Situation) -> Option<Advice> {
     {
         return Some(Advice::NearingCompletion);
     }
-    if long_idle && situation.io_progress {
-        return Some(Advice::WorksSilently { silent, polls });
+    if long_idle && works {
+        return Some(Advice::WorksSilently {
+            silent,
+            polls,
+            moves_bytes: situation.io_progress,
+        });
     }
     (polls >= SPACE_POLLS_FROM).then(|| Advice::SpacePolls {
         silent,
@@ -163,11 +172,20 @@ impl fmt::Display for Advice {
                 "Nothing new for {}s, though it runs. Command may be stuck. Consider zsh_kill.",
                 Seconds(*unchanged),
             ),
-            Advice::WorksSilently { silent, polls } => write!(
+            Advice::WorksSilently {
+                silent,
+                polls,
+                moves_bytes,
+            } => write!(
                 f,
-                "No output for {}s across {polls} polls, but it reads and writes. \
+                "No output for {}s across {polls} polls, but it {}. \
                  Consider spacing polls wider.",
                 Seconds(*silent),
+                if *moves_bytes {
+                    "reads and writes"
+                } else {
+                    "gets on"
+                },
             ),
             Advice::NearingCompletion => {
                 write!(f, "Nearing typical completion — poll again soon.")
@@ -336,6 +354,21 @@ mod tests {
             text(&situation(30)).as_deref(),
             Some(
                 "No output for 20s across 30 polls, but it reads and writes. \
+                 Consider spacing polls wider."
+            )
+        );
+    }
+
+    #[test]
+    fn what_gets_on_is_never_called_hung() {
+        let situation = Situation {
+            gets_on: true,
+            ..idle(12)
+        };
+        assert_eq!(
+            text(&situation).as_deref(),
+            Some(
+                "No output for 20s across 12 polls, but it gets on. \
                  Consider spacing polls wider."
             )
         );

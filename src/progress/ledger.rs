@@ -85,26 +85,51 @@ impl Balance {
 /// Adds up what looks find.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    before: Option<HashMap<Key, Member>>,
+    before: Option<HashMap<Key, Known>>,
     tally: Tally,
     hides: bool,
 }
 
+/// A process as the last look found it.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    member: Member,
+    /// How many bytes it may still read for its start alone: what starts between two looks
+    /// may read the rest of it after the second. Nothing, if it is older than the counting.
+    of_start: u64,
+}
+
+impl Known {
+    /// How many of these bytes, read and written since the last look, are of its start.
+    fn start(&mut self, bytes: u64) -> u64 {
+        let bytes = bytes.min(self.of_start);
+        self.of_start -= bytes;
+        bytes
+    }
+}
+
 impl Ledger {
     /// Takes the next look in. `begun` is how many processes may have begun on the whole
-    /// machine since the last one.
+    /// machine since the last one, at most.
     pub fn take(&mut self, members: Vec<Member>, begun: u64) -> Tally {
         self.hides = members.iter().any(|member| member.io.is_none());
-        let now: HashMap<Key, Member> =
-            members.iter().map(|member| (member.key, *member)).collect();
-        if let Some(before) = self.before.replace(now.clone()) {
-            let step = Step::between(&before, &now);
-            let starts = begun.saturating_mul(BYTES_OF_A_START).min(step.of_starts);
-            self.tally.io += step.io.saturating_sub(starts);
+        let before = self.before.as_ref();
+        let known = |member: Member| {
+            let of_start = before.map_or(0, |before| {
+                let known = before.get(&member.key);
+                known.map_or(BYTES_OF_A_START, |known| known.of_start)
+            });
+            (member.key, Known { member, of_start })
+        };
+        let mut now: HashMap<Key, Known> = members.into_iter().map(known).collect();
+        if let Some(before) = before {
+            let step = Step::between(before, &mut now, begun);
+            self.tally.io += step.io;
             self.tally.born += step.born;
             self.tally.ended += step.ended;
             self.tally.cpu += step.cpu;
         }
+        self.before = Some(now);
         self.tally
     }
 
@@ -117,9 +142,8 @@ impl Ledger {
 /// What happened between two looks.
 #[derive(Debug, Default)]
 struct Step {
+    /// Without what the starts of programs may have read.
     io: u64,
-    /// How much of it may be the starts of programs.
-    of_starts: u64,
     born: u64,
     ended: u64,
     cpu: Duration,
@@ -134,42 +158,59 @@ struct Rise {
 }
 
 impl Step {
-    fn between(before: &HashMap<Key, Member>, now: &HashMap<Key, Member>) -> Step {
+    fn between(before: &HashMap<Key, Known>, now: &mut HashMap<Key, Known>, begun: u64) -> Step {
         let mut rises: HashMap<Key, Rise> = now
             .values()
+            .map(|known| &known.member)
             .map(|member| (member.key, Rise::of(member, before.get(&member.key))))
             .collect();
-        let by_pid: HashMap<i32, &Member> = before.values().map(|m| (m.key.0, m)).collect();
-        for gone in before.values().filter(|m| !now.contains_key(&m.key)) {
-            let heir = heir_of(gone, &by_pid, now);
+        let by_pid: HashMap<i32, &Member> = before
+            .values()
+            .map(|known| (known.member.key.0, &known.member))
+            .collect();
+        let gone = || {
+            before
+                .values()
+                .filter(|known| !now.contains_key(&known.member.key))
+        };
+        for Known { member, .. } in gone() {
+            let heir = heir_of(member, &by_pid, now);
             if let Some(rise) = heir.and_then(|heir| rises.get_mut(&heir)) {
-                rise.inherit(gone);
+                rise.inherit(member);
             }
         }
         let mut step = Step {
             born: count(now.keys().filter(|key| !before.contains_key(key))),
-            ended: count(before.keys().filter(|key| !now.contains_key(key))),
+            ended: count(gone()),
             ..Step::default()
         };
+        let starts_of_gone = gone()
+            .map(|known| known.of_start)
+            .fold(0, u64::saturating_add);
+        let mut of_children = 0_u64;
         for (key, rise) in &rises {
-            let is_new = !before.contains_key(key);
-            step.io += rise.all;
-            step.of_starts += match is_new {
-                true => rise.all,
-                false => rise.all.saturating_sub(rise.own),
-            };
             step.cpu += rise.cpu;
+            let own = rise.own.min(rise.all);
+            of_children += rise.all - own;
+            let start = now.get_mut(key).map_or(0, |known| known.start(own));
+            step.io += own - start;
         }
+        // Those that came and went between the looks were seen in their parents alone.
+        let starts_unseen = begun
+            .saturating_sub(step.born)
+            .saturating_mul(BYTES_OF_A_START)
+            .saturating_add(starts_of_gone);
+        step.io += of_children.saturating_sub(starts_unseen);
         step
     }
 }
 
 impl Rise {
-    fn of(member: &Member, before: Option<&Member>) -> Rise {
+    fn of(member: &Member, before: Option<&Known>) -> Rise {
         let bytes = member.io.unwrap_or_default();
         let (earlier, cpu) = before.map_or((Bytes::default(), Duration::ZERO), |before| {
             // What could not be read then, and can now, has not happened in between.
-            (before.io.unwrap_or(bytes), before.cpu)
+            (before.member.io.unwrap_or(bytes), before.member.cpu)
         });
         Rise {
             all: bytes.all.saturating_sub(earlier.all),
@@ -195,7 +236,7 @@ impl Rise {
 fn heir_of(
     gone: &Member,
     before: &HashMap<i32, &Member>,
-    now: &HashMap<Key, Member>,
+    now: &HashMap<Key, Known>,
 ) -> Option<Key> {
     let mut parent = gone.parent;
     // A tree is not deeper than it has members; pids that were used again may form a ring.
@@ -310,14 +351,35 @@ mod tests {
     }
 
     #[test]
+    fn what_starts_between_two_looks_may_read_for_it_after_the_second() {
+        let mut ledger = Ledger::default();
+        ledger.take(vec![member(SHELL, 1, 0)], 0);
+        ledger.take(vec![member(SHELL, 1, 0), member(11, SHELL, 800)], 1);
+        let tally = ledger.take(vec![member(SHELL, 1, 0), member(11, SHELL, 7_000)], 0);
+        assert_eq!(tally.io, 0);
+        ledger.take(vec![member(SHELL, 1, 0), member(12, SHELL, 800)], 1);
+        // This one has ended, and its parent has waited for it.
+        let tally = ledger.take(vec![with_children(SHELL, 1, 0, 14_000)], 0);
+        assert_eq!(tally.io, 0);
+        // A long life has one start.
+        ledger.take(
+            vec![with_children(SHELL, 1, 0, 14_000), member(13, SHELL, 0)],
+            1,
+        );
+        let reads = |bytes| vec![with_children(SHELL, 1, 0, 14_000), member(13, SHELL, bytes)];
+        assert_eq!(ledger.take(reads(BYTES_OF_A_START), 0).io, 0);
+        assert_eq!(ledger.take(reads(BYTES_OF_A_START + 500), 0).io, 500);
+    }
+
+    #[test]
     fn a_pid_that_is_used_again_is_another_process() {
         let mut ledger = Ledger::default();
         ledger.take(vec![member(11, SHELL, 900)], 0);
         let again = Member {
             key: (11, 2),
-            ..member(11, SHELL, 30)
+            ..member(11, SHELL, BYTES_OF_A_START + 30)
         };
-        let tally = ledger.take(vec![again], 0);
+        let tally = ledger.take(vec![again], 1);
         assert_eq!((tally.io, tally.born, tally.ended), (30, 1, 1));
     }
 

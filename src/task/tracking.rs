@@ -156,15 +156,18 @@ impl Tracking {
 
     /// Counts what the members have done, and these bytes of output in all.
     fn count(&mut self, members: &[ProcessInfo], output: u64) {
-        let newest = usage::newest_pid();
-        let begun = match (self.newest_pid, newest) {
-            (Some(before), Some(newest)) if newest >= before => newest - before,
+        let earlier = self.newest_pid;
+        // Whatever begins while the counters are read counts for this look, where it may
+        // have done something already, and for the next one, where it may do more.
+        self.newest_pid = usage::newest_pid();
+        let members = usage::members(members);
+        let begun = match (earlier, usage::newest_pid()) {
+            (Some(earlier), Some(newest)) if newest >= earlier => newest - earlier,
             // Numbers have begun anew.
             (Some(_), Some(_)) => u64::MAX,
             _ => 0,
         };
-        self.newest_pid = newest;
-        let tally = self.ledger.take(usage::members(members), begun);
+        let tally = self.ledger.take(members, begun);
         // What came here as output was written by somebody, and is told as output.
         let written_here = output.saturating_sub(self.totals.output);
         let moved = tally.io.saturating_sub(self.counted);
@@ -241,12 +244,22 @@ impl Tracking {
 #[derive(Debug, Default)]
 struct Children {
     /// `None`: nobody has looked yet; whom the first look finds has not begun since.
-    known: Option<HashMap<Identity, String>>,
+    known: Option<HashMap<Identity, Child>>,
+}
+
+/// A process by its command line.
+#[derive(Debug)]
+struct Child {
+    line: String,
+    /// Whether the line is its own. That of its parent is a copy's, which may be about to
+    /// become a program; an empty one is of a moment in which it becomes one, or ends.
+    /// Which of them a look finds is chance, and nothing that happened.
+    own: bool,
 }
 
 impl Children {
     /// The command lines of those that have begun and of those that have ended since the
-    /// last look.
+    /// last look, or have shown only now what they are.
     fn take(
         &mut self,
         members: &[ProcessInfo],
@@ -256,20 +269,38 @@ impl Children {
         let is_first = before.is_none();
         let mut before = before.unwrap_or_default();
         let mut now = HashMap::new();
-        let mut begun = Vec::new();
+        let mut unclear = Vec::new();
         for member in members {
-            let known = before.remove(&member.id);
-            let line = known.unwrap_or_else(|| {
+            let known = before.remove(&member.id).filter(|child| child.own);
+            let child = known.unwrap_or_else(|| {
+                unclear.push(member);
                 let line = command_line(member.id.pid);
-                begun.push(line.clone());
-                line
+                Child { line, own: false }
             });
-            now.insert(member.id, line);
+            now.insert(member.id, child);
+        }
+        let lines: HashMap<i32, String> = match unclear.is_empty() {
+            true => HashMap::new(),
+            false => now
+                .iter()
+                .map(|(id, child)| (id.pid, child.line.clone()))
+                .collect(),
+        };
+        let mut begun = Vec::new();
+        for member in unclear {
+            let Some(child) = now.get_mut(&member.id) else {
+                continue;
+            };
+            child.own = !child.line.is_empty() && lines.get(&member.parent) != Some(&child.line);
+            if child.own {
+                begun.push(child.line.clone());
+            }
         }
         self.known = Some(now);
+        let ended = before.into_values().filter(|child| child.own);
         match is_first {
             true => (Vec::new(), Vec::new()),
-            false => (begun, before.into_values().collect()),
+            false => (begun, ended.map(|child| child.line).collect()),
         }
     }
 }
@@ -307,5 +338,30 @@ mod tests {
             (vec!["step 3".into()], vec!["step 2".into()])
         );
         assert_eq!(take(&[]).0, none());
+    }
+
+    #[test]
+    fn what_a_child_is_before_its_program_starts_and_as_it_ends_is_nothing_new() {
+        let mut children = Children::default();
+        let mut take = |lines: &[(i32, &str)]| {
+            let members: Vec<ProcessInfo> = lines
+                .iter()
+                .map(|(pid, _)| ProcessInfo {
+                    parent: if *pid == 1 { 0 } else { 1 },
+                    ..process(*pid)
+                })
+                .collect();
+            let shown = |pid| lines.iter().find(|line| line.0 == pid).map(|line| line.1);
+            children.take(&members, |pid| shown(pid).unwrap_or_default().to_owned())
+        };
+        let none = Vec::<String>::new;
+        take(&[(1, "zsh loop")]);
+        assert_eq!(take(&[(1, "zsh loop"), (2, "zsh loop")]), (none(), none()));
+        let begun = (vec!["sleep 1".to_owned()], none());
+        assert_eq!(take(&[(1, "zsh loop"), (2, "sleep 1")]), begun);
+        let ended = (none(), vec!["sleep 1".to_owned()]);
+        assert_eq!(take(&[(1, "zsh loop"), (3, "")]), ended);
+        assert_eq!(take(&[(1, "zsh loop"), (4, "zsh loop")]), (none(), none()));
+        assert_eq!(take(&[(1, "zsh loop")]), (none(), none()));
     }
 }
