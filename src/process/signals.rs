@@ -78,6 +78,11 @@ impl Signal {
         )
     }
 
+    /// The kernel's number of it.
+    pub fn number(self) -> i32 {
+        self.raw().as_raw()
+    }
+
     pub(super) fn raw(self) -> rustix::process::Signal {
         use rustix::process::Signal as Raw;
         match self {

@@ -1,10 +1,15 @@
 //! A task's end, told to whoever learns from it before anybody else knows of it.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use super::live::{End, Facts, LiveTask};
-use super::spool::{Spool, SpoolWriter};
+use super::spool::Spool;
+use super::state::Outcome;
+use crate::process::signals::{Exit, Signal};
 use crate::progress::waiting::Waiting;
 use crate::text::lines::Position;
 
@@ -33,30 +38,36 @@ pub struct Ended<'a> {
     pub asked: Option<&'a Circumstances>,
 }
 
-/// Called once on the worker's thread when a task is over and nobody knows of it yet, so
-/// that whoever is told of the end can rely on what was learned from it. The task's end
-/// waits for it: it must be quick, and must not wait for a task.
+/// Called once when a task is over and nobody knows of it yet, so that whoever is told of
+/// the end can rely on what was learned from it: on the worker's thread, or by a server that
+/// ends before its task does. The task's end waits for it: it must be quick, and must not
+/// wait for a task.
 pub type OnEnd = Box<dyn FnOnce(&Ended<'_>) + Send>;
 
 /// What is gathered for the end of one task.
-#[derive(Default)]
-pub(super) struct Ending {
-    asked: Option<Circumstances>,
-    on_end: Option<OnEnd>,
+pub struct Ending {
+    asked: Mutex<Option<Circumstances>>,
+    on_end: Mutex<Option<OnEnd>>,
+}
+
+impl fmt::Debug for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ending").finish_non_exhaustive()
+    }
 }
 
 impl Ending {
     /// For a task of which `on_end` is to be told.
     pub fn new(on_end: Option<OnEnd>) -> Ending {
         Ending {
-            asked: None,
-            on_end,
+            asked: Mutex::default(),
+            on_end: Mutex::new(on_end),
         }
     }
 
     /// Notes how the task is, when it is asked to end for the first time.
-    pub fn note(&mut self, task: &LiveTask) {
-        if self.asked.is_some() {
+    pub fn note(&self, task: &LiveTask) {
+        if self.asked.lock().is_some() {
             return;
         }
         let now = Instant::now();
@@ -65,29 +76,47 @@ impl Ending {
             let state = task.state();
             (state.last_output, state.waiting.clone())
         };
-        self.asked = Some(Circumstances {
+        *self.asked.lock() = Some(Circumstances {
             elapsed: now.saturating_duration_since(started),
             silent_for: now.saturating_duration_since(last_output.unwrap_or(started)),
             waiting,
         });
     }
 
-    /// Tells of the end.
-    pub fn tell(&mut self, facts: &Facts, end: &End, output: &SpoolWriter) {
-        let Some(on_end) = self.on_end.take() else {
-            return;
+    /// Tells of the end, unless somebody has or does; whether it was told here.
+    pub fn tell(&self, facts: &Facts, end: &End, output: &Spool, output_end: Position) -> bool {
+        let Some(on_end) = self.on_end.lock().take() else {
+            return false;
         };
+        let asked = self.asked.lock().clone();
         let ended = Ended {
             facts,
             end,
-            output: &output.reader(),
-            output_end: output.end(),
-            asked: self.asked.as_ref(),
+            output,
+            output_end,
+            asked: asked.as_ref(),
         };
         // A task that cannot be learned from ends all the same.
         let told = catch_unwind(AssertUnwindSafe(|| on_end(&ended)));
         if told.is_err() {
             tracing::error!("task {}: its end was not taken in", facts.id);
         }
+        true
+    }
+
+    /// Tells of a task that the server's end interrupts and that has not ended in time: its
+    /// program hangs in the kernel, belongs to another user, or the machine is busy. How its
+    /// shell ends is not known; it was sent SIGKILL. Whether it was told here.
+    pub fn tell_interrupted(&self, task: &LiveTask, output: &Spool) -> bool {
+        let facts = &task.facts;
+        let end = End {
+            exit: Exit::Signal(Signal::Kill.number()),
+            outcome: Outcome::Interrupted,
+            duration: Instant::now().saturating_duration_since(facts.started.mono),
+            pipestatus: Vec::new(),
+            moved_to: None,
+        };
+        let output_end = task.state().output_end;
+        self.tell(facts, &end, output, output_end)
     }
 }

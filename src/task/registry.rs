@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::budget::Store;
+use super::ending::Ending;
 use super::live::LiveTask;
 use super::order_line::OrderLine;
 use super::spool::Spool;
@@ -18,6 +19,7 @@ pub struct TaskHandle {
     /// Its output.
     pub spool: Arc<Spool>,
     pub(super) orders: Arc<OrderLine>,
+    pub(super) ending: Arc<Ending>,
 }
 
 impl TaskHandle {

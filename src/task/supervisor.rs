@@ -11,7 +11,7 @@ use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 
 use super::budget::{Budget, Store};
-use super::ending::OnEnd;
+use super::ending::{Ending, OnEnd};
 use super::environment;
 use super::input::Sending;
 use super::journal::{Journal, ServerDir};
@@ -35,6 +35,8 @@ use crate::text::redact::Redactor;
 /// All tasks together get so long to end with the server; what hangs in the kernel is
 /// left to it.
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(900);
+/// A worker that is just telling of its task's end gets so long for that.
+const LAST_WORD: Duration = Duration::from_millis(200);
 /// A worker needs little: its buffer is on the heap.
 const WORKER_STACK: usize = 256 * 1024;
 
@@ -290,6 +292,8 @@ impl Supervisor {
         let on_pressure = self.pressure_relief();
         let snapshots = Arc::clone(&self.snapshots);
         let tracking = self.settings.tracking;
+        let ending = Arc::new(Ending::new(on_end));
+        let of_worker = Arc::clone(&ending);
         let (report, started) = bounded(1);
         let on_thread = move || {
             // The thread that starts the child is the one that waits for it.
@@ -325,7 +329,7 @@ impl Supervisor {
                 snapshots,
                 tracking,
                 on_pressure,
-                on_end,
+                ending: of_worker,
             };
             worker.run();
         };
@@ -342,6 +346,7 @@ impl Supervisor {
             live,
             spool: reader,
             orders: line,
+            ending,
         }))
     }
 
@@ -436,14 +441,10 @@ impl Supervisor {
         let strays = orphans::Sweep::begin(&self.settings.daemons);
         let deadline = Instant::now() + SHUTDOWN_LIMIT;
         for task in &tasks {
-            let closed = |state: &State| match state.closed {
-                true => Look::Found(()),
-                false => Look::WaitUntil(None),
-            };
-            task.live
-                .wait_for(Some(deadline), &Cancel::default(), closed, Instant::now);
+            await_state(task, deadline, |state| state.closed);
         }
         strays.finish();
+        tell_of_the_late(&tasks);
         let workers = std::mem::take(&mut *self.workers.lock());
         for (id, worker) in workers {
             // One that is not closed waits for a process that hangs in the kernel.
@@ -465,4 +466,25 @@ impl Supervisor {
             directory.remove();
         }
     }
+}
+
+/// Tells of the ends of tasks that have not ended in time, and that their workers have not
+/// told of.
+fn tell_of_the_late(tasks: &[Arc<TaskHandle>]) {
+    let deadline = Instant::now() + LAST_WORD;
+    for task in tasks {
+        let ended = task.live.state().ended.is_some();
+        if !ended && !task.ending.tell_interrupted(&task.live, &task.spool) {
+            await_state(task, deadline, |state| state.ended.is_some());
+        }
+    }
+}
+
+fn await_state(task: &TaskHandle, deadline: Instant, wanted: impl Fn(&State) -> bool) {
+    let look = |state: &State| match wanted(state) {
+        true => Look::Found(()),
+        false => Look::WaitUntil(None),
+    };
+    task.live
+        .wait_for(Some(deadline), &Cancel::default(), look, Instant::now);
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::collector::{Collector, OnPressure};
-use super::ending::{Ending, OnEnd};
+use super::ending::Ending;
 use super::errors::ErrorPipe;
 use super::input::{InputQueue, Sending};
 use super::journal::Journal;
@@ -70,8 +70,8 @@ pub struct Worker {
     pub tracking: tracker::Settings,
     /// Called when the spools of all tasks have passed the directory's quota.
     pub on_pressure: OnPressure,
-    /// Told of the end.
-    pub on_end: Option<OnEnd>,
+    /// Tells of the end.
+    pub ending: Arc<Ending>,
 }
 
 struct Work {
@@ -81,7 +81,7 @@ struct Work {
     orders: Orders,
     journal: Journal,
     machine: Machine,
-    ending: Ending,
+    ending: Arc<Ending>,
     family: Family,
     input: InputQueue,
     kills: Kills,
@@ -130,7 +130,7 @@ impl Worker {
             orders: self.orders,
             journal: self.journal,
             machine: Machine::new(deadline),
-            ending: Ending::new(self.on_end),
+            ending: self.ending,
             family,
             input,
             kills: Kills::default(),
@@ -449,7 +449,9 @@ impl Work {
         if self.closed {
             self.read_rest();
         }
-        self.ending.tell(&self.task.facts, &end, &self.output.spool);
+        let output = &self.output.spool;
+        self.ending
+            .tell(&self.task.facts, &end, &output.reader(), output.end());
         self.task.report(|state| {
             state.forget_found();
             state.ended = Some(end);

@@ -34,6 +34,7 @@ fn cancelling_a_poll_leaves_the_task_running() {
         json!({"command": sleep.to_string(), "yield_after": 0}),
     );
     let task = started.task_id();
+    sleep.wait_for(1);
     let end = json!({"task_id": &task, "wait_for": "end", "listen": 50});
     let poll = client.call_async("zsh_poll", end);
     client.ping();

@@ -396,6 +396,7 @@ fn cancelling_a_task_after_its_end_spares_what_it_left_behind() {
     let sleep = UniqueSleep::new();
     let task = begin_task(&client, json!({"command": format!("{sleep} &")}));
     assert_eq!(await_task(&client, &task)["status"], json!("completed"));
+    sleep.wait_for(1);
     result(
         &client,
         "tasks/cancel",

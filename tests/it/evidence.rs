@@ -75,7 +75,7 @@ fn a_process_that_hides_from_its_own_user_is_judged_by_its_signs() {
 fn what_works_for_another_user_is_neither_waiting_nor_unnamed() {
     for terminal in ["use_pty", "!use_pty"] {
         let env = Env::new();
-        let client = unprivileged::client_after(&env, &let_sudo(terminal));
+        let client = unprivileged::client_after(&env, &unprivileged::let_sudo(terminal));
         let sleep = UniqueSleep::new();
         let asleep = format!("sudo {sleep}");
         let commands = [
@@ -104,18 +104,10 @@ fn what_works_for_another_user_is_neither_waiting_nor_unnamed() {
 #[test]
 fn another_users_editor_on_the_tasks_own_terminal_waits() {
     let env = Env::new();
-    let client = unprivileged::client_after(&env, &let_sudo("!use_pty"));
+    let client = unprivileged::client_after(&env, &unprivileged::let_sudo("!use_pty"));
     let result = on_terminal(&client, "sudo less /etc/passwd", LONG);
     assert_asks(&result, "input", "sudo less");
     client.kill_task(&result.task_id());
-}
-
-/// Lets nobody do all as root, without a password, in this namespace.
-fn let_sudo(terminal: &str) -> String {
-    format!(
-        "printf 'nobody ALL=(ALL) NOPASSWD: ALL\\nDefaults {terminal}\\n' > \"$1/sudoers\"
-        chmod 440 \"$1/sudoers\"; mount --bind \"$1/sudoers\" /etc/sudoers"
-    )
 }
 
 // A machine that does not show all

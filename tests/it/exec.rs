@@ -12,6 +12,7 @@ use crate::support::client::SECOND_THOUGHT;
 use crate::support::env::{Env, binary};
 use crate::support::processes::{UniqueSleep, assert_none_left};
 use crate::support::program::{Program, ran, run, run_with_input, zsh_tool};
+use crate::support::trees::command_of;
 
 #[test]
 fn exec_gives_the_output_as_it_is_a_status_line_and_the_exit_code() {
@@ -217,7 +218,8 @@ fn a_reader_that_goes_away_ends_the_tree_quietly() {
 fn leftovers_are_ended_and_named() {
     let env = Env::new();
     let sleep = UniqueSleep::new();
-    let finished = ran(&env, &["exec", &format!("{sleep} & echo done; exit 5")]);
+    let command = command_of("SLEEP & AWAIT; echo done; exit 5", &sleep);
+    let finished = ran(&env, &["exec", &command]);
     assert_eq!(finished.code, 5);
     assert_eq!(finished.text(), "done\n");
     let told = finished.stderr.lines().last().unwrap_or_default();

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::support::database::open_database;
 use crate::support::env::{Env, unique_word};
-use crate::support::processes::{UniqueSleep, assert_none_left, processes_with, wait_until};
+use crate::support::processes::{UniqueSleep, assert_none_left, end, processes_with, wait_until};
+use crate::support::unprivileged;
 
 /// Far below any of the sleeps, far above what a call takes.
 const AT_ONCE: Duration = Duration::from_secs(12);
@@ -302,4 +304,28 @@ fn what_left_its_terminal_is_named_and_can_be_ended() {
         assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
         sleep.assert_gone();
     }
+}
+
+#[test]
+fn what_the_server_may_not_end_is_recorded_as_interrupted_and_does_not_hold_it_up() {
+    let env = Env::new();
+    let becomes = "!use_pty, !pam_session, !pam_setcred";
+    let client = unprivileged::client_after(&env, &unprivileged::let_sudo(becomes));
+    let sleep = UniqueSleep::new();
+    // The shell itself becomes a process of root's, since sudo has nothing to wait for.
+    client.start_task(&format!("exec sudo {sleep}"));
+    sleep.wait_for(1);
+    client.close_stdin();
+    client.wait_exit(AT_ONCE);
+    assert_eq!(sleep.running().len(), 1);
+    let recorded: (String, i64) = open_database(&env.path("state/alan.db"))
+        .query_row(
+            "SELECT outcome_type, count(*) FROM observations WHERE command_preview LIKE ?1",
+            [format!("%{sleep}%")],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .expect("a record");
+    assert_eq!(recorded, ("INTERRUPTED".to_owned(), 1));
+    end(&sleep.running());
+    sleep.assert_gone();
 }

@@ -27,6 +27,15 @@ pub fn client_after(env: &Env, preparation: &str) -> Client {
     start(env, preparation)
 }
 
+/// A preparation that lets nobody do all as root without a password, with these defaults
+/// of sudo, as in `use_pty` or `!use_pty`.
+pub fn let_sudo(defaults: &str) -> String {
+    format!(
+        "printf 'nobody ALL=(ALL) NOPASSWD: ALL\\nDefaults {defaults}\\n' > \"$1/sudoers\"
+        chmod 440 \"$1/sudoers\"; mount --bind \"$1/sudoers\" /etc/sudoers"
+    )
+}
+
 /// Runs the program under test in the same surroundings.
 pub fn command_after(env: &Env, preparation: &str, arguments: &[&str]) -> Command {
     require_root();
