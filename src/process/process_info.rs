@@ -12,6 +12,33 @@ pub struct Identity {
     pub started: u64,
 }
 
+/// The environment that a process was started with, as a look finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Environment {
+    /// Its entries, each ended by NUL.
+    Entries(Vec<u8>),
+    /// It is just becoming another program, or has just ended: for this moment there is none.
+    Passing,
+    /// It is another user's, or is not shown at all.
+    Hidden,
+}
+
+impl Environment {
+    /// Whether it has this entry, `name=value`.
+    pub fn has(&self, wanted: &[u8]) -> bool {
+        self.entries().any(|entry| entry == wanted)
+    }
+
+    /// Its entries.
+    pub fn entries(&self) -> impl Iterator<Item = &[u8]> {
+        let bytes = match self {
+            Environment::Entries(bytes) => bytes.as_slice(),
+            Environment::Passing | Environment::Hidden => &[],
+        };
+        bytes.split(|byte| *byte == 0)
+    }
+}
+
 /// What is known of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {

@@ -11,12 +11,15 @@ use std::time::{Duration, Instant};
 use super::kill::{Handle, await_ends};
 use super::processes;
 use super::signals::Signal;
-use super::tree::{Identity, ProcessInfo, Snapshot};
+use super::tree::{Environment, Identity, ProcessInfo, Snapshot, look_up};
 
 /// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 /// After SIGKILL, with new looks for whoever was born meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often a process is looked at that is becoming another program at that moment.
+const LOOKS: usize = 200;
 
 /// How they are recognised.
 #[derive(Debug, Clone)]
@@ -98,9 +101,16 @@ impl Marks<'_> {
     fn carries_variable(&self, process: &ProcessInfo) -> bool {
         let (name, value) = self.variable;
         let wanted = format!("{name}={value}").into_bytes();
-        // Of another user, or gone: it cannot be told, and could not be ended.
-        let environment = processes::environment(process.id.pid);
-        environment.is_some_and(|found| found.split(|byte| *byte == 0).any(|entry| entry == wanted))
+        for _ in 0..LOOKS {
+            match processes::environment(process.id.pid) {
+                Environment::Passing if look_up(process.id.pid).is_some_and(|now| !now.zombie) => {
+                    std::thread::yield_now();
+                }
+                // Of another user it cannot be told, and it could not be ended.
+                found => return found.has(&wanted),
+            }
+        }
+        false
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::processes::{self, holds_open, program_of};
 
-pub use super::process_info::{Identity, ProcessInfo};
+pub use super::process_info::{Environment, Identity, ProcessInfo};
 pub use super::processes::{children_of, children_of_self, look_up, name_of_descriptor};
 
 /// The environment variable that carries a task's cookie.
@@ -21,6 +21,10 @@ pub const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
 
 /// How often the newest orphans are looked for again when they had ended meanwhile.
 const LATECOMER_LOOKS: usize = 16;
+
+/// A process that becomes another program or ends does so within so many looks; one that
+/// hangs in the kernel on its way must not keep who looks for ever.
+const PASSING_LOOKS: usize = 50;
 
 impl ProcessInfo {
     /// Whether it is one of the named programs and leads a session of its own, as those
@@ -120,6 +124,15 @@ impl Snapshot {
             .collect()
     }
 
+    /// Whether a process's own parent is gone: it was given to this process, to the first
+    /// of all, or to one that is not shown.
+    fn is_orphan(&self, process: &ProcessInfo) -> bool {
+        let own = std::process::id() as i32;
+        process.parent <= 1
+            || process.parent == own
+            || !self.processes.contains_key(&process.parent)
+    }
+
     /// The process of this number.
     pub fn process(&self, pid: i32) -> Option<&ProcessInfo> {
         self.processes.get(&pid)
@@ -205,6 +218,10 @@ pub struct Family {
     known: HashSet<Identity>,
     /// Strangers whose environment has been read without finding the cookie.
     strangers: HashSet<Identity>,
+    /// Those whose environment was met in passing, and in how many looks.
+    passing: HashMap<Identity, usize>,
+    /// See [`Family::is_unclear`].
+    unclear: bool,
 }
 
 impl Family {
@@ -214,6 +231,8 @@ impl Family {
             entry: format!("{COOKIE_VARIABLE}={}", signs.cookie).into_bytes(),
             known: HashSet::from([signs.shell]),
             strangers: HashSet::new(),
+            passing: HashMap::new(),
+            unclear: false,
             signs,
         }
     }
@@ -231,13 +250,17 @@ impl Family {
             .get(&shell.pid)
             .is_none_or(|leader| leader.id == shell);
         let mut members: HashSet<i32> = HashSet::new();
+        self.unclear = false;
         for process in snapshot.processes.values() {
             let elder = process.id.started < shell.started || process.id.pid == own;
             if elder || members.contains(&process.id.pid) {
                 continue;
             }
             let in_session = session_is_ours && process.session == shell.pid;
-            if self.known.contains(&process.id) || in_session || self.carries_cookie(process) {
+            if self.known.contains(&process.id)
+                || in_session
+                || self.carries_cookie(process, snapshot)
+            {
                 members.insert(process.id.pid);
                 members.extend(
                     snapshot
@@ -257,17 +280,24 @@ impl Family {
             .collect();
         if snapshot.is_whole() {
             self.known.clear();
-            self.strangers.retain(|id| {
-                snapshot
-                    .processes
-                    .get(&id.pid)
-                    .is_some_and(|process| process.id == *id)
-            });
+            let lives = |id: &Identity| {
+                let shown = snapshot.processes.get(&id.pid);
+                shown.is_some_and(|process| process.id == *id)
+            };
+            self.strangers.retain(lives);
+            self.passing.retain(|id, _| lives(id));
         }
         self.known.extend(living.iter().map(|process| process.id));
         living.retain(|process| !process.zombie);
         living.sort_by_key(|process| process.id);
         living
+    }
+
+    /// Whether the last look for the living met an orphan at the very moment in which it
+    /// became another program or ended, and in which nothing tells whose it is: who has left
+    /// the session may be missing then, or whom it has started.
+    pub fn is_unclear(&self) -> bool {
+        self.unclear
     }
 
     /// Those of the task's living processes that are known without a further look at any
@@ -343,19 +373,26 @@ impl Family {
         }
     }
 
-    fn carries_cookie(&mut self, process: &ProcessInfo) -> bool {
-        if process.zombie || self.strangers.contains(&process.id) {
+    fn carries_cookie(&mut self, process: &ProcessInfo, snapshot: &Snapshot) -> bool {
+        if self.strangers.contains(&process.id) {
             return false;
         }
-        let Some(environment) = processes::environment(process.id.pid) else {
-            return false;
+        let environment = match process.zombie {
+            true => Environment::Passing,
+            false => processes::environment(process.id.pid),
         };
-        let carries = environment
-            .split(|byte| *byte == 0)
-            .any(|entry| entry == self.entry);
+        if environment == Environment::Passing {
+            let looks = self.passing.entry(process.id).or_default();
+            *looks += 1;
+            // What a zombie has started had begun before this look, and the next one shows it.
+            let most = if process.zombie { 1 } else { PASSING_LOOKS };
+            self.unclear |= *looks <= most && snapshot.is_orphan(process);
+            return false;
+        }
+        let carries = environment.has(&self.entry);
         // An environment changes with exec only; a process that is about to exec still
         // shows its parent's, which has the cookie, so that a stranger stays one.
-        if !carries && !environment.is_empty() {
+        if !carries && environment != Environment::Entries(Vec::new()) {
             self.strangers.insert(process.id);
         }
         carries
@@ -364,10 +401,9 @@ impl Family {
 
 /// The task's cookie in a process's environment, if it has one.
 pub fn cookie_of(pid: i32) -> Option<String> {
-    let environment = processes::environment(pid)?;
     let prefix = format!("{COOKIE_VARIABLE}=");
-    environment
-        .split(|byte| *byte == 0)
+    processes::environment(pid)
+        .entries()
         .find_map(|entry| entry.strip_prefix(prefix.as_bytes()))
         .map(|value| String::from_utf8_lossy(value).into_owned())
 }
@@ -451,6 +487,45 @@ mod tests {
             [process(BASE + 2, 1, BASE + 2, 102)].into_iter(),
         ));
         assert_eq!(left.len(), 1);
+    }
+
+    #[test]
+    fn a_look_that_meets_an_orphan_in_passing_is_unclear() {
+        let shell = Identity {
+            pid: BASE,
+            started: 100,
+        };
+        let mut family = Family::new(signs(shell));
+        let mut is_unclear = |all: &[ProcessInfo]| {
+            family.living(&Snapshot::of(all.iter().cloned()));
+            family.is_unclear()
+        };
+        let shell = process(BASE, 1, BASE, 100);
+        assert!(!is_unclear(std::slice::from_ref(&shell)));
+        // Gone before its environment could be read; its parent went before it.
+        let gone = process(BASE + 1, 1, BASE + 1, 101);
+        assert!(is_unclear(&[shell.clone(), gone.clone()]));
+        assert!(!is_unclear(std::slice::from_ref(&shell)));
+        let with_parent = process(BASE + 2, BASE + 3, BASE + 2, 102);
+        let parent = process(BASE + 3, BASE + 4, BASE + 3, 99);
+        assert!(!is_unclear(&[shell.clone(), with_parent, parent]));
+        let elder = process(BASE + 5, 1, BASE + 5, 99);
+        assert!(!is_unclear(&[shell.clone(), elder]));
+        // What a zombie may have started is there at the next look.
+        let zombie = ProcessInfo {
+            zombie: true,
+            ..process(BASE + 6, 1, BASE + 6, 103)
+        };
+        assert!(is_unclear(&[shell.clone(), zombie.clone()]));
+        assert!(!is_unclear(&[shell.clone(), zombie]));
+        // One that hangs on its way is not waited for without end.
+        let hangs = || is_unclear(&[shell.clone(), gone.clone()]);
+        assert_eq!(
+            std::iter::repeat_with(hangs)
+                .take_while(|unclear| *unclear)
+                .count(),
+            PASSING_LOOKS
+        );
     }
 
     #[test]

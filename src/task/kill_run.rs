@@ -196,13 +196,13 @@ impl KillRun {
         if forced {
             self.kill_groups(shell, &snapshot);
         }
-        self.next_sweep = if forced && !newcomers.is_empty() {
+        self.next_sweep = if family.is_unclear() || forced && !newcomers.is_empty() {
             // Who starts others faster than they are ended is hunted without a pause.
             Some(Instant::now())
         } else {
             (!self.watches_all(&snapshot)).then(|| Instant::now() + RESCAN)
         };
-        self.is_over(shell, &snapshot)
+        !family.is_unclear() && self.is_over(shell, &snapshot)
     }
 
     /// Whether nobody is left. The shell's end is known without a scan; those whom no scan

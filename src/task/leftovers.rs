@@ -14,6 +14,8 @@ const MAX_WATCHED: usize = 32;
 const FIRST_SCAN: Duration = Duration::from_secs(1);
 /// … up to this.
 const LAST_SCAN: Duration = Duration::from_secs(30);
+/// The next scan after one that did not make clear whether anybody is left.
+const CLEAR_SCAN: Duration = Duration::from_millis(20);
 /// How often those who had ended before they could be watched are looked for again: who
 /// is gone then each time goes on in processes that live for no longer than a look takes.
 const LOOKS: usize = 4;
@@ -29,6 +31,8 @@ pub(super) fn may_be(output_is_open: bool) -> bool {
 pub(super) struct Leftovers {
     /// How many the last look found.
     count: usize,
+    /// Whether there may be others, as the last look did not make clear.
+    unclear: bool,
     watched: Vec<Handle>,
     /// When to scan next, and how long the pause before it was.
     scan: Option<(Instant, Duration)>,
@@ -37,7 +41,7 @@ pub(super) struct Leftovers {
 impl Leftovers {
     /// Whether nobody is left, as far as the last scan saw.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.count == 0 && !self.unclear
     }
 
     /// The ends to watch for.
@@ -69,14 +73,20 @@ impl Leftovers {
     pub fn take(&mut self, mut found: Vec<ProcessInfo>, family: &mut Family) -> Vec<Leftover> {
         self.watched = watch(&found);
         for _ in 1..LOOKS {
-            if found.is_empty() || !self.watched.is_empty() {
+            let is_clear = match found.is_empty() {
+                true => !family.is_unclear(),
+                false => !self.watched.is_empty(),
+            };
+            if is_clear {
                 break;
             }
             found = family.living(&Snapshot::take());
             self.watched = watch(&found);
         }
         self.count = found.len();
+        self.unclear = found.is_empty() && family.is_unclear();
         let pause = match self.scan {
+            _ if self.unclear => CLEAR_SCAN,
             Some((_, before)) => (before * 2).min(LAST_SCAN),
             None => FIRST_SCAN,
         };

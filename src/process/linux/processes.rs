@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use procfs::ProcError;
-use procfs::process::{Process, Stat};
+use procfs::process::{Process, Stat, StatFlags};
 
 use crate::process::hindrance::Hindrance;
-use crate::process::process_info::{Identity, ProcessInfo};
+use crate::process::process_info::{Environment, Identity, ProcessInfo};
 use crate::progress::condition::StopSignal;
 
 /// Where the processes are shown that this one's numbers mean; nothing is there when `/proc`
@@ -152,9 +152,30 @@ fn children_listed_of(pid: i32) -> Option<Vec<i32>> {
     )
 }
 
-/// The environment that a process was started with, its entries ended by NUL.
-pub fn environment(pid: i32) -> Option<Vec<u8>> {
-    std::fs::read(directory(pid).join("environ")).ok()
+/// The environment that a process was started with.
+pub fn environment(pid: i32) -> Environment {
+    match std::fs::read(directory(pid).join("environ")) {
+        Ok(entries) if entries.is_empty() && is_passing(pid) => Environment::Passing,
+        Ok(entries) => Environment::Entries(entries),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH) => Environment::Passing,
+            _ => Environment::Hidden,
+        },
+    }
+}
+
+/// Whether a process that shows no environment will have one, or has ended: the kernel sets
+/// the end of the environment as the last thing of `execve`. Kernel threads have none, nor
+/// has a leader that ended before its other threads.
+fn is_passing(pid: i32) -> bool {
+    let stat = Process::new_with_root(directory(pid)).and_then(|process| process.stat());
+    stat.map_or(true, |stat| {
+        let is_of_kernel = stat
+            .flags()
+            .is_ok_and(|flags| flags.contains(StatFlags::PF_KTHREAD));
+        let is_ended_leader = stat.state == 'Z' && stat.num_threads > 1;
+        !is_of_kernel && !is_ended_leader && stat.env_end.is_none_or(|end| end == 0)
+    })
 }
 
 /// A process's arguments, each ended by NUL.

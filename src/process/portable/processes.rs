@@ -11,7 +11,7 @@ use crate::process::groups;
 use crate::process::libproc;
 #[cfg(not(target_os = "macos"))]
 use crate::process::process_info::Identity;
-use crate::process::process_info::ProcessInfo;
+use crate::process::process_info::{Environment, ProcessInfo};
 
 /// Looks one process up. Its start is not known, so that another one of the same pid is
 /// taken for it.
@@ -57,8 +57,8 @@ pub fn children_of(_pid: i32) -> Vec<i32> {
 }
 
 /// The environment that a process was started with: not known.
-pub fn environment(_pid: i32) -> Option<Vec<u8>> {
-    None
+pub fn environment(_pid: i32) -> Environment {
+    Environment::Hidden
 }
 
 /// A process's arguments: not known.
