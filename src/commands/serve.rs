@@ -28,7 +28,7 @@ use crate::task::supervisor::Supervisor;
 /// a few requests in and close.
 const LAST_CALLS: Duration = Duration::from_millis(150);
 /// Calls whose task was interrupted say so.
-const INTERRUPTED_CALLS: Duration = Duration::from_millis(100);
+const INTERRUPTED_CALLS: Duration = Duration::from_millis(300);
 /// After the client has closed the input: answers that fill the queue at two looks so
 /// far apart are no longer read.
 const STUCK: Duration = Duration::from_millis(150);
@@ -56,7 +56,8 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
                 "no word to the guard ({error}): when this server is killed, processes may be left"
             ));
         }
-        return serve();
+        let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
+        return serve(guard);
     }
     let spared = || setup::load_config().0.daemons;
     match guard::run(&["serve", "--guarded"], spared) {
@@ -65,7 +66,7 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
             output::complain(format_args!(
                 "no guard ({error}): a killed server may leave processes behind"
             ));
-            serve()
+            serve(None)
         }
     }
 }
@@ -89,7 +90,7 @@ enum Reason {
     Other,
 }
 
-fn serve() -> ExitCode {
+fn serve(guard: Option<i32>) -> ExitCode {
     privacy::close_to_others();
     let (config, mut warnings) = setup::load_config();
     setup::start_log(&config);
@@ -103,7 +104,7 @@ fn serve() -> ExitCode {
     let (stop, stopped) = bounded(1);
     let hurried = Hurried::default();
     let daemons = config.daemons.clone();
-    if let Err(error) = watch_signals(wake.clone(), stop, Arc::clone(&hurried), daemons) {
+    if let Err(error) = watch_signals(guard, wake.clone(), stop, Arc::clone(&hurried), daemons) {
         output::complain(format_args!("cannot take signals: {error}"));
         return ExitCode::FAILURE;
     }
@@ -254,13 +255,14 @@ fn end(
 /// moment is left to the guard. Below a guard the server ignores no signal, and without one
 /// those stay ignored that the client has chosen to.
 fn watch_signals(
+    guard: Option<i32>,
     wake: Sender<()>,
     stop: Sender<()>,
     hurried: Hurried,
     daemons: Vec<String>,
 ) -> std::io::Result<()> {
     let ending = signals::not_ignored(&signals::ENDING);
-    signals::take(ending, &[SIGCHLD], move |asked| match asked {
+    signals::take_below(guard, ending, &[SIGCHLD], move |asked| match asked {
         Asked::Else(_) => wake_housekeeping(&wake),
         Asked::EndAtOnce(number) => {
             let _ = hurried.set(number);

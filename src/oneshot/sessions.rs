@@ -69,8 +69,9 @@ impl RunView {
 /// # Errors
 /// When its file cannot be used.
 pub fn view(directory: &Path) -> Result<RunView, LoadError> {
-    let file = RunFile::load(directory)?;
+    // In this order: what a run was given up with is there before that is known.
     let live = lock::is_held(directory);
+    let file = RunFile::load(directory)?;
     Ok(RunView {
         runner: live.then(|| lock::runner(directory)).flatten(),
         live,

@@ -102,6 +102,9 @@ impl Signal {
 /// Tells which of the signals that ask for the end are more than the first.
 #[derive(Debug, Default)]
 pub struct Requests {
+    /// A process that passes on what it is sent, and what came from it first.
+    relay: Option<(i32, Option<Instant>)>,
+    /// What came first from others.
     first: Option<Instant>,
 }
 
@@ -117,17 +120,40 @@ pub enum Request {
 }
 
 impl Requests {
-    /// Notes a signal that has come now.
-    pub fn note(&mut self, now: Instant) -> Request {
-        match self.first {
-            None => {
-                self.first = Some(now);
-                Request::First
-            }
-            Some(first) if now < first + SAME_REQUEST => Request::Same,
-            Some(_) => Request::Again,
+    /// Of which some may come by way of this process. Who sends a signal to both says one
+    /// thing, however late the relay passes it on.
+    pub fn with_relay(pid: Option<i32>) -> Requests {
+        Requests {
+            relay: pid.map(|pid| (pid, None)),
+            first: None,
         }
     }
+
+    /// Notes a signal that has come now from this process, if it is known from whom.
+    pub fn note(&mut self, now: Instant, sender: Option<i32>) -> Request {
+        let (way, other) = match &mut self.relay {
+            Some((pid, first)) if sender == Some(*pid) => (first, self.first),
+            relay => (&mut self.first, relay.and_then(|(_, first)| first)),
+        };
+        match (*way, other) {
+            (None, other) => {
+                *way = Some(now);
+                match other {
+                    None => Request::First,
+                    Some(_) => Request::Same,
+                }
+            }
+            (Some(first), _) if now < first + SAME_REQUEST => Request::Same,
+            (Some(_), _) => Request::Again,
+        }
+    }
+}
+
+/// Who has sent a signal.
+pub fn sender(signal: &libc::siginfo_t) -> i32 {
+    // SAFETY: every signal that comes from a process has the field; of others it is a number
+    // without a meaning.
+    unsafe { signal.si_pid() }
 }
 
 /// Whether this process was started with a signal ignored, as by `nohup`; to be asked
@@ -230,10 +256,26 @@ mod tests {
         let mut requests = Requests::default();
         let first = Instant::now();
         let after = |milliseconds| first + Duration::from_millis(milliseconds);
-        assert_eq!(requests.note(first), Request::First);
-        assert_eq!(requests.note(first), Request::Same);
-        assert_eq!(requests.note(after(49)), Request::Same);
-        assert_eq!(requests.note(after(50)), Request::Again);
-        assert_eq!(requests.note(after(51)), Request::Again);
+        let mut note = |now| requests.note(now, Some(7));
+        assert_eq!(note(first), Request::First);
+        assert_eq!(note(first), Request::Same);
+        assert_eq!(note(after(49)), Request::Same);
+        assert_eq!(note(after(50)), Request::Again);
+        assert_eq!(note(after(51)), Request::Again);
+    }
+
+    #[test]
+    fn what_a_relay_passes_on_late_is_the_same_request() {
+        let first = Instant::now();
+        let later = first + Duration::from_secs(1);
+        for senders in [[7, 3], [3, 7]] {
+            let mut requests = Requests::with_relay(Some(3));
+            let mut note = |now, sender| requests.note(now, Some(sender));
+            assert_eq!(note(first, senders[0]), Request::First);
+            assert_eq!(note(later, senders[1]), Request::Same);
+            let again = later + Duration::from_secs(1);
+            assert_eq!(note(again, 3), Request::Again);
+            assert_eq!(note(again, 7), Request::Again);
+        }
     }
 }

@@ -123,6 +123,8 @@ pub struct State {
     pub closed: bool,
     /// Bytes of input that wait for the program to read them.
     pub queued_input: usize,
+    /// Sizes that its terminal is to get and has not got yet.
+    pub queued_sizes: usize,
     /// Bytes that the terminal has dropped of lines that are too long for it, and that no
     /// result has told of.
     pub dropped_input: usize,
@@ -352,12 +354,13 @@ impl LiveTask {
         result
     }
 
-    /// Reports what was found. While input is on its way to the task, who waited before
-    /// counts no longer. The answer is whether it is something else than before.
+    /// Reports what was found. While input or a size of the terminal is on its way to the
+    /// task, who waited before counts no longer. The answer is whether it is something else than before.
     pub fn report_found(&self, found: Found) -> bool {
         let changed = {
             let mut state = self.monitor.lock();
-            let waiting = found.waiting.filter(|_| state.queued_input == 0);
+            let answered = state.queued_input > 0 || state.queued_sizes > 0;
+            let waiting = found.waiting.filter(|_| !answered);
             let changed = state.waiting != waiting
                 || state.unconfirmed != found.unconfirmed
                 || state.conditions != found.conditions;

@@ -154,8 +154,15 @@ impl Supervisor {
             return Err(InputError::NoTerminal(task.id().to_owned()));
         }
         // A program that waits wakes up for it: what it draws then is the reply.
-        task.live.state().forget_found();
-        self.order_input(task, Order::Resize(size))
+        task.live.report(|state| {
+            state.forget_found();
+            state.queued_sizes += 1;
+        });
+        let ordered = self.order_input(task, Order::Resize(size));
+        if ordered.is_err() {
+            task.live.state().queued_sizes -= 1;
+        }
+        ordered
     }
 
     fn order_input(&self, task: &TaskHandle, order: Order) -> Result<(), InputError> {

@@ -271,7 +271,8 @@ impl Machine {
                 }
             }
             Event::Looked { gets_on } => self.gets_on = gets_on,
-            Event::Time => {}
+            // The turn of a worker ends with it: who looks before the deadline has looked.
+            Event::Time => self.meet_deadline(now, &mut effects),
         }
         self.pass_time(now, &mut effects);
         effects
@@ -312,12 +313,15 @@ impl Machine {
         effects.push(Effect::SignalTree(&[Signal::Term, Signal::Cont]));
     }
 
-    fn pass_time(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+    fn meet_deadline(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         let due = self.due().is_some_and(|deadline| now >= deadline);
         if due && self.goes_on() {
             self.cause = Some(Cause::Deadline);
             self.terminate(now + KILL_GRACE, effects);
         }
+    }
+
+    fn pass_time(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         match self.escalation {
             Some(Escalation::Grace { until }) if now >= until => {
                 self.escalation = Some(Escalation::Forced {
@@ -487,8 +491,19 @@ mod tests {
         let mut machine = moving(t);
         machine.step(Event::Looked { gets_on: true }, at(t, 900));
         machine.step(Event::Time, at(t, 1000));
-        let effects = machine.step(Event::Looked { gets_on: false }, at(t, 4000));
-        assert_eq!(effects, [TERMINATE]);
+        machine.step(Event::Looked { gets_on: false }, at(t, 4000));
+        assert_eq!(machine.step(Event::Time, at(t, 4000)), [TERMINATE]);
+    }
+
+    #[test]
+    fn what_comes_late_is_not_ended_by_an_old_look() {
+        let t = Instant::now();
+        let mut machine = moving(t);
+        machine.step(Event::Looked { gets_on: false }, at(t, 100));
+        // The worker was held up: output stands in the pipe, and a look is due.
+        assert_eq!(machine.step(Event::Output, at(t, 1500)), []);
+        machine.step(Event::Looked { gets_on: true }, at(t, 1500));
+        assert_eq!(machine.step(Event::Time, at(t, 1500)), []);
     }
 
     #[test]

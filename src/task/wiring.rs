@@ -9,7 +9,7 @@ use super::live::{Input, LiveTask};
 use super::shell;
 use crate::process::descriptors;
 use crate::process::probe::Source;
-use crate::process::pty;
+use crate::process::pty::{self, TerminalSize};
 use crate::process::spawn::Spawned;
 use crate::process::tree;
 
@@ -59,6 +59,17 @@ pub(super) fn close_input(input: &mut InputQueue, task: &LiveTask, spawned: &mut
     task.report(|state| {
         state.queued_input = 0;
         state.input_closed = true;
+    });
+}
+
+/// Gives the task's terminal a size that was queued for it.
+pub(super) fn resize(task: &LiveTask, spawned: &Spawned, size: TerminalSize) {
+    let resized = pty::resize(&spawned.output, size).is_ok();
+    task.report(|state| {
+        state.queued_sizes = state.queued_sizes.saturating_sub(1);
+        if resized {
+            state.columns = Some(size.cols);
+        }
     });
 }
 

@@ -24,11 +24,10 @@ use super::shell;
 use super::spool::SpoolWriter;
 use super::state::{Deadline, Effect, Event, Machine, Outcome};
 use super::wiring::{
-    close_input, feed_input, input_descriptor, input_source, output_name, read_report,
+    close_input, feed_input, input_descriptor, input_source, output_name, read_report, resize,
 };
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::files::Temporary;
-use crate::process::pty;
 use crate::process::signals::Exit;
 use crate::process::snapshots::Snapshots;
 use crate::process::spawn::Spawned;
@@ -305,9 +304,7 @@ impl Work {
                 }
                 Order::Resize(size) => {
                     self.output.resize_screen(size);
-                    if pty::resize(&self.spawned.output, size).is_ok() {
-                        self.task.report(|state| state.columns = Some(size.cols));
-                    }
+                    resize(&self.task, &self.spawned, size);
                     self.looks.begin_anew(&self.task);
                 }
                 Order::Look => self.looks.hasten(),

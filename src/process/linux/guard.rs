@@ -81,7 +81,7 @@ fn wait_for_server(server: Pid, signals: &SignalSet, requests: &mut Requests) ->
         let Some(signal) = signals.wait(None) else {
             continue;
         };
-        let request = requests.note(Instant::now());
+        let request = requests.note(Instant::now(), None);
         hurry |= request == Request::Again;
         if request != Request::Same {
             let _ = rustix::process::kill_process(server, signal.raw());
@@ -144,7 +144,7 @@ fn end_descendants(
             }
         }
         let asked = signals.wait(Some(RESCAN));
-        hurry |= asked.is_some() && requests.note(Instant::now()) != Request::Same;
+        hurry |= asked.is_some() && requests.note(Instant::now(), None) != Request::Same;
         reap_all();
     }
 }

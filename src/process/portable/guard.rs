@@ -162,7 +162,7 @@ fn wait_for_server(server: Pid, signals: &Receiver<i32>) -> (Exit, bool) {
                 Err(_) => return (Exit::Code(1), hurry),
             },
         };
-        let request = requests.note(Instant::now());
+        let request = requests.note(Instant::now(), None);
         hurry |= request == Request::Again;
         if request != Request::Same {
             let _ = rustix::process::kill_process(server, signal.raw());
