@@ -58,6 +58,7 @@ const EXIT_USAGE: u8 = 2;
 const EXIT_SIGNALLED: i32 = 128;
 /// After a signal, a reader of stdout that does not read gets no more time than this.
 const FLUSH: Duration = Duration::from_secs(1);
+
 /// Runs the command.
 pub fn run(arguments: &ExecArguments) -> ExitCode {
     if let Err(error) = descriptors::seal_inherited() {
@@ -222,9 +223,12 @@ struct Run<'a> {
     interrupted: Option<i32>,
     /// What outlived the shell.
     leftovers: Vec<Leftover>,
-    /// When the copying is no longer waited for.
-    give_up: Option<Instant>,
+    /// When the copying is no longer waited for, and how far it was when that was decided.
+    give_up: Option<(Instant, Copying)>,
 }
+
+/// How far the copying is: the bytes that were taken, and whether more may come.
+type Copying = (Option<u64>, bool);
 
 impl Run<'_> {
     /// Waits for the end, and ends what asks for it.
@@ -235,10 +239,15 @@ impl Run<'_> {
         copies: &Receiver<Copied>,
     ) -> Result<(), OutputError> {
         loop {
-            let expiry = self.give_up.map_or_else(never, at);
+            let expiry = self.give_up.map_or_else(never, |(expiry, _)| at(expiry));
             select! {
                 recv(resizes) -> _ => self.resize(),
-                recv(expiry) -> _ => return Ok(()),
+                recv(expiry) -> _ => {
+                    let before = self.give_up.map(|(_, copying)| copying);
+                    if before == Some(self.limit_copying()) {
+                        return Ok(());
+                    }
+                }
                 recv(signals) -> number => match number {
                     Ok(number) => self.interrupt(number),
                     // The thread that takes signals never ends.
@@ -281,7 +290,17 @@ impl Run<'_> {
             );
         }
         self.end_tree();
-        self.give_up = Some(Instant::now() + FLUSH);
+        self.limit_copying();
+    }
+
+    /// The copying is given up unless something comes of it in time; how far it is.
+    fn limit_copying(&mut self) -> Copying {
+        let copying = {
+            let state = self.task.live.state();
+            (state.taken, state.closed)
+        };
+        self.give_up = Some((Instant::now() + FLUSH, copying));
+        copying
     }
 
     fn end_leftovers(&mut self) {

@@ -57,6 +57,8 @@ pub struct ProcessInfo {
     pub zombie: bool,
     /// What keeps it from running on, if anything does.
     pub hindrance: Option<Hindrance>,
+    /// Its first thread runs, or would if there were a processor for it.
+    pub runnable: bool,
     /// The CPU time that it has used, in clock ticks.
     pub cpu_ticks: u64,
     /// The CPU time of the children that it has waited for, in clock ticks.

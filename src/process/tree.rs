@@ -421,6 +421,7 @@ mod tests {
             name: format!("p{pid}"),
             zombie: false,
             hindrance: None,
+            runnable: false,
             cpu_ticks: 0,
             children_ticks: 0,
         }

@@ -304,8 +304,10 @@ impl Sampling {
             })
             .collect();
         let now = Instant::now();
+        // Who waits for a processor stands still as well, and is not idle.
+        let works = all.iter().chain(&below).any(|process| process.runnable);
         let since = match &self.usage {
-            Some((before, since)) if *before == usage => *since,
+            Some((before, since)) if *before == usage && !works => *since,
             _ => now,
         };
         self.usage = Some((usage, since));

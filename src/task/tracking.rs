@@ -318,6 +318,7 @@ mod tests {
             name: "sh".to_owned(),
             zombie: false,
             hindrance: None,
+            runnable: false,
             cpu_ticks: 0,
             children_ticks: 0,
         }

@@ -85,6 +85,7 @@ fn info(stat: Stat) -> ProcessInfo {
     let hindrance = hindrance(&stat);
     ProcessInfo {
         hindrance,
+        runnable: stat.state == 'R',
         cpu_ticks: stat.utime + stat.stime,
         children_ticks: u64::try_from(stat.cutime + stat.cstime).unwrap_or_default(),
         id: Identity {

@@ -50,6 +50,7 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
         name: name(&info.pbi_comm),
         zombie: info.pbi_status == ZOMBIE,
         hindrance: None,
+        runnable: false,
         cpu_ticks: 0,
         children_ticks: 0,
     })

@@ -28,6 +28,7 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
         name: String::new(),
         zombie: false,
         hindrance: None,
+        runnable: false,
         cpu_ticks: 0,
         children_ticks: 0,
     })
