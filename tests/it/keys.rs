@@ -268,7 +268,7 @@ fn the_interrupt_key_ends_a_command_and_not_the_shell_around_it() {
     assert_eq!(end.meta["exit_code"], json!(130), "{}", end.text);
     let task = on_terminal(&client, "zsh -f -i").task_id();
     send(&client, &task, json!({"input": sleep.to_string()}));
-    sleep.wait_for(1);
+    wait_for_foreground(&sleep);
     send(&client, &task, json!({"keys": ["C-c"], "listen": LONG}));
     brings(
         &client,
@@ -276,13 +276,8 @@ fn the_interrupt_key_ends_a_command_and_not_the_shell_around_it() {
         json!({"input": "echo \"status <$?>\""}),
         "status <130>",
     );
-    let ended = send(&client, &task, json!({"eof": true, "listen": LONG}));
-    assert_ne!(
-        client.poll_to_end(&task).status(),
-        "running",
-        "{}",
-        ended.text
-    );
+    let ended = ended_at_prompt(&client, &task);
+    assert_ne!(ended.status(), "running", "{}", ended.text);
     sleep.assert_gone();
 }
 
@@ -293,9 +288,11 @@ fn a_command_is_stopped_and_taken_up_again_in_an_interactive_shell() {
     let sleep = UniqueSleep::new();
     let task = on_terminal(&client, "zsh -f -i").task_id();
     send(&client, &task, json!({"input": sleep.to_string()}));
-    sleep.wait_for(1);
+    wait_for_foreground(&sleep);
     brings(&client, &task, json!({"keys": ["C-z"]}), "suspended");
+    // The shell says so before it gives the terminal away.
     brings(&client, &task, json!({"input": "fg"}), "continued");
+    wait_for_foreground(&sleep);
     brings(&client, &task, json!({"keys": ["C-z"]}), "suspended");
     brings(
         &client,
@@ -303,8 +300,7 @@ fn a_command_is_stopped_and_taken_up_again_in_an_interactive_shell() {
         json!({"input": "kill %1; echo ended"}),
         "terminated",
     );
-    let receipt = client.kill_task(&task);
-    assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+    client.kill_all_of(&task);
     sleep.assert_gone();
 }
 
@@ -321,7 +317,11 @@ fn without_job_control_the_suspend_key_stops_nothing_and_signals_do() {
     let pid = output.trim().strip_prefix("pid ").expect("a pid");
     // The task's group is orphaned: the kernel stops none of those by a key.
     brings(&client, &task, json!({"keys": ["C-z"]}), "^Z");
-    assert_eq!(state_of(pid), Some('S'));
+    wait_until("it sleeps on", || {
+        let state = state_of(pid);
+        assert_ne!(state, Some('T'), "the key has stopped it");
+        (state == Some('S')).then_some(())
+    });
     for (signal, stopped) in [("STOP", true), ("CONT", false)] {
         client.call("zsh_kill", json!({"task_id": task, "signal": signal}));
         wait_until("the signal has its effect", || {
@@ -346,8 +346,7 @@ fn the_up_key_brings_history_back() {
         "n is 21",
     );
     brings(&client, &task, json!({"keys": ["Up", "Enter"]}), "n is 22");
-    send(&client, &task, json!({"eof": true, "listen": LONG}));
-    assert_eq!(client.poll_to_end(&task).status(), "completed");
+    assert_eq!(ended_at_prompt(&client, &task).status(), "completed");
 }
 
 // Pastes.
@@ -368,8 +367,7 @@ fn several_lines_arrive_in_a_shell_as_one_paste() {
         brings(&client, &task, json!({"keys": ["C-c"]}), "ready>");
         let lines = "n=1\nn=$((n + 20))\necho \"n is $n\"";
         brings(&client, &task, json!({"input": lines}), "n is 21");
-        send(&client, &task, json!({"eof": true, "listen": LONG}));
-        client.poll_to_end(&task);
+        ended_at_prompt(&client, &task);
     }
 }
 
@@ -380,8 +378,7 @@ fn lines_are_typed_one_by_one_where_no_paste_is_asked_for() {
     let task = on_terminal(&client, "PYTHON_BASIC_REPL=1 exec python3 -q").task_id();
     let lines = "def twice(x):\n    return x * 2\n\nprint('it is', twice(21))";
     brings(&client, &task, json!({"input": lines}), "it is 42");
-    send(&client, &task, json!({"eof": true, "listen": LONG}));
-    assert_eq!(client.poll_to_end(&task).status(), "completed");
+    assert_eq!(ended_at_prompt(&client, &task).status(), "completed");
 }
 
 // What waits, and the end.
@@ -440,8 +437,7 @@ fn what_a_program_does_not_read_waits_and_is_told() {
         "{}",
         too_much.text
     );
-    let receipt = client.call("zsh_kill", json!({"task_id": task, "signal": "INT"}));
-    assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+    client.call("zsh_kill", json!({"task_id": task, "signal": "INT"}));
     assert_eq!(client.poll_to_end(&task).meta["exit_code"], json!(130));
     sleep.assert_gone();
 }
@@ -559,6 +555,33 @@ fn asleep(client: &Client, command: &str, sleep: &UniqueSleep) -> String {
 fn state_of(pid: &str) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Waits until a shell's job sleeps in the foreground of its terminal: keys that send
+/// signals reach it from then on.
+fn wait_for_foreground(sleep: &UniqueSleep) {
+    wait_until("it sleeps in the foreground", || {
+        let job = sleep.running().into_iter().next()?;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", job.pid)).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        // The state, the parent, the group, the session, the terminal and its group.
+        let [state, _, group, _, _, foreground, ..] = fields[..] else {
+            return None;
+        };
+        (state == "S" && group == foreground).then_some(())
+    });
+}
+
+/// Ends the input of a shell that is about to read its next line; how it ended. What it
+/// ran last may have been seen before it reads again, and an end that is typed until then
+/// is none to its line editor.
+fn ended_at_prompt(client: &Client, task: &str) -> ToolResult {
+    wait_until("it waits for its next line", || {
+        let polled = client.poll(task, json!({"listen": 0}));
+        (polled.meta["waiting_for"] == json!("input")).then_some(())
+    });
+    send(client, task, json!({"eof": true, "listen": LONG}));
+    client.poll_to_end(task)
 }
 
 fn send(client: &Client, task: &str, mut arguments: Value) -> ToolResult {

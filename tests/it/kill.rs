@@ -141,13 +141,7 @@ fn a_tree_that_forks_all_the_time_is_ended() {
             let shown = client.call("zsh_tasks", json!({}));
             shown.text.contains(&task).then_some(())
         });
-        let receipt = client.kill_task(&task);
-        assert_eq!(
-            receipt.meta["survivors"],
-            json!([]),
-            "{shape}: {}",
-            receipt.text
-        );
+        client.kill_all_of(&task);
         assert_none_left(&task);
     }
 }
@@ -169,9 +163,8 @@ fn a_chain_of_processes_that_live_for_no_time_is_ended() {
     );
     sleep.wait_for(1);
     let group = pid_of(&client, &task);
-    let receipt = client.kill_task(&task);
+    let receipt = client.kill_all_of(&task);
     assert_eq!(receipt.status(), "killed", "{}", receipt.text);
-    assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
     assert_eq!(receipt.meta["leftovers"], json!([]), "{}", receipt.text);
     assert_group_gone(group);
 }
@@ -184,8 +177,7 @@ fn a_chain_that_outlives_its_shell_is_named_and_ended() {
     let result = client.run(&format!("{{ {CHAIN} }} >/dev/null 2>&1; echo $$"));
     let group = result.output().parse().expect("a pid");
     assert!(result.footer().contains("still running"), "{}", result.text);
-    let receipt = client.kill_task(&result.task_id());
-    assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+    let receipt = client.kill_all_of(&result.task_id());
     assert_eq!(receipt.meta["leftovers"], json!([]), "{}", receipt.text);
     assert_group_gone(group);
 }
@@ -217,7 +209,7 @@ fn without_proc_the_shell_and_its_group_are_ended() {
     let task = start(&client, &format!("exec {sleep}"), json!({}));
     sleep.wait_for(1);
     let receipt = signal(&client, &task, "INT");
-    assert_eq!(receipt.meta["gone"], json!(1), "{}", receipt.text);
+    assert_eq!(receipt.meta["signalled"], json!(1), "{}", receipt.text);
     assert_eq!(client.poll_to_end(&task).meta["exit_code"], json!(130));
 }
 
@@ -306,8 +298,7 @@ fn a_stopped_task_is_continued_and_a_stopped_task_is_killed() {
     signal(&client, &task, "CONT");
     wait_until("it goes on", || (state() == Some('S')).then_some(()));
     signal(&client, &task, "STOP");
-    let receipt = client.kill_task(&task);
-    assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+    let receipt = client.kill_all_of(&task);
     assert_eq!(receipt.status(), "killed", "{}", receipt.text);
     sleep.assert_gone();
 }

@@ -53,9 +53,7 @@ fn a_command_ends_without_its_background_processes_and_names_them() {
         });
         let listed = client.call("zsh_tasks", json!({}));
         assert!(listed.text.contains(&result.task_id()), "{}", listed.text);
-        let receipt = client.kill_task(&result.task_id());
-        assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
-        assert!(receipt.text.contains("no survivors"), "{}", receipt.text);
+        client.kill_all_of(&result.task_id());
         sleep.assert_gone();
         let after = client.poll(&result.task_id(), json!({"listen": 0}));
         assert_eq!(after.meta["exit_code"], json!(0), "{}", after.text);
@@ -225,9 +223,8 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
     );
     let task = client.start_task(&command);
     sleep.wait_for(1);
-    let receipt = client.kill_task(&task);
+    let receipt = client.kill_all_of(&task);
     assert_eq!(receipt.status(), "killed", "{}", receipt.text);
-    assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
     sleep.assert_gone();
     let daemons = processes_with(env.mark())
         .into_iter()
@@ -255,8 +252,7 @@ fn one_that_only_has_a_daemons_name_is_a_leftover_like_others() {
         let started = shape.replace("NAME", name);
         let result = client.run(&format!("{started} {}; echo hi", until_running(name, 1)));
         assert!(result.footer().contains(name), "{shape}: {}", result.text);
-        let receipt = client.kill_task(&result.task_id());
-        assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+        client.kill_all_of(&result.task_id());
     }
     client.close_stdin();
     client.wait_exit(Duration::from_secs(10));
@@ -300,8 +296,7 @@ fn what_left_its_terminal_is_named_and_can_be_ended() {
             "{}",
             result.text
         );
-        let receipt = client.kill_task(&result.task_id());
-        assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+        client.kill_all_of(&result.task_id());
         sleep.assert_gone();
     }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
+use crate::support::database::wait_for_observations;
 use crate::support::env::Env;
 use crate::support::processes::wait_until;
 use crate::support::program::{Finished, ran, run_with_input, zsh_tool};
@@ -24,6 +25,14 @@ fn hang(client: &Client, command: &str) {
 
 fn query(client: &Client, command: &str) -> Value {
     assert_valid(client, "zsh_alan_query", json!({"command": command}))
+}
+
+/// Waits until somebody, who may have to open the database first, tells of so many runs.
+fn wait_for_runs(runs: u64, mut ask: impl FnMut() -> Value) -> Value {
+    wait_until(&format!("{runs} runs are known"), || {
+        let found = ask();
+        (found["runs"] == json!(runs)).then_some(found)
+    })
 }
 
 fn messages(found: &Value) -> Vec<&str> {
@@ -197,6 +206,9 @@ fn a_refused_command_is_listed_told_of_and_let_through_again() {
         listed["circuits"].as_array().expect("circuits").clone()
     };
     assert_eq!(circuits(&client), [] as [Value; 0]);
+    // While the database is being opened, timeouts may be kept where others do not see them.
+    client.run("true");
+    wait_for_observations(&env, 1);
     hang(&client, "sleep 62");
     for _ in 0..3 {
         hang(&client, HANGS);
@@ -206,8 +218,10 @@ fn a_refused_command_is_listed_told_of_and_let_through_again() {
 
     // Another server sees it, and tells the same.
     let other = env.client();
-    let listed = circuits(&other);
-    assert_eq!(listed.len(), 2, "{listed:?}");
+    let listed = wait_until("both circuits are listed", || {
+        let listed = circuits(&other);
+        (listed.len() == 2).then_some(listed)
+    });
     assert_eq!(listed[0]["command"], json!(HANGS));
     assert_eq!(listed[0]["state"], json!("OPEN"));
     assert_eq!(listed[0]["timeouts"], json!(3));
@@ -297,8 +311,7 @@ fn two_servers_and_the_command_line_see_each_others_history() {
     let env = Env::new();
     let (one, other) = (env.client(), env.client());
     one.run("true shared");
-    let found = query(&other, "true shared");
-    assert_eq!(found["runs"], json!(1));
+    let found = wait_for_runs(1, || query(&other, "true shared"));
     assert_eq!(
         found["retry"]["previous"],
         json!(0),
@@ -306,10 +319,12 @@ fn two_servers_and_the_command_line_see_each_others_history() {
     );
     other.run("true shared");
     assert_eq!(ran(&env, &["exec", "true shared"]).code, 0);
-    assert_eq!(query(&one, "true shared")["streak"]["current"], json!(3));
-    let text = alan(&env, &["query", "--json", "true", "shared"]);
-    let asked: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(asked["runs"], json!(3));
+    let found = wait_for_runs(3, || query(&one, "true shared"));
+    assert_eq!(found["streak"]["current"], json!(3), "{found}");
+    wait_for_runs(3, || {
+        let text = alan(&env, &["query", "--json", "true", "shared"]);
+        serde_json::from_str(&text).expect("JSON")
+    });
 }
 
 // zsh-tool exec
@@ -317,6 +332,10 @@ fn two_servers_and_the_command_line_see_each_others_history() {
 #[test]
 fn exec_remembers_and_refuses() {
     let env = Env::new();
+    // To make a database takes longer than to open one: a command that times out meanwhile
+    // tells nobody.
+    assert_eq!(ran(&env, &["exec", "true"]).code, 0);
+    wait_for_observations(&env, 1);
     for _ in 0..3 {
         let finished = ran(&env, &["exec", "--timeout", "0.2", HANGS]);
         assert_eq!(finished.code, 124, "{finished:?}");
@@ -333,7 +352,7 @@ fn exec_remembers_and_refuses() {
     assert_eq!(probe.code, 124, "{probe:?}");
     assert_eq!(ran(&env, &["exec", "false"]).code, 1);
     let stats: Value = serde_json::from_str(&alan(&env, &["stats", "--json"])).expect("JSON");
-    assert_eq!(stats["observations"], json!(5), "{stats}");
+    assert_eq!(stats["observations"], json!(6), "{stats}");
 }
 
 // zsh-tool alan
@@ -343,6 +362,7 @@ fn the_command_line_tells_what_the_tools_tell() {
     let env = Env::new();
     let client = env.client();
     client.run("true one");
+    wait_for_observations(&env, 1);
     let path = env.path("state/alan.db");
     assert_eq!(alan(&env, &["path"]), format!("{}\n", path.display()));
     let stats = client.call("zsh_alan_stats", json!({})).text;
@@ -370,6 +390,7 @@ fn commands_and_kinds_are_forgotten() {
     for command in ["true a", "true b", "true b", "false", "echo one"] {
         client.run(command);
     }
+    wait_for_observations(&env, 5);
     let text = alan(&env, &["forget", "true", "a"]);
     assert!(text.starts_with("1 observations and "), "{text}");
     assert_eq!(query(&client, "true a")["runs"], json!(0));
@@ -471,6 +492,7 @@ fn it_may_be_used_while_servers_run() {
     let env = Env::new();
     let client = env.client();
     client.run("true before");
+    wait_for_observations(&env, 1);
     let task = client.start_task("sleep 60");
     assert_eq!(imported(&env, &env.path("state/alan.db"), EXPORT).code, 0);
     alan(&env, &["forget", "true", "before"]);

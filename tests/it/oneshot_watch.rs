@@ -6,22 +6,29 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::oneshot::{Runs, lives, says, verdict};
-use crate::support::processes::{memory_kib, wait_until};
+use crate::support::processes::{assert_none_left, memory_kib, wait_until};
 use crate::support::program::{Program, run};
+
+/// How many seconds the run was in a state that it came to once, by its own history.
+fn seconds_in(runs: &Runs, state: &str) -> f64 {
+    let file = runs.file();
+    let history = file["history"].as_array().expect("a history");
+    let at = history.iter().position(|entry| entry["state"] == state);
+    let at = at.unwrap_or_else(|| panic!("no {state} in {history:?}"));
+    let time = |entry: &serde_json::Value| entry["ts"].as_f64().expect("a time");
+    time(&history[at + 1]) - time(&history[at])
+}
 
 #[test]
 fn silence_ends_the_worker_though_no_byte_comes() {
     let runs = Runs::working(json!([[{"hang": 1}]]));
-    let runner = runs.start(&["--inactivity", "2", "make it"]);
-    let worker = runs.wait_for_start("worker", 1);
-    let begun = Instant::now();
-    wait_until("the worker's end", || (!lives(worker)).then_some(()));
-    let took = begun.elapsed();
-    assert!(took >= Duration::from_millis(1500), "{took:?}");
-    assert!(took <= Duration::from_millis(3500), "{took:?}");
-    assert_eq!(runner.finish().code, 1);
+    let ended = runs.ran(&["--inactivity", "2", "make it"]);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
     let state = ("FAILED".to_owned(), Some("inactivity_timeout".to_owned()));
     assert_eq!(runs.state(), state);
+    let took = seconds_in(&runs, "WORKER_EXECUTING");
+    assert!((1.9..10.0).contains(&took), "{took} s");
+    assert_none_left(runs.env.mark());
 }
 
 #[test]
@@ -35,12 +42,12 @@ fn a_worker_that_computes_and_does_nothing_else_is_silent() {
 #[test]
 fn a_silent_auditor_fails_the_run() {
     let runs = Runs::new(json!({"worker": [says("work")], "auditor": [[{"hang": 1}]]}));
-    let ended = runs.ran(&["--inactivity", "1", "make it"]);
+    let ended = runs.ran(&["--inactivity", "4", "make it"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     let state = ("FAILED".to_owned(), Some("inactivity_timeout".to_owned()));
     assert_eq!(runs.state(), state);
     assert_eq!((runs.starts("worker"), runs.starts("auditor")), (1, 1));
-    assert!(!lives(runs.told("auditor", 1)["pid"].as_i64().unwrap()));
+    assert_none_left(runs.env.mark());
 }
 
 /// As a program does whose endpoint never answers: its runtime is never quite idle.
@@ -48,14 +55,12 @@ fn a_silent_auditor_fails_the_run() {
 fn a_worker_that_only_dribbles_bytes_is_silent() {
     let dribble = json!({"path": "out", "text": "x".repeat(40)});
     let runs = Runs::working(json!([[{"forever": {"append": dribble, "every": 0.1}}]]));
-    let runner = runs.start(&["--inactivity", "2", "make it"]);
-    let worker = runs.wait_for_start("worker", 1);
-    let begun = Instant::now();
-    wait_until("the worker's end", || (!lives(worker)).then_some(()));
-    let took = begun.elapsed();
-    assert!(took <= Duration::from_millis(3500), "{took:?}");
-    assert_eq!(runner.finish().code, 1);
+    let ended = runs.ran(&["--inactivity", "2", "make it"]);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert_eq!(runs.state().1.as_deref(), Some("inactivity_timeout"));
+    let took = seconds_in(&runs, "WORKER_EXECUTING");
+    assert!((1.9..10.0).contains(&took), "{took} s");
+    assert_none_left(runs.env.mark());
 }
 
 #[test]
@@ -68,14 +73,15 @@ fn a_worker_that_writes_files_in_silence_is_not_silent() {
     let flag = runs.flag("enough");
     let script = fs::read_to_string(runs.env.path("script.json")).unwrap();
     fs::write(runs.env.path("script.json"), script.replace("FLAG", &flag)).unwrap();
-    let runner = runs.start(&["--inactivity", "1", "make it"]);
+    let runner = runs.start(&["--inactivity", "4", "make it"]);
     runs.wait_for_start("worker", 1);
-    // Three times as long as silence would be borne.
-    let enough = Instant::now() + Duration::from_secs(3);
+    // Half as long again as silence would be borne.
+    let enough = Instant::now() + Duration::from_secs(6);
     wait_until("time", || (Instant::now() >= enough).then_some(()));
     runs.raise("enough");
     let ended = runner.finish();
     assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(runs.starts("worker"), 1);
 }
 
 #[test]
@@ -94,7 +100,7 @@ fn a_gap_between_events_that_is_shorter_than_the_limit_is_borne() {
     let runs = Runs::working(json!([[
         {"init": 1}, {"tool": "sleep"}, {"sleep": 1.5}, {"tool_result": "x"}, {"sleep": 1.5}, {"result": "done"},
     ]]));
-    let ended = runs.ran(&["--inactivity", "3", "make it"]);
+    let ended = runs.ran(&["--inactivity", "10", "make it"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(runs.starts("worker"), 1);
 }
@@ -102,14 +108,8 @@ fn a_gap_between_events_that_is_shorter_than_the_limit_is_borne() {
 #[test]
 fn what_hangs_after_its_result_is_ended_and_its_result_counts() {
     let runs = Runs::working(json!([[{"init": 1}, {"result": "all done"}, {"hang": 1}]]));
-    let begun = Instant::now();
     let ended = runs.ran(&["make it"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(
-        begun.elapsed() < Duration::from_secs(12),
-        "{:?}",
-        begun.elapsed()
-    );
     assert_eq!(ended.text(), "all done\n");
     let file = runs.file();
     let history = file["history"].as_array().unwrap();
@@ -117,12 +117,8 @@ fn what_hangs_after_its_result_is_ended_and_its_result_counts() {
         .iter()
         .find(|entry| entry["state"] == "RECOVERY_PENDING");
     assert_eq!(recovery.unwrap()["reason"], "exit_hang");
-    let times: Vec<f64> = history
-        .iter()
-        .filter_map(|entry| entry["ts"].as_f64())
-        .collect();
-    let hung = times[2] - times[1];
-    assert!((4.9..6.5).contains(&hung), "{hung} s");
+    let hung = seconds_in(&runs, "WORKER_EXECUTING");
+    assert!((4.9..10.0).contains(&hung), "{hung} s");
     assert!(!lives(runs.told("worker", 1)["pid"].as_i64().unwrap()));
 }
 
@@ -140,7 +136,7 @@ fn a_silent_worker_whose_own_storage_has_its_answer_is_salvaged() {
         {"store": {"path": ".claude/projects/work/SESSION.jsonl", "text": line(answer)}},
         {"hang": 1},
     ]]));
-    let ended = runs.ran(&["--inactivity", "1.5", "make it"]);
+    let ended = runs.ran(&["--inactivity", "4", "make it"]);
     assert_eq!(ended.code, 0, "{}\n{:?}", ended.stderr, runs.log());
     assert_eq!(ended.text(), "stored answer\n");
     let recovered = &runs.lines("recovered")[0]["data"];
@@ -162,9 +158,9 @@ fn an_auditor_that_hangs_after_its_verdict_is_believed() {
 #[test]
 fn a_worker_that_ignores_sigterm_is_ended_all_the_same() {
     let runs = Runs::working(json!([[{"ignore": "TERM"}, {"hang": 1}]]));
-    let ended = runs.ran(&["--inactivity", "1", "make it"]);
+    let ended = runs.ran(&["--inactivity", "4", "make it"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
-    assert!(!lives(runs.told("worker", 1)["pid"].as_i64().unwrap()));
+    assert_none_left(runs.env.mark());
 }
 
 #[test]
@@ -188,14 +184,16 @@ fn what_a_worker_leaves_behind_lives_until_the_run_ends_and_holds_nothing_up() {
 fn the_run_ends_when_its_time_is_up() {
     let runs = Runs::working(json!([[{"forever": {"text": "still here", "every": 0.1}}]]));
     let begun = Instant::now();
-    let ended = runs.ran(&["--max-runtime", "1", "make it"]);
+    let ended = runs.ran(&["--max-runtime", "2", "make it"]);
+    let took = begun.elapsed();
     assert_eq!(ended.code, 4, "{}", ended.stderr);
     assert_eq!(
         runs.state(),
         ("FAILED".to_owned(), Some("max_runtime".to_owned()))
     );
-    assert!(begun.elapsed() < Duration::from_secs(8));
-    assert!(!lives(runs.told("worker", 1)["pid"].as_i64().unwrap()));
+    assert!(took >= Duration::from_secs(2), "{took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert_none_left(runs.env.mark());
 }
 
 /// A worker that makes the same call for ever, and flags that make evidence come fast.
@@ -261,7 +259,11 @@ fn judge_with(runs: &Runs, line: &str) {
     let path = runs.env.path("bin/judge");
     fs::write(
         &path,
-        format!("#!/bin/sh\ncat > \"$HOME/asked\"\necho '{line}'\n"),
+        // A judge may be asked while the test reads what an earlier one was.
+        format!(
+            "#!/bin/sh\ncat > \"$HOME/asked.$$\"\nmv \"$HOME/asked.$$\" \"$HOME/asked\"\n\
+             echo '{line}'\n"
+        ),
     )
     .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -396,8 +398,12 @@ fn a_person_who_says_yes_is_obeyed() {
 
 #[test]
 fn on_a_terminal_the_status_is_drawn_in_place_and_taken_away() {
-    let runs =
-        Runs::working(json!([[{"init": 1}, {"tool": "make"}, {"wait": "go"}, {"result": "done"}]]));
+    // One new call alone is progress for some heartbeats only, which may go by undrawn.
+    let runs = Runs::working(json!([[
+        {"init": 1},
+        {"repeat": {"new_tool": "make", "every": 0.1, "until": "go"}},
+        {"result": "done"},
+    ]]));
     let runner = on_terminal(&runs, &["--heartbeat", "0.2", "make it"]);
     wait_until("the status", || {
         let shown = shown(&runs);

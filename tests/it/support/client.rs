@@ -27,6 +27,9 @@ const PARTING: Duration = Duration::from_secs(5);
 /// After so long a second signal is one of its own: those that come at once are one.
 pub const SECOND_THOUGHT: Duration = Duration::from_millis(100);
 
+/// So many kills of the same task end whatever it consists of.
+const MOST_KILLS: usize = 5;
+
 /// How many characters of a frame a failure shows.
 const SHOWN_OF_A_FRAME: usize = 600;
 
@@ -170,6 +173,23 @@ impl Client {
     /// Kills a task; gives the receipt.
     pub fn kill_task(&self, task: &str) -> ToolResult {
         self.call("zsh_kill", json!({"task_id": task}))
+    }
+
+    /// Kills a task, again as long as somebody of it is listed as left; gives the receipt
+    /// that lists nobody. On a busy machine the kernel may take longer to end a process
+    /// after SIGKILL than a receipt waits for it, and who starts others all the time may be
+    /// faster than the looks for them.
+    pub fn kill_all_of(&self, task: &str) -> ToolResult {
+        let mut receipt = self.kill_task(task);
+        for _ in 1..MOST_KILLS {
+            let nobody = receipt.meta["survivors"] == json!([]);
+            if nobody && receipt.status() != "running" {
+                break;
+            }
+            receipt = self.kill_task(task);
+        }
+        assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+        receipt
     }
 
     /// Sends a notification.

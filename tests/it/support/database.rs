@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, ToSql};
 
 use super::client::PATIENCE;
 use super::env::Env;
-use super::processes::UniqueSleep;
+use super::processes::{UniqueSleep, wait_until};
 use super::trees::is_over;
 
 /// The codes that SIGTERM and SIGKILL make of a shell.
@@ -19,6 +19,25 @@ pub fn open_database(path: &Path) -> Connection {
     let connection = connection.expect("the database opens");
     connection.busy_timeout(PATIENCE).expect("a limit");
     connection
+}
+
+/// Waits until so many observations are on disk. A server answers before its own have got
+/// there, and only then others see them.
+pub fn wait_for_observations(env: &Env, count: i64) {
+    wait_for_row(env, "SELECT count(*) = ?1 FROM observations", count);
+}
+
+/// Waits until a query with one parameter finds something true in the database, which
+/// need not be there yet.
+pub fn wait_for_row(env: &Env, sql: &str, parameter: impl ToSql) {
+    let path = env.path("state/alan.db");
+    wait_until(sql, || {
+        let database = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE);
+        let found = database
+            .ok()?
+            .query_row(sql, [&parameter], |row| row.get::<_, bool>(0));
+        (found == Ok(true)).then_some(())
+    });
 }
 
 /// Asserts of a server that has ended that it recorded each tree of

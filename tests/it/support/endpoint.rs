@@ -47,7 +47,11 @@ impl Endpoint {
     /// What it was asked, in order.
     pub fn requests(&self) -> Vec<Value> {
         let log = fs::read_to_string(&self.log).expect("its log");
-        log.lines()
+        // While it is being written, the last line may not be whole.
+        let whole = log
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        whole
             .map(|line| serde_json::from_str(line).expect("a request"))
             .collect()
     }
