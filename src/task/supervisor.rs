@@ -300,6 +300,8 @@ impl Supervisor {
             let spawned = match launch.spawn() {
                 Ok(spawned) => spawned,
                 Err(error) => {
+                    // Gone before anybody knows of the failure: it holds the command's text.
+                    drop(script);
                     let _ = report.send(Err(error));
                     return;
                 }
