@@ -420,6 +420,17 @@ mod tests {
         Store::open(settings(path, "session"))
     }
 
+    /// One whose database is open: until then a store answers from memory, and opening may
+    /// take longer than an answer waits for it.
+    fn opened(path: &Path, session: &str) -> Store {
+        let store = Store::open(settings(path, session));
+        store.start();
+        let until = Instant::now() + Duration::from_secs(30);
+        store.wait(until, is_readable);
+        assert!(store.status().opened, "{:?}", store.status());
+        store
+    }
+
     fn run(command: &str, ending: Ending) -> Run {
         Run::new(
             ended(command, ending, SystemTime::now()),
@@ -491,7 +502,7 @@ mod tests {
     #[test]
     fn each_of_a_thousand_times_a_half_open_circuit_lets_one_through() {
         let (_directory, path) = scratch();
-        let store = store(&path);
+        let store = opened(&path, "session");
         let command = pattern("sleep 9");
         let limit = Some(Duration::from_secs(5));
         let mut now = SystemTime::now();
@@ -574,7 +585,7 @@ mod tests {
         for _ in 0..3 {
             store(&path).record(&run("make", Ending::Exited(2)));
         }
-        let history = history(&store(&path), "make");
+        let history = history(&opened(&path, "session"), "make");
         assert_eq!(history.runs.len(), 3);
         assert_eq!(history.streak.current_streak, -3);
         assert_eq!(
@@ -589,7 +600,7 @@ mod tests {
         let store = store(&path);
         store.record(&run("make", Ending::Exited(1)));
         flush(&store);
-        let other = Store::open(settings(&path, "other session"));
+        let other = opened(&path, "other session");
         assert!(history(&other, "make").is_known());
         assert_eq!(history(&other, "make").retries, []);
         assert_eq!(history(&store, "make").retries, [Outcome::Failure]);
@@ -867,7 +878,7 @@ mod tests {
         for with_outcomes in [false, true] {
             let (_directory, path) = scratch();
             original(&Connection::open(&path).expect("a database"), with_outcomes);
-            let store = store(&path);
+            let store = opened(&path, "session");
             let mut known = pattern("git push");
             known.hash = "h(git push)".to_owned();
             let history = store.history(&known, SystemTime::now());
@@ -995,12 +1006,12 @@ mod tests {
         let command = pattern("sleep 9");
         let limit = Some(Duration::from_secs(5));
         {
-            let store = store(&path);
+            let store = opened(&path, "session");
             for _ in 0..3 {
                 store.circuit_report(&command, timed_out(5.0), None, start);
             }
         }
-        let stores = [store(&path), store(&path)];
+        let stores = [opened(&path, "session"), opened(&path, "session")];
         for store in &stores {
             let decided = store.circuit_check_and_lease(&command, start, limit);
             assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
@@ -1041,7 +1052,7 @@ mod tests {
     #[test]
     fn a_report_waits_for_no_lock_and_loses_nothing_of_the_circuit() {
         let (_directory, path) = scratch();
-        let store = store(&path);
+        let store = opened(&path, "session");
         let (command, now) = (pattern("sleep 9"), SystemTime::now());
         let limit = Some(Duration::from_secs(5));
         for _ in 0..2 {
@@ -1051,19 +1062,20 @@ mod tests {
         holder.execute_batch("BEGIN IMMEDIATE").expect("the lock");
         let begun = Instant::now();
         store.circuit_report(&command, timed_out(5.0), None, now);
-        assert!(begun.elapsed() < Duration::from_secs(1), "the end waited");
+        // Half a second as a rule; the writer would wait for five.
+        assert!(begun.elapsed() < Duration::from_secs(3), "the end waited");
         let decided = store.circuit_check_and_lease(&command, now, limit);
         assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
         holder.execute_batch("ROLLBACK").expect("the end");
         // The next report takes it to disk, where other servers see it.
         store.circuit_report(&command, timed_out(5.0), None, now);
-        let other = self::store(&path);
+        let other = opened(&path, "session");
         let decided = other.circuit_check_and_lease(&command, now, limit);
         assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
     }
 
     #[test]
-    fn closing_gives_up_on_a_locked_database_within_a_second() {
+    fn closing_gives_up_on_a_locked_database_soon() {
         let (_directory, path) = scratch();
         let store = store(&path);
         store.record(&run("make", Ending::Exited(0)));
@@ -1073,7 +1085,9 @@ mod tests {
         store.record(&run("make", Ending::Exited(0)));
         let begun = Instant::now();
         store.close();
-        assert!(begun.elapsed() < Duration::from_secs(1));
+        // Three quarters of a second as a rule. A writer that did not give up would go on
+        // as long as the lock is held.
+        assert!(begun.elapsed() < Duration::from_secs(5));
     }
 
     #[test]

@@ -144,11 +144,28 @@ mod tests {
     use crate::process::tree;
 
     fn sleeper(value: &str) -> Child {
-        Command::new("sleep")
+        let child = Command::new("sleep")
             .arg("600")
             .env("ZSH_TOOL_TEST_SURVIVOR", value)
             .spawn()
-            .expect("sleep is there")
+            .expect("sleep is there");
+        await_sleep(child.id() as i32, value);
+        child
+    }
+
+    /// Waits until a process is a sleep with its environment: while it comes to its program
+    /// it has none for a moment.
+    fn await_sleep(pid: i32, value: &str) {
+        let entry = format!("ZSH_TOOL_TEST_SURVIVOR={value}").into_bytes();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let sleeps = tree::look_up(pid).is_some_and(|found| found.name == "sleep");
+            if sleeps && processes::environment(pid).has(&entry) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{pid} does not come to sleep");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]
@@ -208,6 +225,7 @@ mod tests {
         let [leader, left] = pids[..] else {
             panic!("two pids: {output}");
         };
+        await_sleep(left, &own);
         let found = tree::look_up(left).expect("it runs");
         assert_eq!(found.session, leader);
         let marks = Marks {

@@ -7,20 +7,21 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use serde_json::json;
 
 use crate::support::client::{Client, PATIENCE, send_signal};
-use crate::support::database::open_database;
+use crate::support::database::{open_database, try_open_database};
 use crate::support::env::Env;
 use crate::support::processes::wait_until;
 use crate::support::program::ran;
 use crate::support::state_files::assert_task_files_whole;
 use crate::support::unprivileged;
 
-/// Many commands may take so long together while the database is out of reach: far more
-/// than they need, far less than one wait for the database in each of them would take.
-const MANY_COMMANDS: Duration = Duration::from_secs(4);
+/// Of many commands while the database is out of reach, the one in the middle takes less
+/// than this: far more than it needs, and less than the shortest wait for the database,
+/// half a second, in each of them would take.
+const WITHOUT_WAITING: Duration = Duration::from_millis(400);
 /// Rounds of the loop of kills that every run of the tests makes.
 const KILLS: usize = 40;
 
@@ -44,14 +45,18 @@ fn assert_sound(path: &Path) {
     assert_eq!(recent, number(&connection, runs), "half a record");
 }
 
-/// What a new database holds; nothing while it and its tables are still being made.
+/// What a new database holds; nothing while it and its tables are still being made, and
+/// while something else that is no database still stands in its place.
 fn count(path: &Path, sql: &str) -> Option<i64> {
-    if !path.exists() {
-        return None;
-    }
-    let counted = open_database(path).query_row(sql, [], |row| row.get(0));
+    let counted =
+        try_open_database(path).and_then(|found| found.query_row(sql, [], |row| row.get(0)));
     match counted {
         Err(error) if error.to_string().contains("no such table") => None,
+        Err(rusqlite::Error::SqliteFailure(error, _))
+            if matches!(error.code, ErrorCode::CannotOpen | ErrorCode::NotADatabase) =>
+        {
+            None
+        }
         counted => Some(counted.expect(sql)),
     }
 }
@@ -70,20 +75,31 @@ fn wait_for_observations(path: &Path, wanted: i64) {
     assert_sound(path);
 }
 
-/// Runs commands, the first one apart; how long the others took together. What was
-/// recorded of each is known at the next.
+/// Runs commands, none of which waits for the database but the first. What was recorded
+/// of each is known at the next.
 #[track_caller]
-fn run_many(client: &Client, count: u32) -> Duration {
+fn run_many(client: &Client, count: u32) {
     let first = client.run("echo again");
     assert_eq!(first.status(), "completed", "{}", first.text);
-    let begun = Instant::now();
+    let mut took = Vec::new();
     for round in 2..count + 2 {
         let result = client.run("echo again");
         assert_eq!(result.status(), "completed", "{}", result.text);
         let wanted = format!("Retry #{round}.");
         assert!(result.text.contains(&wanted), "{}", result.text);
+        took.push(result.elapsed);
     }
-    begun.elapsed()
+    assert_none_waited(took);
+}
+
+/// Looks at the one in the middle: a busy machine holds up some of many, a wait for the
+/// database would hold up all.
+#[track_caller]
+fn assert_none_waited(mut took: Vec<Duration>) {
+    took.sort();
+    let middle = took.get(took.len() / 2);
+    let middle = middle.expect("one command at least");
+    assert!(*middle < WITHOUT_WAITING, "{took:?}");
 }
 
 /// Runs commands until a result warns of the database, which happens once.
@@ -154,7 +170,7 @@ pub fn kill_again_and_again(rounds: usize) {
         let calls: Vec<_> = (0..12)
             .map(|call| {
                 let command = format!("print {round} {call} | cat");
-                client.call_async("zsh", json!({"command": command}))
+                client.call_async("zsh", json!({"command": command, "yield_after": 25}))
             })
             .collect();
         // Some are answered, others run, and their records are anywhere in between.
@@ -248,20 +264,21 @@ pub fn commands_go_on_while_locked(mode: &str, at_least: Duration) {
     holder.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
     let locked = Instant::now();
     let client = env.client();
-    let took = run_many(&client, 30);
-    assert!(took < MANY_COMMANDS, "{mode}: {took:?}");
+    run_many(&client, 30);
     assert_warns_once(&client, "locked");
-    let took = run_many_more(&client, 30);
-    assert!(took < MANY_COMMANDS, "{mode}: {took:?}");
+    run_many_more(&client, 30);
     let mut commands = 61;
+    let pause = Duration::from_secs(1);
+    let mut beyond = Vec::new();
     while locked.elapsed() < at_least {
-        let begun = Instant::now();
         let result = client.run("sleep 1");
         assert_eq!(result.status(), "completed", "{}", result.text);
         assert!(!result.text.contains("alan.db"), "{}", result.text);
-        let took = begun.elapsed();
-        assert!(took < MANY_COMMANDS, "{mode}: {took:?}");
+        beyond.push(result.elapsed.saturating_sub(pause));
         commands += 1;
+    }
+    if !beyond.is_empty() {
+        assert_none_waited(beyond);
     }
     holder.execute_batch("ROLLBACK").expect("released");
     drop(holder);
@@ -271,12 +288,14 @@ pub fn commands_go_on_while_locked(mode: &str, at_least: Duration) {
     assert_sound(&database(&env));
 }
 
-fn run_many_more(client: &Client, count: u32) -> Duration {
-    let begun = Instant::now();
-    for _ in 0..count {
-        assert_eq!(client.run("echo more").status(), "completed");
-    }
-    begun.elapsed()
+#[track_caller]
+fn run_many_more(client: &Client, count: u32) {
+    let results = (0..count).map(|_| client.run("echo more"));
+    let took = results.map(|result| {
+        assert_eq!(result.status(), "completed", "{}", result.text);
+        result.elapsed
+    });
+    assert_none_waited(took.collect());
 }
 
 #[test]
@@ -304,8 +323,7 @@ fn a_corrupt_database_is_moved_aside_and_the_next_one_serves() {
     let rubbish = b"neither a database nor anything else\n".repeat(400);
     fs::write(database(&env), &rubbish).expect("written");
     let client = env.client();
-    let took = run_many(&client, 10);
-    assert!(took < MANY_COMMANDS, "{took:?}");
+    run_many(&client, 10);
     wait_for_observations(&database(&env), 11);
     let names = fs::read_dir(env.path("state")).expect("the state");
     let aside = names
@@ -388,8 +406,7 @@ fn a_read_only_database_costs_a_warning_and_stays_as_it_is() {
     protected(&database(&env));
     let client = unprivileged::client(&env);
     assert_warns_once(&client, "Permission denied");
-    let took = run_many(&client, 20);
-    assert!(took < MANY_COMMANDS, "{took:?}");
+    run_many(&client, 20);
     let mode = fs::metadata(database(&env))
         .expect("it")
         .permissions()
@@ -411,8 +428,7 @@ fn a_disk_that_is_full_from_the_start_costs_a_warning() {
     let env = Env::new();
     let client = unprivileged::client_after(&env, &on_small_disk("16k"));
     assert_warns_once(&client, "disk");
-    let took = run_many(&client, 20);
-    assert!(took < MANY_COMMANDS, "{took:?}");
+    run_many(&client, 20);
 }
 
 #[test]
@@ -422,23 +438,27 @@ fn what_is_recorded_on_a_full_disk_is_written_when_there_is_space() {
     let small = env.path("small");
     let small = small.display();
     client.run("true");
-    // The copy stands where the test sees it.
+    // The copy stands where the test sees it. One that was made while the server wrote
+    // tells nothing, or there is nothing to copy yet.
     let copy = env.work().join("copy.db");
     let written = || {
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(env.work().join(format!("copy.db{suffix}")));
+        }
         for suffix in ["", "-wal"] {
             let copied = client.run(&format!(
                 "cp {small}/alan.db{suffix} {}{suffix}",
                 copy.display()
             ));
-            assert_eq!(copied.status(), "completed", "{}", copied.text);
+            if copied.status() != "completed" {
+                return None;
+            }
         }
         let count = "SELECT count(*) FROM observations WHERE command_preview = 'echo again'";
-        let found = Connection::open(&copy).expect("a copy");
-        let found = found.query_row(count, [], |row| row.get::<_, i64>(0));
-        fs::remove_file(env.work().join("copy.db-wal")).expect("removed");
-        found
+        let found = try_open_database(&copy).ok()?;
+        found.query_row(count, [], |row| row.get::<_, i64>(0)).ok()
     };
-    wait_until("the first is written", || written().ok());
+    wait_until("the first is written", written);
     let fill = format!("yes 'all of it' > {small}/fill");
     // The end of this very command may be the first that cannot be written.
     let filled = client.run(&fill);
@@ -446,8 +466,7 @@ fn what_is_recorded_on_a_full_disk_is_written_when_there_is_space() {
     if !filled.text.contains("is full).") {
         assert_warns_once(&client, "is full).");
     }
-    let took = run_many(&client, 20);
-    assert!(took < MANY_COMMANDS, "{took:?}");
+    run_many(&client, 20);
     client.run(&format!("rm {small}/fill"));
-    wait_until("all is written", || (written() == Ok(21)).then_some(()));
+    wait_until("all is written", || (written() == Some(21)).then_some(()));
 }

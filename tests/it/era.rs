@@ -217,14 +217,22 @@ fn stateless_calls_report_progress_and_can_be_cancelled() {
     let client = env.client_before_initialize();
     let mut meta = plain();
     meta["progressToken"] = json!("token-9");
-    let command = "repeat 20; do echo tick $RANDOM; sleep 0.1; done";
-    let call = json!({"name": "zsh", "arguments": {"command": command, "yield_after": 20}});
-    result(&client, "tools/call", call, meta);
-    let told = client.frames().iter().any(|frame| {
-        frame.value["method"] == json!("notifications/progress")
-            && frame.value["params"]["progressToken"] == json!("token-9")
+    // It goes on until the test has seen enough.
+    let command = "until [[ -e enough ]]; do echo tick $RANDOM; sleep 0.1; done";
+    let call = json!({"name": "zsh", "arguments": {"command": command, "yield_after": 25}});
+    let told = ask(&client, "tools/call", call, meta);
+    wait_until("progress is told", || {
+        let frames = client.frames();
+        let mut frames = frames.iter();
+        let is_told = frames.any(|frame| {
+            frame.value["method"] == json!("notifications/progress")
+                && frame.value["params"]["progressToken"] == json!("token-9")
+        });
+        is_told.then_some(())
     });
-    assert!(told, "{}", client.describe());
+    std::fs::write(env.work().join("enough"), "").expect("a file");
+    let ended = told.tool_result();
+    assert_eq!(ended.status(), "completed", "{}", ended.text);
 
     let sleep = UniqueSleep::new();
     let call =

@@ -1,6 +1,8 @@
 //! What cannot be seen is judged by signs, and said; what processes are in is told: stopped,
 //! in disk sleep, without a main thread, out of reach.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
@@ -62,42 +64,53 @@ fn a_process_that_hides_from_its_own_user_is_judged_by_its_signs() {
     let result = on_terminal(&client, &hidden("getpass.getpass()"), LONG);
     assert_asks(&result, "password", "getpass");
     assert_eq!(result.meta["reader"]["seen"], json!(false));
-    let works = [
-        hidden("print(\"Password:\", end=\"\", flush=True)\nwhile True: pass"),
-        hidden("print(\"Password:\", end=\"\", flush=True)\nwhile True: time.sleep(0.2)"),
-        hidden("print(\"building:\", end=\"\", flush=True); time.sleep(60)"),
-    ];
-    let works: Vec<&str> = works.iter().map(String::as_str).collect();
-    assert_never_waiting(&client, &works);
+    let wakes = hidden("print(\"Password:\", end=\"\", flush=True)\nwhile True: time.sleep(0.2)");
+    let sleeps = hidden("print(\"building:\", end=\"\", flush=True); time.sleep(60)");
+    let spins = hidden("print(\"Password:\", end=\"\", flush=True)\nwhile True: pass");
+    // One that takes a whole processor would keep the others from showing that they work.
+    watch_and_end(&client, &[&wakes, &sleeps]);
+    watch_and_end(&client, &[&spins]);
 }
 
 #[test]
 fn what_works_for_another_user_is_neither_waiting_nor_unnamed() {
-    for terminal in ["use_pty", "!use_pty"] {
+    let terminals = ["use_pty", "!use_pty"];
+    for terminal in terminals {
         let env = Env::new();
         let client = unprivileged::client_after(&env, &unprivileged::let_sudo(terminal));
         let sleep = UniqueSleep::new();
         let asleep = format!("sudo {sleep}");
-        let commands = [
-            asleep.as_str(),
-            "sudo timeout 20 sh -c 'while :; do :; done'",
-            "sudo timeout 20 sh -c 'printf Password:; while :; do sleep 0.3; done'",
-            "sudo timeout 20 dd if=/dev/urandom of=/dev/null",
-            "sudo timeout 20 sh -c 'stty -echo; exec dd if=/dev/urandom of=/dev/null'",
-        ];
-        let results = assert_never_waiting(&client, &commands);
-        let conditions = results[0].meta["conditions"]
-            .as_array()
-            .expect("conditions");
-        let named = conditions.iter().find(|found| found["name"] == "sleep");
-        let named = named.unwrap_or_else(|| panic!("{}", results[0].text));
+        let wakes = "sudo timeout 20 sh -c 'printf Password:; while :; do sleep 0.3; done'";
+        let mut results = assert_never_waiting(&client, &[&asleep, wakes]).into_iter();
+        let first = results.next().expect("the first one's");
+        let named = |result: &ToolResult| {
+            let conditions = result.meta["conditions"].as_array().expect("conditions");
+            let mut conditions = conditions.iter();
+            conditions.find(|found| found["name"] == "sleep").cloned()
+        };
+        let told = poll_until(&client, first, "sleep is named", |result| {
+            named(result).is_some()
+        });
+        let named = named(&told).expect("it is named");
         assert_eq!(named["kind"], json!("other_user"), "{named}");
         assert_eq!(named["user"], json!("root"), "{named}");
         let line = format!("⚠ OF ANOTHER USER (root): {} sleep", named["pid"]);
-        assert!(results[0].text.contains(&line), "{}", results[0].text);
-        for result in &results {
+        assert!(told.text.contains(&line), "{}", told.text);
+        for result in results.chain([told]) {
             client.kill_task(&result.task_id());
         }
+    }
+    // Those that take whole processors would keep the others from showing that they work,
+    // also when they live on: who is another user's cannot be killed.
+    for terminal in terminals {
+        let env = Env::new();
+        let client = unprivileged::client_after(&env, &unprivileged::let_sudo(terminal));
+        let spin = [
+            "sudo timeout 20 sh -c 'while :; do :; done'",
+            "sudo timeout 20 dd if=/dev/urandom of=/dev/null",
+            "sudo timeout 20 sh -c 'stty -echo; exec dd if=/dev/urandom of=/dev/null'",
+        ];
+        watch_and_end(&client, &spin);
     }
 }
 
@@ -143,9 +156,11 @@ fn without_proc_the_lack_of_evidence_is_told_once_and_signs_go_on_being_seen() {
         health.text
     );
     let lack = "no processes can be seen";
-    let result = on_terminal(&client, "cat", 2);
+    let first = on_terminal(&client, "cat", 2);
+    let result = poll_until(&client, first, "a look has found nothing", |result| {
+        result.meta["evidence"] == json!("none")
+    });
     assert_eq!(result.meta["waiting_for"], Value::Null, "{}", result.text);
-    assert_eq!(result.meta["evidence"], json!("none"), "{}", result.text);
     assert!(result.text.contains(lack), "{}", result.text);
     let again = client.poll(&result.task_id(), json!({"listen": 0}));
     assert_eq!(again.meta["evidence"], json!("none"), "{}", again.text);
@@ -285,14 +300,21 @@ fn what_a_debugger_holds_is_not_called_stopped() {
     let env = Env::new();
     let client = env.client();
     let command = "gdb -q -nx -batch -ex starti -ex 'shell sleep 60' /bin/true";
-    let result = assert_never_waiting(&client, &[command]).remove(0);
+    let arguments = json!({
+        "command": command, "pty": true, "until": "stopped", "yield_after": LONG,
+    });
+    let held = client.call("zsh", arguments);
+    assert_eq!(held.status(), "running", "{}", held.text);
+    assert!(!held.meta["matched_line"].is_null(), "{}", held.text);
+    assert_eq!(held.meta["conditions"], json!([]), "{}", held.text);
+    let task = held.task_id();
+    let result = client.poll(&task, json!({"wait_for": "end", "listen": WATCHED}));
+    assert_eq!(result.status(), "running", "{}", result.text);
+    assert_eq!(result.meta["waiting_for"], Value::Null, "{}", result.text);
     assert_eq!(result.meta["conditions"], json!([]), "{}", result.text);
-    assert!(
-        result.text.contains("stopped"),
-        "gdb did not get so far: {}",
-        result.text
-    );
-    client.kill_task(&result.task_id());
+    let watched = Duration::from_secs(WATCHED.into());
+    assert!(result.elapsed >= watched, "it came back: {}", result.text);
+    client.kill_task(&task);
 }
 
 fn on_terminal(client: &Client, command: &str, yield_after: u32) -> ToolResult {
@@ -317,6 +339,29 @@ fn assert_never_waiting(client: &Client, commands: &[&str]) -> Vec<ToolResult> {
         assert!(ran >= all, "{command} came back early: {}", result.text);
     }
     results
+}
+
+/// The same, and ends them.
+fn watch_and_end(client: &Client, commands: &[&str]) {
+    for result in assert_never_waiting(client, commands) {
+        client.kill_task(&result.task_id());
+    }
+}
+
+/// The first result of a task, the one given or a later poll, that is as wanted.
+fn poll_until(
+    client: &Client,
+    first: ToolResult,
+    what: &str,
+    is_wanted: impl Fn(&ToolResult) -> bool,
+) -> ToolResult {
+    let task = first.task_id();
+    let mut first = Some(first);
+    wait_until(what, || {
+        let next = || client.poll(&task, json!({"listen": 1}));
+        let result = first.take().unwrap_or_else(next);
+        is_wanted(&result).then_some(result)
+    })
 }
 
 fn wait_for_condition(client: &Client, task: &str, kind: &str) -> ToolResult {

@@ -17,6 +17,7 @@ use crate::support::database::{assert_outcomes_recorded, open_database};
 use crate::support::env::{Env, binary};
 use crate::support::oneshot::{Runs, says};
 use crate::support::processes::{UniqueSleep, assert_none_left, memory_kib, wait_until};
+use crate::support::result::ToolResult;
 use crate::support::trees::plant;
 use crate::support::unprivileged;
 
@@ -128,12 +129,15 @@ fn a_clock_that_is_set_back_changes_no_duration_and_no_deadline() {
     assert_eq!(polled.status(), "running", "{}", polled.text);
     let listed = client.call("zsh_tasks", json!({}));
     assert!(listed.text.contains(&task), "{}", listed.text);
-    // Another process, whose clock is the one that was set back too.
-    let mut tasks = env.command(env!("CARGO_BIN_EXE_zsh-tool"));
-    tasks.arg("tasks").env("LD_PRELOAD", &library);
-    let tasks = crate::support::program::run(tasks);
-    assert_eq!(tasks.code, 0, "{tasks:?}");
-    assert!(tasks.text().contains(&task), "{tasks:?}");
+    // Another process, whose clock is the one that was set back too. It knows what the
+    // server has written down, a moment after the start.
+    wait_until("another process lists the task", || {
+        let mut tasks = env.command(env!("CARGO_BIN_EXE_zsh-tool"));
+        tasks.arg("tasks").env("LD_PRELOAD", &library);
+        let tasks = crate::support::program::run(tasks);
+        assert_eq!(tasks.code, 0, "{tasks:?}");
+        tasks.text().contains(&task).then_some(())
+    });
     let hung = client.call(
         "zsh",
         json!({"command": "sleep 600", "timeout": 0.5, "yield_after": 25}),
@@ -237,6 +241,18 @@ fn processor_ticks(pid: u32) -> u64 {
         .sum()
 }
 
+/// The receipt that lists no survivors. The processor may keep some of so many waiting for
+/// longer than a kill waits for their ends; those are listed, and another kill finds them
+/// gone.
+#[track_caller]
+fn ended_whole(client: &Client, task: &str, receipt: ToolResult) -> ToolResult {
+    let mut last = Some(receipt);
+    wait_until("no survivors are listed", || {
+        let receipt = last.take().unwrap_or_else(|| client.kill_task(task));
+        (receipt.meta["survivors"] == json!([])).then_some(receipt)
+    })
+}
+
 #[test]
 fn five_hundred_processes_that_are_left_are_named_in_short_and_ended() {
     const CHILDREN: usize = 500;
@@ -252,8 +268,8 @@ fn five_hundred_processes_that_are_left_are_named_in_short_and_ended() {
     assert!(result.text.len() < SHORT, "{}", result.text);
     sleep.wait_for(CHILDREN);
     eprintln!("{}", result.footer());
-    let receipt = client.kill_task(&result.task_id());
-    assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+    let task = result.task_id();
+    let receipt = ended_whole(&client, &task, client.kill_task(&task));
     assert!(receipt.text.len() < SHORT, "{}", receipt.text);
     sleep.assert_gone();
     assert_eq!(client.run("echo next").output(), "next");
@@ -287,13 +303,15 @@ fn a_tree_of_five_hundred_is_listed_and_costs_little_memory() {
     eprintln!("500 children: {grown} KiB more; {}", listed.text);
     assert!(grown < GROWTH_KIB, "{grown} KiB");
     let receipt = client.kill_task(&task);
+    let survivors = receipt.meta["survivors"].as_array().expect("a list").len();
+    let gone = receipt.meta["gone"].as_u64().expect("a number");
     assert_eq!(
-        receipt.meta["gone"],
-        json!(CHILDREN + 1),
+        gone + survivors as u64,
+        CHILDREN as u64 + 1,
         "{}",
         receipt.text
     );
-    assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+    ended_whole(&client, &task, receipt);
     sleep.assert_gone();
     assert_eq!(client.run("echo next").output(), "next");
 }
@@ -446,14 +464,17 @@ fn a_link_in_place_of_a_state_file_is_replaced_or_refused_and_never_followed() {
         let mut found = below(&env.path("state/servers")).into_iter();
         found.find(|path| path.ends_with(format!("{task}.json")))
     });
-    let folder = entry.parent().expect("a folder").to_path_buf();
-    fs::remove_file(&entry).expect("the task's file");
-    symlink(&theirs, &entry).expect("a link");
-    let _ = fs::remove_file(entry.with_extension("new"));
-    symlink(&theirs, entry.with_extension("new")).expect("a link");
+    // In one step, since the server may write the file at any moment.
+    let link = env.path("link");
+    let new = entry.with_extension("new");
+    for place in [&new, &entry] {
+        symlink(&theirs, &link).expect("a link");
+        fs::rename(&link, place).expect("a link in its place");
+    }
     client.kill_task(&task);
-    wait_until("the end is written", || (!entry.is_symlink()).then_some(()));
-    assert!(!folder.join(format!("{task}.new")).is_symlink());
+    wait_until("the end is written and no link is left", || {
+        (!entry.is_symlink() && !new.is_symlink()).then_some(())
+    });
     assert_eq!(client.run("echo next").output(), "next");
     let health = client.call("zsh_health", json!({}));
     assert!(health.text.contains("no regular file"), "{}", health.text);

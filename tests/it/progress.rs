@@ -23,7 +23,8 @@ const LONG: u32 = 40;
 
 #[test]
 fn what_sleeps_gives_no_sign_of_life() {
-    let told = told_of("sleep 300", "silent");
+    // Its start may have taken a part of an interval.
+    let told = told_of_with("sleep 300", "silent", "cpu 0%");
     assert_eq!(evidence(&told), ["cpu 0%"], "{}", told.text);
     assert_eq!(
         told.meta["poll_meta"]["progress"]["tracker"],
@@ -34,12 +35,18 @@ fn what_sleeps_gives_no_sign_of_life() {
 
 #[test]
 fn a_loop_that_spins_is_busy_and_gives_no_sign_of_life() {
-    let told = told_of("while :; do :; done", "silent");
-    let cpu: u32 = evidence(&told)[0]
-        .strip_prefix("cpu ")
-        .and_then(|share| share.strip_suffix("% (busy, unverified)")?.parse().ok())
-        .unwrap_or_else(|| panic!("{}", told.text));
-    assert!(cpu > 5, "{}", told.text);
+    let env = short_intervals();
+    let client = env.client();
+    let task = client.start_task("while :; do :; done");
+    // Others may take most of the processor from it for an interval.
+    wait_until("it is silent and busy", || {
+        let told = wait_for_status(&client, &task, "silent", "cpu ");
+        let cpu: u32 = evidence(&told)[0]
+            .strip_prefix("cpu ")
+            .and_then(|share| share.strip_suffix("% (busy, unverified)")?.parse().ok())?;
+        (cpu > 5).then_some(())
+    });
+    client.kill_task(&task);
 }
 
 #[test]
@@ -48,7 +55,9 @@ fn a_silent_writer_gets_on_and_is_never_called_hung() {
 while True:
     open(\"out\", \"wb\").write(bytes(1000000))
     time.sleep(0.1)'";
-    let env = short_intervals();
+    let env = Env::new();
+    // Two intervals are longer than a busy machine holds it up.
+    env.configure("heartbeat_interval: 3\nstuck_threshold: 4\n");
     let client = env.client();
     let task = client.start_task(writes);
     let told = wait_for_status(&client, &task, "progressing", "io +");
@@ -97,10 +106,7 @@ fn the_same_lines_for_ever_are_stuck_and_counting_lines_get_on() {
     let env = short_intervals();
     let client = env.client();
     let task = client.start_task(counts);
-    wait_for_status(&client, &task, "progressing", "output +");
-    // As long as the others take to be stuck.
-    let later = client.poll(&task, json!({"wait_for": "end", "listen": 7}));
-    assert_eq!(status(&later), "progressing", "{}", later.text);
+    assert_goes_on_getting_on(&client, &task, "output +");
     client.kill_task(&task);
 }
 
@@ -120,17 +126,14 @@ fn a_silent_loop_over_different_things_gets_on() {
     // Each of them reads next to nothing.
     let works = "for name in {a..z}{a..z}; do sh -c 'sleep 0.3' $name; done";
     let task = client.start_task(works);
-    wait_for_status(&client, &task, "progressing", "");
-    // As long as others take to be stuck.
-    let later = client.poll(&task, json!({"wait_for": "end", "listen": 7}));
-    assert_eq!(status(&later), "progressing", "{}", later.text);
+    assert_goes_on_getting_on(&client, &task, "");
     client.kill_task(&task);
 }
 
 #[test]
 fn a_make_of_a_real_project_gets_on_and_is_never_called_hung() {
     let env = Env::new();
-    env.configure("heartbeat_interval: 0.5\nstuck_threshold: 4\n");
+    env.configure("heartbeat_interval: 2\nstuck_threshold: 4\n");
     let client = env.client();
     let sources = c_project();
     let makefile = format!(
@@ -171,16 +174,23 @@ fn a_stuck_command_is_told_before_polls_tell() {
     let client = env.client();
     // It prints nothing, and does the same again and again.
     let task = client.start_task("while :; do sleep 0.1; done");
+    // A look at the list is no poll, and many polls would say that it may be hung.
+    let listed_as_stuck = || {
+        wait_until("it is listed as stuck", || {
+            let list = client.call("zsh_tasks", json!({}));
+            let row = list.raw["structuredContent"]["tasks"][0].clone();
+            (row["progress"] == json!("stuck")).then_some((list, row))
+        })
+    };
+    listed_as_stuck();
     let told = wait_for_status(&client, &task, "stuck", "processes +");
     let suggestion = told.meta["poll_meta"]["suggestion"]
         .as_str()
         .unwrap_or_default();
     assert!(suggestion.contains("Nothing new for "), "{}", told.text);
     assert!(suggestion.contains("zsh_kill"), "{}", told.text);
-    let list = client.call("zsh_tasks", json!({}));
+    let (list, row) = listed_as_stuck();
     assert!(list.text.contains("  running, stuck  "), "{}", list.text);
-    let row = &list.raw["structuredContent"]["tasks"][0];
-    assert_eq!(row["progress"], json!("stuck"), "{row}");
     assert!(row["evidence"][0].is_string(), "{row}");
     client.kill_task(&task);
     let list = client.call("zsh_tasks", json!({"all": true}));
@@ -267,12 +277,21 @@ fn where_no_process_is_shown_the_tracker_says_so_and_output_still_tells() {
 #[test]
 fn evidence_is_there_within_the_first_answers() {
     let env = Env::new();
+    // Far beyond the time for which anything is waited for.
+    env.configure("heartbeat_interval: 600\n");
     let client = env.client();
     let result = client.call("zsh", json!({"command": "sleep 300", "yield_after": 3}));
-    let progress = &result.meta["poll_meta"]["progress"];
-    // Even in an interval of ten seconds.
-    assert_eq!(progress["status"], json!("slow"), "{}", result.text);
-    client.kill_task(&result.task_id());
+    let task = result.task_id();
+    let mut first = Some(result);
+    let result = wait_until("there is evidence", || {
+        let next = || client.poll(&task, json!({"listen": 1}));
+        let result = first.take().unwrap_or_else(next);
+        (!status(&result).is_empty()).then_some(result)
+    });
+    // A look that saw it start takes that for something new.
+    let lives = ["slow", "progressing"];
+    assert!(lives.contains(&status(&result)), "{}", result.text);
+    client.kill_task(&task);
 }
 
 // Memory
@@ -342,13 +361,14 @@ fn own_memory() -> u64 {
 #[test]
 fn a_deadline_that_moves_lets_the_slow_one_live_and_ends_the_stuck_one() {
     let env = Env::new();
-    env.configure("heartbeat_interval: 0.5\nstuck_threshold: 4\n");
+    // Two intervals are longer than a busy machine holds the one up that works.
+    env.configure("heartbeat_interval: 2\nstuck_threshold: 4\n");
     let client = env.client();
-    let works = "for i in {1..40}; do print line $i; sleep 0.2; done; print done";
+    let works = "for i in {1..60}; do print line $i; sleep 0.2; done; print done";
     let stuck = "while :; do print same; sleep 0.1; done";
     let run = |command: &str, mode: &str| {
         let arguments = json!({
-            "command": command, "timeout": 5, "timeout_mode": mode, "yield_after": LONG,
+            "command": command, "timeout": 6, "timeout_mode": mode, "yield_after": LONG,
         });
         client.call_async("zsh", arguments)
     };
@@ -369,16 +389,16 @@ fn a_deadline_that_moves_lets_the_slow_one_live_and_ends_the_stuck_one() {
 #[test]
 fn a_deadline_moves_to_the_maximum_and_no_further() {
     let env = Env::new();
-    env.configure("heartbeat_interval: 0.5\ntimeout_max: 5\n");
+    env.configure("heartbeat_interval: 2\ntimeout_max: 8\n");
     let client = env.client();
     let counts = "i=0; while :; do print line $((++i)); sleep 0.1; done";
     let arguments = json!({
-        "command": counts, "timeout": 1, "timeout_mode": "progress", "yield_after": LONG,
+        "command": counts, "timeout": 3, "timeout_mode": "progress", "yield_after": LONG,
     });
     let result = client.call("zsh", arguments);
     assert_eq!(result.status(), "timeout", "{}", result.text);
     let ran = result.meta["duration_ms"].as_u64().unwrap_or_default();
-    assert!(ran >= 5_000, "{}", result.text);
+    assert!(ran >= 8_000, "{}", result.text);
 }
 
 #[test]
@@ -459,6 +479,17 @@ fn wait_for_status(client: &Client, task: &str, wanted: &str, begins: &str) -> T
         let is_wanted = status(&poll) == wanted && first?.starts_with(begins);
         is_wanted.then_some(poll)
     })
+}
+
+/// It gets on, and is not called stuck for as long as others take to be. At a single
+/// moment a busy machine may have held it up for long enough to call it silent.
+fn assert_goes_on_getting_on(client: &Client, task: &str, begins: &str) {
+    wait_for_status(client, task, "progressing", begins);
+    for _ in 0..7 {
+        let later = client.poll(task, json!({"wait_for": "end", "listen": 1}));
+        assert_ne!(status(&later), "stuck", "{}", later.text);
+    }
+    wait_for_status(client, task, "progressing", begins);
 }
 
 fn status(result: &ToolResult) -> &str {

@@ -1,6 +1,7 @@
 //! The protocol, frame by frame: versions, framing, errors, schemas.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -61,10 +62,12 @@ fn an_environment_of_home_and_path_is_enough() {
 fn a_ping_is_answered_while_a_command_runs() {
     let env = Env::new();
     let client = env.client();
-    let arguments = json!({"command": "sleep 3", "yield_after": 20});
+    let go_on = env.named_pipe("go_on");
+    let arguments = json!({"command": "read -r _ <go_on", "yield_after": 25});
     let call = client.call_async("zsh", arguments);
     client.ping();
     assert!(!call.has_arrived(), "{}", client.describe());
+    fs::write(go_on, "\n").expect("the command reads");
     assert_eq!(call.tool_result().meta["exit_code"], json!(0));
 }
 

@@ -28,6 +28,8 @@ use crate::support::runs::{self, KNOWN_SECRET, TOKEN, create, now, open, redacto
 
 /// How often the writer is killed.
 const KILLS: usize = 200;
+/// So many states at least are written meanwhile.
+const ENOUGH_STATES: usize = KILLS / 4;
 
 const INTERRUPT: Event = Event::Interrupt(15);
 const RESUME: Event = Event::Resume { maximum: None };
@@ -533,7 +535,10 @@ fn a_writer_that_is_killed_at_any_moment_leaves_files_that_can_be_gone_on_with()
     let directory = run.directory().to_path_buf();
     drop(run);
     let (mut ahead, mut torn) = (0, 0);
-    for round in 0..KILLS {
+    // On a busy machine hardly any of them comes to write before it is killed.
+    let (mut round, mut states) = (0, 0);
+    while round < KILLS || states <= ENOUGH_STATES {
+        assert!(round < 10 * KILLS, "hardly anything was written: {states}");
         let mut command: Command = runs::elsewhere(&env, "run_files::writer", &directory);
         command.stderr(Stdio::null());
         let mut writer = Program::start_with(command, Stdio::null());
@@ -566,13 +571,13 @@ fn a_writer_that_is_killed_at_any_moment_leaves_files_that_can_be_gone_on_with()
                 "{name}"
             );
         }
+        states = known;
+        round += 1;
     }
     let run = open(&directory);
     assert_eq!(log_reader::history(&directory).unwrap(), run.file().history);
     assert!(run.position().iteration <= 1);
-    let states = run.file().history.len();
-    println!("{KILLS} kills, {states} states, {ahead} logs ahead, {torn} torn");
-    assert!(states > KILLS / 4, "the writer has written: {states}");
+    println!("{round} kills, {states} states, {ahead} logs ahead, {torn} torn");
 }
 
 #[test]

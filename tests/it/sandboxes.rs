@@ -154,7 +154,10 @@ fn refused_system_calls_are_done_without() {
         let receipt = client.kill_task(&task);
         assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
         sleep.assert_gone();
-        let asks = client.call("zsh", json!({"command": "cat", "pty": true}));
+        let asks = client.call(
+            "zsh",
+            json!({"command": "cat", "pty": true, "yield_after": 25}),
+        );
         assert_eq!(asks.meta["waiting_for"], json!("input"), "{}", asks.text);
     }
 }

@@ -314,9 +314,13 @@ fn a_full_screen_program_is_answered_for_with_its_screen() {
     );
 
     let sent = json!({"task_id": task, "keys": ["q"], "listen": 25});
-    let left = client.call("zsh_send", sent);
+    client.call("zsh_send", sent);
+    let left = client.poll_to_end(&task);
+    assert_ne!(left.status(), "running", "{}", left.text);
     assert_eq!(left.meta["screen"], json!(null), "{}", left.text);
-    assert!(left.output().ends_with("after"), "{}", left.text);
+    let all = client.poll(&task, json!({"full_output": true}));
+    assert_eq!(all.meta["screen"], json!(null), "{}", all.text);
+    assert!(all.output().ends_with("after"), "{}", all.text);
 }
 
 #[test]

@@ -126,11 +126,26 @@ fn signals_in_quick_succession_end_it_at_once_and_leave_nothing() {
     assert_nothing_left(&env, &sleeps);
 }
 
-/// Ends a server by a first signal and, while that takes its time, by a second.
-fn end_by_two_signals(env: &Env) {
+/// Ends a server by a first signal and, while that takes its time, by a second. Where the
+/// second comes too late, the first has ended it in order, and another server is ended; how
+/// many there were.
+fn end_by_two_signals(env: &Env) -> usize {
+    for round in 1..=10 {
+        let code = end_with_a_second_signal(env);
+        if code != Some(0) {
+            assert_eq!(code, Some(130), "round {round}");
+            return round;
+        }
+    }
+    panic!("a second signal never came in time");
+}
+
+/// One of them; its exit code.
+fn end_with_a_second_signal(env: &Env) -> Option<i32> {
     let client = env.client();
     let sleep = UniqueSleep::new();
     let told = env.work().join("told");
+    let _ = fs::remove_file(&told);
     // The first signal ends the server in order, which this makes long.
     let command = format!("trap 'echo told >told' TERM; {sleep}; while :; do {sleep}; done");
     client.start_task(&command);
@@ -140,16 +155,16 @@ fn end_by_two_signals(env: &Env) {
     thread::sleep(SECOND_THOUGHT);
     client.signal("INT");
     let (status, took) = client.wait_exit(Duration::from_secs(20));
-    eprintln!("a second signal: {took:?}");
-    assert_eq!(status.code(), Some(130), "{}", client.describe());
+    eprintln!("a second signal: {took:?}, {status}");
     assert_nothing_left(env, &[sleep]);
+    status.code()
 }
 
 #[test]
 fn a_second_signal_ends_it_at_once_and_what_it_knows_is_kept() {
     let env = Env::new();
-    end_by_two_signals(&env);
-    assert_eq!(outcomes(&env), ["INTERRUPTED"]);
+    let ended = end_by_two_signals(&env);
+    assert_eq!(outcomes(&env), vec!["INTERRUPTED"; ended]);
 }
 
 #[test]

@@ -62,6 +62,11 @@ fn a_repl_answers_statement_by_statement() {
             });
         }
     }
+    // Before its prompt it does not read, and the end might come to nobody.
+    wait_until("it asks for the next statement", || {
+        let all = client.poll(&task, json!({"full_output": true, "listen": 0}));
+        all.without_numbers().ends_with(">>> ").then_some(())
+    });
     let ended = send(&client, &task, json!({"eof": true, "listen": 20}));
     let end = client.poll_to_end(&task);
     assert_eq!(end.status(), "completed", "{}\n{}", ended.text, end.text);

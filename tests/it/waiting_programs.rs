@@ -107,7 +107,8 @@ fn programs_that_work_in_silence_never_wait() {
         "mkfifo quiet; sleep 60 > quiet & python3 -c 'input()' < quiet",
         "cat < /dev/zero > /dev/null",
         "coproc cat; sleep 60",
-        "setsid cat & sleep 60",
+        // It reads when the shell has started both: before, nobody else is there.
+        "mkfifo both; setsid sh -c 'read -r _ <both; exec cat' & sh -c 'echo >both; exec sleep 60'",
         "zsh -fc 'sleep 60; read word'",
     ];
     assert_never_waiting(&env.client(), &commands);

@@ -15,10 +15,14 @@ const ENDED_BY_SIGNAL: [i64; 2] = [128 + 15, 128 + 9];
 /// A connection that makes no database.
 #[track_caller]
 pub fn open_database(path: &Path) -> Connection {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
-    let connection = connection.expect("the database opens");
-    connection.busy_timeout(PATIENCE).expect("a limit");
-    connection
+    try_open_database(path).expect("the database opens")
+}
+
+/// The same where there may be no database yet.
+pub fn try_open_database(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.busy_timeout(PATIENCE)?;
+    Ok(connection)
 }
 
 /// Waits until so many observations are on disk. A server answers before its own have got
