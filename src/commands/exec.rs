@@ -21,6 +21,7 @@ mod stream;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, at, bounded, never, select};
@@ -150,11 +151,12 @@ fn start(
         supervisor,
         task: &task,
         copying,
+        written: copies.written,
         interrupted: None,
         leftovers: Vec::new(),
         give_up: None,
     };
-    let copied = run.supervise(&signals, &resizes, &copies);
+    let copied = run.supervise(&signals, &resizes, &copies.told);
     terminal.lock().take();
     run.conclude(copied, arguments, config)
 }
@@ -217,6 +219,8 @@ fn exit_code_of(error: &StartError) -> u8 {
 struct Run<'a> {
     supervisor: &'a Supervisor,
     task: &'a Arc<TaskHandle>,
+    /// Bytes that have been copied.
+    written: Arc<AtomicU64>,
     /// Ends the copying when nothing more can be waited for.
     copying: Arc<Cancel>,
     /// The signal that ended it.
@@ -227,8 +231,8 @@ struct Run<'a> {
     give_up: Option<(Instant, Copying)>,
 }
 
-/// How far the copying is: the bytes that were taken, and whether more may come.
-type Copying = (Option<u64>, bool);
+/// How far the copying is: the bytes that were written, and whether no more will come.
+type Copying = (u64, bool);
 
 impl Run<'_> {
     /// Waits for the end, and ends what asks for it.
@@ -295,10 +299,8 @@ impl Run<'_> {
 
     /// The copying is given up unless something comes of it in time; how far it is.
     fn limit_copying(&mut self) -> Copying {
-        let copying = {
-            let state = self.task.live.state();
-            (state.taken, state.closed)
-        };
+        let written = self.written.load(Ordering::Relaxed);
+        let copying = (written, self.task.live.state().closed);
         self.give_up = Some((Instant::now() + FLUSH, copying));
         copying
     }

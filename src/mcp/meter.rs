@@ -163,7 +163,7 @@ pub fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>) -> Opt
             .filter(|standing| standing.status == Status::Stuck)
             .map(|standing| standing.unchanged_for),
         io_progress: standing.is_some_and(|standing| standing.moves_bytes),
-        gets_on: standing.is_some_and(|standing| standing.status == Status::Progressing),
+        does_something_new: standing.is_some_and(|standing| standing.does_something_new),
         computes: standing.is_some_and(Standing::computes),
     })
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::conditions::{proof, summary, wanted_word};
 use super::times::seconds;
 use crate::progress::condition::Condition;
-use crate::progress::tracker::{BlockedOn, Deeds, Status};
+use crate::progress::tracker::{BlockedOn, ChangeKind, Deeds, Status};
 use crate::progress::waiting::Waiting;
 use crate::task::live::{Input, State};
 use crate::task::words;
@@ -21,6 +21,8 @@ pub(super) struct Standing {
     pub deeds: Deeds,
     /// It reads or writes steadily.
     pub moves_bytes: bool,
+    /// Something else than its output has changed last, and not long ago.
+    pub does_something_new: bool,
     /// For how long there has been nothing new.
     pub unchanged_for: Duration,
     /// Who waits for the network.
@@ -33,8 +35,12 @@ impl Standing {
     /// Now; `None` before the first look.
     pub fn of(state: &State, now: Instant) -> Option<Standing> {
         let progress = state.progress.as_ref()?;
+        let status = state.status(now)?;
+        let newest = progress.tracker.last_change();
         Some(Standing {
-            status: state.status(now)?,
+            status,
+            does_something_new: status == Status::Progressing
+                && newest.is_some_and(|change| change.kind != ChangeKind::Output),
             deeds: *progress.tracker.deeds()?,
             moves_bytes: progress.tracker.moves_bytes(now),
             unchanged_for: progress.tracker.unchanged_for(now),
@@ -117,6 +123,7 @@ mod tests {
             status,
             deeds,
             moves_bytes: false,
+            does_something_new: false,
             unchanged_for: Duration::from_secs(40),
             peer: Some((4711, "curl".to_owned())),
             degraded: false,

@@ -70,8 +70,10 @@ impl RunView {
 /// When its file cannot be used.
 pub fn view(directory: &Path) -> Result<RunView, LoadError> {
     // In this order: what a run was given up with is there before that is known.
-    let live = lock::is_held(directory);
+    let mut live = lock::is_held(directory);
     let file = RunFile::load(directory)?;
+    // It may have been taken up again in between.
+    live |= !file.state.is_terminal() && lock::is_held(directory);
     Ok(RunView {
         runner: live.then(|| lock::runner(directory)).flatten(),
         live,

@@ -10,6 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::processes::{self, holds_open, program_of};
 
@@ -22,9 +23,10 @@ pub const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
 /// How often the newest orphans are looked for again when they had ended meanwhile.
 const LATECOMER_LOOKS: usize = 16;
 
-/// A process that becomes another program or ends does so within so many looks; one that
-/// hangs in the kernel on its way must not keep who looks for ever.
-const PASSING_LOOKS: usize = 50;
+/// A process that becomes another program or ends does so within this time, and looks that
+/// meet others each time are unclear for no longer: neither one that hangs in the kernel on
+/// its way, nor a program that starts orphans without end, is to keep who looks.
+const PASSING_TIME: Duration = Duration::from_millis(250);
 
 impl ProcessInfo {
     /// Whether it is one of the named programs and leads a session of its own, as those
@@ -218,9 +220,11 @@ pub struct Family {
     known: HashSet<Identity>,
     /// Strangers whose environment has been read without finding the cookie.
     strangers: HashSet<Identity>,
-    /// Those whose environment was met in passing, and in how many looks.
-    passing: HashMap<Identity, usize>,
-    /// See [`Family::is_unclear`].
+    /// Those whose environment was met in passing, and when first.
+    passing: HashMap<Identity, Instant>,
+    /// Since when each look was unclear; see [`Family::is_unclear`].
+    unclear_since: Option<Instant>,
+    /// Whether the last look was, however long that has been so.
     unclear: bool,
 }
 
@@ -232,6 +236,7 @@ impl Family {
             known: HashSet::from([signs.shell]),
             strangers: HashSet::new(),
             passing: HashMap::new(),
+            unclear_since: None,
             unclear: false,
             signs,
         }
@@ -251,6 +256,7 @@ impl Family {
             .is_none_or(|leader| leader.id == shell);
         let mut members: HashSet<i32> = HashSet::new();
         self.unclear = false;
+        let looked = Instant::now();
         for process in snapshot.processes.values() {
             let elder = process.id.started < shell.started || process.id.pid == own;
             if elder || members.contains(&process.id.pid) {
@@ -270,6 +276,10 @@ impl Family {
                 );
             }
         }
+        self.unclear_since = match self.unclear {
+            true => self.unclear_since.or(Some(looked)),
+            false => None,
+        };
         for daemon in self.daemons_among(&members, snapshot) {
             members.remove(&daemon);
         }
@@ -295,9 +305,11 @@ impl Family {
 
     /// Whether the last look for the living met an orphan at the very moment in which it
     /// became another program or ended, and in which nothing tells whose it is: who has left
-    /// the session may be missing then, or whom it has started.
+    /// the session may be missing then, or whom it has started. It is for no longer than
+    /// [`PASSING_TIME`].
     pub fn is_unclear(&self) -> bool {
-        self.unclear
+        self.unclear_since
+            .is_some_and(|since| since.elapsed() < PASSING_TIME)
     }
 
     /// Those of the task's living processes that are known without a further look at any
@@ -382,20 +394,34 @@ impl Family {
             false => processes::environment(process.id.pid),
         };
         if environment == Environment::Passing {
-            let looks = self.passing.entry(process.id).or_default();
-            *looks += 1;
+            let now = Instant::now();
+            let is_first = !self.passing.contains_key(&process.id);
+            let met = *self.passing.entry(process.id).or_insert(now);
             // What a zombie has started had begun before this look, and the next one shows it.
-            let most = if process.zombie { 1 } else { PASSING_LOOKS };
-            self.unclear |= *looks <= most && snapshot.is_orphan(process);
+            let counts = is_first || !process.zombie && now.duration_since(met) < PASSING_TIME;
+            self.unclear |=
+                counts && snapshot.is_orphan(process) && !self.is_led(process, snapshot);
             return false;
         }
+        // One that is hidden now may be shown when it has become another program, and an
+        // environment that was cleared on the way to one does not last either.
+        let shown = matches!(&environment, Environment::Entries(entries) if !entries.is_empty());
         let carries = environment.has(&self.entry);
         // An environment changes with exec only; a process that is about to exec still
         // shows its parent's, which has the cookie, so that a stranger stays one.
-        if !carries && environment != Environment::Entries(Vec::new()) {
+        if shown && !carries {
             self.strangers.insert(process.id);
         }
         carries
+    }
+
+    /// Whether it is in the session of a living stranger, where none of the task can be.
+    fn is_led(&self, process: &ProcessInfo, snapshot: &Snapshot) -> bool {
+        let leader = snapshot.processes.get(&process.session);
+        leader.is_some_and(|leader| {
+            let elder = leader.id.started < self.signs.shell.started;
+            leader.id != process.id && (elder || self.strangers.contains(&leader.id))
+        })
     }
 }
 
@@ -519,14 +545,18 @@ mod tests {
         };
         assert!(is_unclear(&[shell.clone(), zombie.clone()]));
         assert!(!is_unclear(&[shell.clone(), zombie]));
-        // One that hangs on its way is not waited for without end.
-        let hangs = || is_unclear(&[shell.clone(), gone.clone()]);
-        assert_eq!(
-            std::iter::repeat_with(hangs)
-                .take_while(|unclear| *unclear)
-                .count(),
-            PASSING_LOOKS
-        );
+        // Nobody of the task can be in the session of another.
+        let led = process(BASE + 7, 1, BASE + 5, 104);
+        let elder = process(BASE + 5, 1, BASE + 5, 99);
+        assert!(!is_unclear(&[shell.clone(), elder, led]));
+        // One that hangs on its way is not waited for without end, and neither are others
+        // that come each time.
+        while is_unclear(&[shell.clone(), gone.clone()]) {}
+        let mut pids = BASE + 10..;
+        while is_unclear(&[
+            shell.clone(),
+            process(pids.next().unwrap_or_default(), 1, BASE + 9, 105),
+        ]) {}
     }
 
     #[test]

@@ -56,8 +56,8 @@ pub struct Situation {
     pub stuck_for: Option<Duration>,
     /// The task reads or writes steadily, though it prints nothing.
     pub io_progress: bool,
-    /// The tracker found it progressing, by whatever evidence.
-    pub gets_on: bool,
+    /// The tracker found it progressing, by something else than its output of before.
+    pub does_something_new: bool,
     /// The task uses CPU time, which is weak evidence.
     pub computes: bool,
 }
@@ -112,7 +112,7 @@ pub fn advise(situation: &Situation) -> Option<Advice> {
         return Some(Advice::SendInput);
     }
     let long_idle = polls >= HUNG_FROM;
-    let works = situation.io_progress || situation.gets_on;
+    let works = situation.io_progress || situation.does_something_new;
     if long_idle && !works && !computes_as_compilers_do(situation) {
         return Some(Advice::Hung { silent, polls });
     }
@@ -184,7 +184,7 @@ impl fmt::Display for Advice {
                 if *moves_bytes {
                     "reads and writes"
                 } else {
-                    "gets on"
+                    "does something new"
                 },
             ),
             Advice::NearingCompletion => {
@@ -360,15 +360,15 @@ mod tests {
     }
 
     #[test]
-    fn what_gets_on_is_never_called_hung() {
+    fn what_does_something_new_is_never_called_hung() {
         let situation = Situation {
-            gets_on: true,
+            does_something_new: true,
             ..idle(12)
         };
         assert_eq!(
             text(&situation).as_deref(),
             Some(
-                "No output for 20s across 12 polls, but it gets on. \
+                "No output for 20s across 12 polls, but it does something new. \
                  Consider spacing polls wider."
             )
         );

@@ -195,9 +195,9 @@ impl Step {
             let start = now.get_mut(key).map_or(0, |known| known.start(own));
             step.io += own - start;
         }
-        // Those that came and went between the looks were seen in their parents alone.
+        // Those that came and went between the looks were seen in their parents alone. Who
+        // was seen is not taken off: he may have begun before the count does.
         let starts_unseen = begun
-            .saturating_sub(step.born)
             .saturating_mul(BYTES_OF_A_START)
             .saturating_add(starts_of_gone);
         step.io += of_children.saturating_sub(starts_unseen);

@@ -47,6 +47,7 @@ pub type OnEnd = Box<dyn FnOnce(&Ended<'_>) + Send>;
 /// What is gathered for the end of one task.
 pub struct Ending {
     asked: Mutex<Option<Circumstances>>,
+    so_far: Mutex<Option<(Exit, Outcome)>>,
     on_end: Mutex<Option<OnEnd>>,
 }
 
@@ -61,6 +62,7 @@ impl Ending {
     pub fn new(on_end: Option<OnEnd>) -> Ending {
         Ending {
             asked: Mutex::default(),
+            so_far: Mutex::default(),
             on_end: Mutex::new(on_end),
         }
     }
@@ -81,6 +83,11 @@ impl Ending {
             silent_for: now.saturating_duration_since(last_output.unwrap_or(started)),
             waiting,
         });
+    }
+
+    /// Notes what the end comes to if the worker learns nothing more.
+    pub fn foresee(&self, so_far: (Exit, Outcome)) {
+        *self.so_far.lock() = Some(so_far);
     }
 
     /// Tells of the end, unless somebody has or does; whether it was told here.
@@ -104,19 +111,28 @@ impl Ending {
         true
     }
 
-    /// Tells of a task that the server's end interrupts and that has not ended in time: its
-    /// program hangs in the kernel, belongs to another user, or the machine is busy. How its
-    /// shell ends is not known; it was sent SIGKILL. Whether it was told here.
-    pub fn tell_interrupted(&self, task: &LiveTask, output: &Spool) -> bool {
+    /// Tells of a task that has not ended in time with the server: its program hangs in the
+    /// kernel, belongs to another user, or the machine is busy. Whether it was told here.
+    pub fn tell_now(&self, task: &LiveTask, output: &Spool) -> bool {
         let facts = &task.facts;
+        // A worker that has not come to note anything was to interrupt it.
+        let unknown = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
+        let (exit, outcome) = self.so_far.lock().unwrap_or(unknown);
         let end = End {
-            exit: Exit::Signal(Signal::Kill.number()),
-            outcome: Outcome::Interrupted,
+            exit,
+            outcome,
             duration: Instant::now().saturating_duration_since(facts.started.mono),
             pipestatus: Vec::new(),
             moved_to: None,
         };
         let output_end = task.state().output_end;
-        self.tell(facts, &end, output, output_end)
+        let told = self.tell(facts, &end, output, output_end);
+        if told {
+            // Calls that wait for it are answered.
+            task.report(|state| {
+                state.ended.get_or_insert(end);
+            });
+        }
+        told
     }
 }

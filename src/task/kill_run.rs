@@ -21,6 +21,11 @@ const MAX_HANDLES: usize = 64;
 /// How soon a tree is scanned again while not all its ends can be watched.
 const RESCAN: Duration = Duration::from_millis(50);
 
+/// How soon a tree is looked at again after a look that did not make clear who belongs to it.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How often it is at once.
+const LOOKS: usize = 4;
+
 /// A process that a kill did not end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survivor {
@@ -196,7 +201,9 @@ impl KillRun {
         if forced {
             self.kill_groups(shell, &snapshot);
         }
-        self.next_sweep = if family.is_unclear() || forced && !newcomers.is_empty() {
+        self.next_sweep = if family.is_unclear() {
+            Some(Instant::now() + LOOK_AGAIN)
+        } else if forced && !newcomers.is_empty() {
             // Who starts others faster than they are ended is hunted without a pause.
             Some(Instant::now())
         } else {
@@ -235,8 +242,15 @@ impl KillRun {
     }
 
     fn scan(&mut self, family: &mut Family) -> Snapshot {
-        let snapshot = Snapshot::take();
+        let mut snapshot = Snapshot::take();
         self.alive = family.living(&snapshot);
+        for _ in 1..LOOKS {
+            if !family.is_unclear() {
+                break;
+            }
+            snapshot = Snapshot::take();
+            self.alive = family.living(&snapshot);
+        }
         self.handles = self
             .alive
             .iter()

@@ -39,7 +39,7 @@ pub(super) struct Leftovers {
 }
 
 impl Leftovers {
-    /// Whether nobody is left, as far as the last scan saw.
+    /// Whether the last scan made clear that nobody is left.
     pub fn is_empty(&self) -> bool {
         self.count == 0 && !self.unclear
     }
@@ -87,7 +87,7 @@ impl Leftovers {
         self.unclear = found.is_empty() && family.is_unclear();
         let pause = match self.scan {
             _ if self.unclear => CLEAR_SCAN,
-            Some((_, before)) => (before * 2).min(LAST_SCAN),
+            Some((_, before)) => (before * 2).clamp(FIRST_SCAN, LAST_SCAN),
             None => FIRST_SCAN,
         };
         self.scan = (!self.is_empty()).then(|| (Instant::now() + pause, pause));

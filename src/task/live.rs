@@ -355,7 +355,8 @@ impl LiveTask {
     }
 
     /// Reports what was found. While input or a size of the terminal is on its way to the
-    /// task, who waited before counts no longer. The answer is whether it is something else than before.
+    /// task, who waited before counts no longer. The answer is whether it is something else
+    /// than before.
     pub fn report_found(&self, found: Found) -> bool {
         let changed = {
             let mut state = self.monitor.lock();

@@ -347,6 +347,20 @@ impl Machine {
         }
     }
 
+    /// What it comes to if nothing more is learned of the task.
+    pub fn end_so_far(&self) -> (Exit, Outcome) {
+        if let Some((exit, exited)) = self.exit {
+            return (exit, self.outcome(exit, exited));
+        }
+        let outcome = match self.cause {
+            Some(Cause::Deadline) => Outcome::Timeout,
+            Some(Cause::Kill { .. }) => Outcome::Killed,
+            Some(Cause::Shutdown) | None => Outcome::Interrupted,
+        };
+        // What it was sent last, or would have been.
+        (Exit::Signal(Signal::Kill.number()), outcome)
+    }
+
     fn outcome(&self, exit: Exit, exited: Instant) -> Outcome {
         match self.cause {
             Some(Cause::Deadline) => Outcome::Timeout,

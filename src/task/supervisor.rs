@@ -476,7 +476,7 @@ fn tell_of_the_late(tasks: &[Arc<TaskHandle>]) {
     let deadline = Instant::now() + LAST_WORD;
     for task in tasks {
         let ended = task.live.state().ended.is_some();
-        if !ended && !task.ending.tell_interrupted(&task.live, &task.spool) {
+        if !ended && !task.ending.tell_now(&task.live, &task.spool) {
             await_state(task, deadline, |state| state.ended.is_some());
         }
     }

@@ -6,7 +6,7 @@
 //! judgement of that moment. Limits: nothing is decided here; a deadline that moves with
 //! progress is the machine's (`state`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -251,8 +251,8 @@ struct Children {
 #[derive(Debug)]
 struct Child {
     line: String,
-    /// Whether the line is its own. That of its parent is a copy's, which may be about to
-    /// become a program; an empty one is of a moment in which it becomes one, or ends.
+    /// Whether it is the first with this line. A copy of another process may be about to
+    /// become a program; an empty line is of a moment in which it becomes one, or ends.
     /// Which of them a look finds is chance, and nothing that happened.
     own: bool,
 }
@@ -279,19 +279,17 @@ impl Children {
             });
             now.insert(member.id, child);
         }
-        let lines: HashMap<i32, String> = match unclear.is_empty() {
-            true => HashMap::new(),
-            false => now
-                .iter()
-                .map(|(id, child)| (id.pid, child.line.clone()))
-                .collect(),
-        };
+        let mut shown: HashSet<String> = HashSet::new();
+        if !unclear.is_empty() {
+            let own = now.values().filter(|child| child.own);
+            shown.extend(own.map(|child| child.line.clone()));
+        }
         let mut begun = Vec::new();
         for member in unclear {
             let Some(child) = now.get_mut(&member.id) else {
                 continue;
             };
-            child.own = !child.line.is_empty() && lines.get(&member.parent) != Some(&child.line);
+            child.own = !child.line.is_empty() && shown.insert(child.line.clone());
             if child.own {
                 begun.push(child.line.clone());
             }

@@ -183,6 +183,9 @@ impl Work {
         }
         self.look_at_processes();
         self.step(Event::Time);
+        if self.shutting_down {
+            self.ending.foresee(self.machine.end_so_far());
+        }
         self.journal.keep_up(&self.task, &self.output.spool);
     }
 

@@ -308,9 +308,12 @@ fn what_the_server_may_not_end_is_recorded_as_interrupted_and_does_not_hold_it_u
     let client = unprivileged::client_after(&env, &unprivileged::let_sudo(becomes));
     let sleep = UniqueSleep::new();
     // The shell itself becomes a process of root's, since sudo has nothing to wait for.
-    client.start_task(&format!("exec sudo {sleep}"));
+    let arguments = json!({"command": format!("exec sudo {sleep}"), "yield_after": 50});
+    let call = client.call_async("zsh", arguments);
     sleep.wait_for(1);
     client.close_stdin();
+    let told = call.tool_result();
+    assert_eq!(told.status(), "interrupted", "{}", told.text);
     client.wait_exit(AT_ONCE);
     assert_eq!(sleep.running().len(), 1);
     let recorded: (String, i64) = open_database(&env.path("state/alan.db"))
@@ -323,4 +326,25 @@ fn what_the_server_may_not_end_is_recorded_as_interrupted_and_does_not_hold_it_u
     assert_eq!(recorded, ("INTERRUPTED".to_owned(), 1));
     end(&sleep.running());
     sleep.assert_gone();
+}
+
+#[test]
+fn orphans_of_one_task_hold_no_other_up() {
+    let env = Env::new();
+    let client = env.client();
+    let orphans = client.start_task("while :; do (/bin/true &); done");
+    let ended = client.run("echo hi");
+    assert_eq!(ended.output(), "hi", "{}", ended.text);
+    let arguments = json!({"task_id": ended.task_id(), "until": "never", "listen": 50});
+    let polled = client.call("zsh_poll", arguments);
+    assert!(polled.elapsed < AT_ONCE, "{:?}", polled.elapsed);
+    let sleep = UniqueSleep::new();
+    let task = client.start_task(&sleep.to_string());
+    sleep.wait_for(1);
+    let receipt = client.kill_task(&task);
+    assert!(receipt.elapsed < AT_ONCE, "{:?}", receipt.elapsed);
+    assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
+    sleep.assert_gone();
+    client.kill_all_of(&orphans);
+    assert_none_left(&orphans);
 }

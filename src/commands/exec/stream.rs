@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -32,21 +33,31 @@ pub enum Copied {
     All(Result<(), OutputError>),
 }
 
+/// What is known of a copy under way.
+#[derive(Debug)]
+pub struct Copies {
+    /// How far it is.
+    pub told: Receiver<Copied>,
+    /// So many bytes have been written.
+    pub written: Arc<AtomicU64>,
+}
+
+/// Written at once, so that a reader that takes little is known to read.
+const PIECE: usize = 16 * 1024;
+
 /// Copies on a thread of its own until the task and all that it left are gone, or until
 /// it is cancelled; what has come by then is copied in any case.
 ///
 /// # Errors
 /// When there is no thread or descriptor for it.
-pub fn start(
-    task: Arc<TaskHandle>,
-    sink: Sink,
-    cancel: Arc<Cancel>,
-) -> io::Result<Receiver<Copied>> {
+pub fn start(task: Arc<TaskHandle>, sink: Sink, cancel: Arc<Cancel>) -> io::Result<Copies> {
     let output = match sink {
         Sink::Stdout => Some(Output::stdout()?),
         Sink::Nowhere => None,
     };
     let (tell, told) = bounded(MOST_MESSAGES);
+    let written = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&written);
     std::thread::Builder::new()
         .name("output".to_owned())
         .spawn(move || {
@@ -55,11 +66,11 @@ pub fn start(
                 ..Topics::default()
             };
             let mut follower = Follower::new(task, topics);
-            let copied = copy(&mut follower, output, &cancel, &tell);
+            let copied = copy(&mut follower, output, &cancel, &tell, &count);
             drop(follower);
             let _ = tell.send(Copied::All(copied));
         })?;
-    Ok(told)
+    Ok(Copies { told, written })
 }
 
 fn copy(
@@ -67,6 +78,7 @@ fn copy(
     mut output: Option<Output>,
     cancel: &Cancel,
     tell: &Sender<Copied>,
+    written: &AtomicU64,
 ) -> Result<(), OutputError> {
     loop {
         match follower
@@ -75,7 +87,10 @@ fn copy(
         {
             Heard::Output(bytes) => {
                 if let Some(output) = &mut output {
-                    output.write(&bytes)?;
+                    for piece in bytes.chunks(PIECE) {
+                        output.write(piece)?;
+                        written.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                    }
                 }
             }
             Heard::Gap(bytes) => complain(format_args!(

@@ -159,7 +159,10 @@ pub fn environment(pid: i32) -> Environment {
         Ok(entries) if entries.is_empty() && is_passing(pid) => Environment::Passing,
         Ok(entries) => Environment::Entries(entries),
         Err(error) => match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ESRCH) => Environment::Passing,
+            Some(libc::ENOENT | libc::ESRCH) => match is_passing(pid) {
+                true => Environment::Passing,
+                false => Environment::Entries(Vec::new()),
+            },
             _ => Environment::Hidden,
         },
     }
@@ -230,6 +233,19 @@ mod tests {
         assert_eq!(own_numbers("Pid:\t4711\n"), Some(vec![4711]));
         assert_eq!(own_numbers(""), None);
         assert!(!is_of_another_namespace());
+    }
+
+    #[test]
+    fn kernel_threads_have_no_environment_and_those_who_are_gone_had_one() {
+        assert!(matches!(
+            environment(std::process::id() as i32),
+            Environment::Entries(entries) if !entries.is_empty()
+        ));
+        if look_up(2).is_some_and(|process| process.name == "kthreadd") {
+            assert_ne!(environment(2), Environment::Passing);
+        }
+        // Above any pid of a live machine.
+        assert_eq!(environment(50_000_000), Environment::Passing);
     }
 
     #[test]
