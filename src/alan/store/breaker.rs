@@ -22,10 +22,12 @@ pub struct Reset {
     pub failure: Option<StoreError>,
 }
 
-/// How long a call waits for others' locks when it is to be the one run of a circuit.
-const LEASE_PATIENCE: Duration = Duration::from_secs(1);
-/// How long a report does: the end of a command waits for it.
-const REPORT_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a call waits for others' locks when it is to be the one run of a circuit; on a
+/// busy machine with a slow disk a short transaction of another server can take a second.
+const LEASE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a report does: the end of a command waits for it that has timed out or that was
+/// the one run of its circuit. What is kept in memory instead no other server knows of.
+const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Store {
     /// Decides whether a command may run, and gives it the lease of a half-open circuit
@@ -82,7 +84,7 @@ impl Store {
             end => end,
         };
         let report = |circuit: &mut Circuit| circuit.report(now, end, lease, &self.rules);
-        // What was kept in memory goes to disk as soon as that can be had again.
+        // What was kept in memory goes to disk with the next report.
         let kept = self
             .circuits
             .lock()
