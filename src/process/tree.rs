@@ -222,9 +222,9 @@ pub struct Family {
     strangers: HashSet<Identity>,
     /// Those whose environment was met in passing, and when first.
     passing: HashMap<Identity, Instant>,
-    /// Since when each look was unclear; see [`Family::is_unclear`].
+    /// Since when each look has met somebody in passing.
     unclear_since: Option<Instant>,
-    /// Whether the last look was, however long that has been so.
+    /// See [`Family::is_unclear`].
     unclear: bool,
 }
 
@@ -265,7 +265,7 @@ impl Family {
             let in_session = session_is_ours && process.session == shell.pid;
             if self.known.contains(&process.id)
                 || in_session
-                || self.carries_cookie(process, snapshot)
+                || self.carries_cookie(process, snapshot, looked)
             {
                 members.insert(process.id.pid);
                 members.extend(
@@ -280,6 +280,9 @@ impl Family {
             true => self.unclear_since.or(Some(looked)),
             false => None,
         };
+        self.unclear = self
+            .unclear_since
+            .is_some_and(|since| looked.duration_since(since) < PASSING_TIME);
         for daemon in self.daemons_among(&members, snapshot) {
             members.remove(&daemon);
         }
@@ -305,11 +308,10 @@ impl Family {
 
     /// Whether the last look for the living met an orphan at the very moment in which it
     /// became another program or ended, and in which nothing tells whose it is: who has left
-    /// the session may be missing then, or whom it has started. It is for no longer than
-    /// [`PASSING_TIME`].
+    /// the session may be missing then, or whom it has started. Look after look it is so
+    /// for no longer than [`PASSING_TIME`].
     pub fn is_unclear(&self) -> bool {
-        self.unclear_since
-            .is_some_and(|since| since.elapsed() < PASSING_TIME)
+        self.unclear
     }
 
     /// Those of the task's living processes that are known without a further look at any
@@ -385,7 +387,12 @@ impl Family {
         }
     }
 
-    fn carries_cookie(&mut self, process: &ProcessInfo, snapshot: &Snapshot) -> bool {
+    fn carries_cookie(
+        &mut self,
+        process: &ProcessInfo,
+        snapshot: &Snapshot,
+        looked: Instant,
+    ) -> bool {
         if self.strangers.contains(&process.id) {
             return false;
         }
@@ -394,11 +401,10 @@ impl Family {
             false => processes::environment(process.id.pid),
         };
         if environment == Environment::Passing {
-            let now = Instant::now();
             let is_first = !self.passing.contains_key(&process.id);
-            let met = *self.passing.entry(process.id).or_insert(now);
+            let met = *self.passing.entry(process.id).or_insert(looked);
             // What a zombie has started had begun before this look, and the next one shows it.
-            let counts = is_first || !process.zombie && now.duration_since(met) < PASSING_TIME;
+            let counts = is_first || !process.zombie && looked.duration_since(met) < PASSING_TIME;
             self.unclear |=
                 counts && snapshot.is_orphan(process) && !self.is_led(process, snapshot);
             return false;
@@ -549,14 +555,15 @@ mod tests {
         let led = process(BASE + 7, 1, BASE + 5, 104);
         let elder = process(BASE + 5, 1, BASE + 5, 99);
         assert!(!is_unclear(&[shell.clone(), elder, led]));
-        // One that hangs on its way is not waited for without end, and neither are others
-        // that come each time.
+        // One that hangs on its way is not waited for without end.
+        assert!(is_unclear(&[shell.clone(), gone.clone()]));
         while is_unclear(&[shell.clone(), gone.clone()]) {}
+        assert!(!is_unclear(std::slice::from_ref(&shell)));
+        // Neither are others that come each time.
         let mut pids = BASE + 10..;
-        while is_unclear(&[
-            shell.clone(),
-            process(pids.next().unwrap_or_default(), 1, BASE + 9, 105),
-        ]) {}
+        let mut next = || process(pids.next().unwrap_or_default(), 1, BASE + 9, 105);
+        assert!(is_unclear(&[shell.clone(), next()]));
+        while is_unclear(&[shell.clone(), next()]) {}
     }
 
     #[test]
