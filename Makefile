@@ -23,19 +23,29 @@ demo-static: static ## Show the session with the static binary in an empty root;
 # What the Rust tests drive.
 PROGRAMS = zsh zsh-static man bash python3 infocmp make vim less gdb node git ssh \
 	dialog whiptail sudo su passwd setpriv script top htop vi lolcat
-PAGES = ls tar grep git-push curl bash rsync find ssh jq
+# What the corpus of shapes runs besides.
+PROGRAMS += npm sqlite3 bc ed nano fzf tmux rlwrap expect lua5.4 irb gpg \
+	pinentry-curses openssl redis-cli busybox nc socat telnet tnftp \
+	inotifywait entr strace curl psql flock xz watch
+PAGES = ls tar grep git-push curl bash rsync find ssh jq gzip
 # Tests wait for processes more than they work: more at once than there are cores.
 export RUST_TEST_THREADS ?= 4
 
 test: ## Run the Rust tests with the real zsh and man, and the model check.
 	@scripts/need cargo cc $(PROGRAMS)
 	@scripts/need $(addprefix page:,$(PAGES))
+	@scripts/zsh-suite
+	@scripts/shape-programs
 	cargo test
 	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
 
-test-long: ## Bear faults for long: 200 kills, a minute of a locked database or a deaf client.
-	@scripts/need cargo cc zsh
+# SOAK_CALLS and LAST_LINES say how many calls and commands the last two take.
+test-long: ## Bear faults for long, watch process shapes, run all of zsh's own tests, many calls.
+	@scripts/need cargo cc $(PROGRAMS)
+	@scripts/zsh-suite
+	@scripts/shape-programs
 	cargo test --test it -- --ignored long::
+	RUST_TEST_THREADS=1 cargo test --test it -- --ignored soak::
 
 test-portable: ## Run the Rust tests without what Linux alone can do.
 	@scripts/need cargo cc $(PROGRAMS)
@@ -45,6 +55,7 @@ test-portable: ## Run the Rust tests without what Linux alone can do.
 test-static: static ## Run the integration tests with the static binary.
 	@scripts/need cargo cc $(PROGRAMS)
 	@scripts/need $(addprefix page:,$(PAGES))
+	@scripts/shape-programs
 	ZSH_TOOL_BIN=$(CURDIR)/target/x86_64-unknown-linux-musl/release/zsh-tool cargo test --test it
 
 test-clients: ## Drive the server with the official SDKs, Claude Code and a browser.
@@ -89,6 +100,7 @@ lint: ## Check formatting, lints, shell scripts and version numbers.
 	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz
 	cargo clippy --all-targets -- -D warnings
 	cargo clippy --features conformance -- -D warnings
+	cargo clippy --features portable --all-targets -- -D warnings
 	shellcheck $$(scripts/list-shell-scripts)
 	scripts/check-versions
 

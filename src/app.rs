@@ -1,4 +1,4 @@
-//! The composition root: arguments and configuration become running parts.
+//! The composition root: dispatches to the subcommands.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use crate::cli::{Arguments, Command, ServeArguments};
+use crate::cli::{Arguments, Command};
 use crate::commands;
 use crate::process::pty;
 
-/// The command that a link of this name stands for.
+/// Started through a link with this name, the program runs the subcommand `oneshot`.
 const ONESHOT: &str = "oneshot";
 
-/// Runs the program.
+/// Parses the command line and runs the subcommand.
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse_from(words(std::env::args_os().collect())) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are no errors and go to stdout; usage errors exit 2.
+            // Help and version go to stdout and exit 0; usage errors exit 2.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -28,24 +28,24 @@ pub fn run() -> ExitCode {
         return ExitCode::from(2);
     };
     match command {
-        Command::Serve(arguments) => commands::serve::run(&arguments),
+        Command::Serve { guarded } => commands::serve::run(guarded),
         Command::Exec(arguments) => commands::exec::run(&arguments),
         Command::Oneshot(arguments) => commands::oneshot::run(&arguments),
         Command::Config => commands::config::run(),
-        Command::Tasks(arguments) => commands::tasks::run(&arguments),
-        Command::Log(arguments) => commands::log::run(&arguments),
-        Command::Monitor(arguments) => commands::monitor::run(&arguments),
+        Command::Tasks { all, json } => commands::tasks::run(all, json),
+        Command::Log { task, follow } => commands::log::run(&task, follow),
+        Command::Monitor { addr } => commands::monitor::run(addr),
         Command::Alan(command) => commands::alan::run(&command),
-        Command::Manopt(arguments) => commands::manopt::run(&arguments),
+        Command::Manopt { words } => commands::manopt::run(&words),
         Command::Doctor => commands::doctor::run(),
-        Command::AgentOpenai(arguments) => commands::agent_openai::run(&arguments),
+        Command::AgentOpenai { model, base_url } => commands::agent_openai::run(model, base_url),
+        Command::Help { words } => commands::help::run(&words),
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man => commands::man::run(),
     }
 }
 
-/// The words of the command line. Started under the name `oneshot`, by a link, the program
-/// is that command.
+/// The command line, with the subcommand if the program was started under its name.
 fn words(mut words: Vec<OsString>) -> Vec<OsString> {
     let name = words.first().map(Path::new).and_then(Path::file_name);
     if name == Some(OsStr::new(ONESHOT)) {
@@ -54,8 +54,8 @@ fn words(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// A client that starts the program without arguments wants the server; a person at a
-/// terminal wants to know what there is.
+/// A client that starts the program without arguments expects the server; a person at a
+/// terminal expects the help.
 fn default_command() -> Option<Command> {
-    (!pty::stdin_is_terminal()).then_some(Command::Serve(ServeArguments { guarded: false }))
+    (!pty::stdin_is_terminal()).then_some(Command::Serve { guarded: None })
 }

@@ -1,4 +1,4 @@
-//! The command line as it is written: low arguments, not yet resolved.
+//! The command line as typed: arguments that are not yet combined with the settings.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -9,43 +9,88 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// zsh-tool: the shell that tells an AI agent the truth.
 #[derive(Debug, Parser)]
-#[command(name = "zsh-tool", version, about, arg_required_else_help = false)]
+#[command(
+    name = "zsh-tool",
+    version,
+    about,
+    arg_required_else_help = false,
+    disable_help_subcommand = true
+)]
 pub struct Arguments {
-    /// What to do; nothing, with stdin no terminal, is `serve`.
+    /// The subcommand; without one, `serve` where stdin is not a terminal.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve MCP on stdin and stdout.
-    Serve(ServeArguments),
+    Serve {
+        /// The name by which the guard above this process knows the server.
+        #[arg(long, hide = true, value_name = "INSTANCE")]
+        guarded: Option<String>,
+    },
     /// Run one command under supervision: its output, a status line on stderr, its exit code.
     Exec(ExecArguments),
     /// Let a worker agent and an auditor take turns until the work is done.
     Oneshot(Box<OneshotArguments>),
-    /// List the tasks of all servers that run.
-    Tasks(TasksArguments),
+    /// List the tasks of all running servers.
+    Tasks {
+        /// List ended tasks too.
+        #[arg(long)]
+        all: bool,
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the output of a task of any server.
-    Log(LogArguments),
-    /// Serve a page that shows the tasks and runs of all servers, until it is interrupted.
-    Monitor(MonitorArguments),
-    /// What is remembered of commands: show it, ask it, carry it elsewhere, forget it.
+    Log {
+        /// The task's id, or the beginning of it.
+        task: String,
+        /// Keep printing until the task ends.
+        #[arg(long, short)]
+        follow: bool,
+    },
+    /// Serve a web page that shows the tasks and runs of all servers, until interrupted.
+    Monitor {
+        /// The address to listen on; port 0 picks a free port. On an address that other machines
+        /// can reach, anyone who knows the link sees everything.
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+        addr: SocketAddr,
+    },
+    /// Show, query, export, import or delete the command history.
     #[command(subcommand)]
     Alan(AlanCommand),
-    /// Print the options of a program as its manual page tells them.
-    Manopt(ManoptArguments),
-    /// Check the shell, the state directory and the kernel, and say how to mend what is wrong.
+    /// Print the options of a program from its manual page.
+    Manopt {
+        /// The command and its subcommand, as in `git push`; options after them are listed first.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Check the shell, the state directory and the kernel, and suggest how to fix problems.
     Doctor,
     /// Print the settings in use and where each comes from.
     Config,
-    /// Ask the configured OpenAI-compatible endpoint what stands on stdin; NDJSON comes out.
+    /// Send stdin to the configured OpenAI-compatible endpoint, and print its answer as NDJSON.
     #[command(hide = true)]
-    AgentOpenai(AgentOpenaiArguments),
+    AgentOpenai {
+        /// The model, instead of the configured one.
+        #[arg(long)]
+        model: Option<String>,
+        /// The endpoint, instead of the configured one.
+        #[arg(long, value_name = "URL")]
+        base_url: Option<String>,
+    },
+    /// Print the help of a command, or a topic of the reference: tools, settings, reading, …
+    Help {
+        /// The topic or the command; nothing: the list of both.
+        #[arg(value_name = "TOPIC")]
+        words: Vec<String>,
+    },
     /// Print a completion script for a shell.
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
     /// Print the manual page.
@@ -53,36 +98,19 @@ pub enum Command {
     Man,
 }
 
-/// Arguments of `serve`.
-#[derive(Debug, Args)]
-pub struct ServeArguments {
-    /// This process has a guard above it.
-    #[arg(long, hide = true)]
-    pub guarded: bool,
-}
-
-/// Arguments of `monitor`.
-#[derive(Debug, Args)]
-pub struct MonitorArguments {
-    /// Where to listen; port 0 takes any that is free. Who reaches an address that is not of
-    /// this machine alone, and knows the link, sees everything.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
-    pub addr: SocketAddr,
-}
-
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
 pub struct ExecArguments {
-    /// Run on a terminal; when stdin is one, it is passed through.
+    /// Run on a terminal, and pass the keys through if stdin is a terminal.
     #[arg(long)]
     pub pty: bool,
-    /// End the whole process tree after so many seconds (0: never); the exit code is 124 then.
+    /// End the whole process tree after this many seconds, with exit code 124 (0: never).
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<Duration>,
     /// Print one JSON object with the result instead of streaming.
     #[arg(long)]
     pub json: bool,
-    /// The command text; several words are joined by blanks.
+    /// The command text; several words are joined by spaces.
     #[arg(required = true, trailing_var_arg = true)]
     pub command: Vec<String>,
 }
@@ -91,7 +119,7 @@ pub struct ExecArguments {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct OneshotArguments {
-    /// What to do with runs that there are; nothing: run one.
+    /// What to do with existing runs; without it, start a run.
     #[command(subcommand)]
     pub command: Option<OneshotCommand>,
     /// The run.
@@ -99,16 +127,16 @@ pub struct OneshotArguments {
     pub run: OneshotRunArguments,
 }
 
-/// What to do with runs that there are.
+/// What to do with existing runs.
 #[derive(Debug, Subcommand)]
 pub enum OneshotCommand {
-    /// List all runs, the one that changed last first.
+    /// List all runs, the most recently changed first.
     List {
         /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
-    /// Show a run: its states, what it was asked and what came of it.
+    /// Show a run: its states, its prompt and its result.
     Show {
         /// The run's id, the beginning of it, or `latest`.
         id: String,
@@ -116,11 +144,11 @@ pub enum OneshotCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print what goes on in a run until it ends; the exit code is the run's.
+    /// Print the events of a run until it ends, and exit with its exit code.
     Follow {
         /// The run's id, the beginning of it, or `latest`.
         id: String,
-        /// Print the lines of its log.
+        /// Print the lines of its log as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -137,70 +165,72 @@ pub struct OneshotRunArguments {
     /// The agent program that does the work.
     #[arg(long, value_name = "NAME")]
     pub executor: Option<String>,
-    /// The agent program that judges it; none: the same.
+    /// The agent program that audits the work; by default the same one.
     #[arg(long, value_name = "NAME")]
     pub auditor: Option<String>,
-    /// The model that the worker is asked to use.
+    /// The model for the worker.
     #[arg(long)]
     pub model: Option<String>,
-    /// The model that the auditor is asked to use.
+    /// The model for the auditor.
     #[arg(long, value_name = "MODEL")]
     pub auditor_model: Option<String>,
-    /// How many iterations there may be.
-    #[arg(long, value_name = "N", value_parser = count_above_zero::<NonZeroU32>)]
+    /// The maximum number of iterations.
+    #[arg(long, value_name = "N", value_parser = count_above_zero)]
     pub max_iterations: Option<NonZeroU32>,
-    /// Give an agent up after so many seconds without any sign of life.
+    /// Give up on an agent after this many seconds without activity.
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub inactivity: Option<Duration>,
-    /// Give the run up after so many seconds (0: never).
+    /// Give up on the run after this many seconds (0: never).
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub max_runtime: Option<Duration>,
-    /// What to do about an agent that is stuck.
+    /// What to do about a stuck agent.
     #[arg(long, value_name = "POLICY")]
     pub on_stuck: Option<OnStuck>,
-    /// Who judges whether an agent is stuck.
+    /// The judge that decides whether an agent is stuck.
     #[arg(long, value_name = "NAME")]
     pub judge: Option<String>,
-    /// Look for signs of life every so many seconds.
+    /// Check for activity every this many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub heartbeat: Option<Duration>,
-    /// Call an agent stuck after so many signs of life without anything new.
-    #[arg(long, value_name = "N", value_parser = count_above_zero::<NonZeroU32>)]
+    /// Consider an agent stuck after this many checks without progress.
+    #[arg(long, value_name = "N", value_parser = count_above_zero)]
     pub stuck_threshold: Option<NonZeroU32>,
-    /// Go on with a run that was interrupted: its id, the beginning of it, or `latest`.
+    /// Remove runs that ended more than this many days ago (0: never).
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(..=36_500))]
+    pub keep_days: Option<u16>,
+    /// Resume an interrupted run: its id, the beginning of it, or `latest`.
     #[arg(long, value_name = "ID", conflicts_with = "prompt")]
     pub resume: Option<String>,
     /// Print one JSON object with the result.
     #[arg(long)]
     pub json: bool,
-    /// Serve the dashboard at this address while the run goes on.
+    /// Serve the dashboard at this address during the run.
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
-    /// What is to be done; several words are joined by blanks, `-` reads it from stdin.
+    /// The prompt; several words are joined by spaces, `-` reads it from stdin.
     #[arg(required_unless_present = "resume")]
     pub prompt: Vec<String>,
 }
 
-/// What is done about an agent that is stuck.
+/// What to do about a stuck agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnStuck {
-    /// Ask at the terminal; the agent goes on meanwhile.
+    /// Ask at the terminal; the agent continues meanwhile.
     Ask,
-    /// Nothing.
+    /// Keep waiting.
     Wait,
-    /// End the agent and use what it has done.
+    /// End the agent and use what it has done so far.
     Recover,
-    /// Give the run up.
+    /// Give up on the run.
     Fail,
 }
 
 /// A whole number that is not 0.
-fn count_above_zero<N: std::str::FromStr>(text: &str) -> Result<N, String> {
-    let expected = || "expected a whole number above 0, such as 5".to_owned();
-    text.parse().map_err(|_| expected())
+fn count_above_zero(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "expected a whole number above 0, such as 5".to_owned())
 }
 
-/// A time in seconds, with fractions, that is not 0.
+/// A time in seconds above 0; fractions are allowed.
 fn seconds_above_zero(text: &str) -> Result<Duration, String> {
     match seconds(text) {
         Ok(Duration::ZERO) | Err(_) => {
@@ -210,88 +240,48 @@ fn seconds_above_zero(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time in seconds, with fractions.
+/// A time in seconds; fractions are allowed.
 fn seconds(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a number of seconds from 0 on, such as 90 or 0.5".to_owned();
+    let expected = || "expected a number of seconds, such as 90 or 0.5".to_owned();
     let seconds: f64 = text.parse().map_err(|_| expected())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| expected())
 }
 
-/// Arguments of `agent-openai`.
-#[derive(Debug, Args)]
-pub struct AgentOpenaiArguments {
-    /// The model, instead of the configured one.
-    #[arg(long)]
-    pub model: Option<String>,
-    /// The endpoint, instead of the configured one.
-    #[arg(long, value_name = "URL")]
-    pub base_url: Option<String>,
-}
-
-/// Arguments of `tasks`.
-#[derive(Debug, Args)]
-pub struct TasksArguments {
-    /// List ended tasks too.
-    #[arg(long)]
-    pub all: bool,
-    /// Print one JSON object per line.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// What to do with what is remembered.
+/// What to do with the command history.
 #[derive(Debug, Subcommand)]
 pub enum AlanCommand {
-    /// Print what the database holds.
+    /// Print a summary of the database.
     Stats {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Print what is known of a command, without running it.
+    /// Print what is known about a command, without running it.
     Query {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
-        /// The command text; several words are joined by blanks.
+        /// The command text; several words are joined by spaces.
         #[arg(required = true, trailing_var_arg = true)]
         command: Vec<String>,
     },
     /// Print every row as a line of JSON.
     Export,
-    /// Add rows of an export; what is there already, or newer, stays.
+    /// Add the rows of an export; existing and newer rows are kept.
     Import {
-        /// The file to read; none: stdin.
+        /// The file to read; stdin by default.
         file: Option<PathBuf>,
     },
-    /// Remove what has lost its weight.
+    /// Remove observations that are too old to matter.
     Prune,
-    /// Forget a command, or all commands of a kind such as `git push origin *`.
+    /// Delete a command, or all commands of a kind such as `git push origin *`.
     Forget {
-        /// The command or kind; several words are joined by blanks.
+        /// The command or kind; several words are joined by spaces.
         #[arg(required = true, trailing_var_arg = true)]
         pattern: Vec<String>,
     },
-    /// Print where the database is.
+    /// Print the path of the database.
     Path,
-}
-
-/// Arguments of `manopt`.
-#[derive(Debug, Args)]
-pub struct ManoptArguments {
-    /// The command and its subcommand, as in `git push`; options after them are listed first.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub words: Vec<String>,
-}
-
-/// Arguments of `log`.
-#[derive(Debug, Args)]
-pub struct LogArguments {
-    /// The task's id, or the beginning of it.
-    pub task: String,
-    /// Go on until the task ends.
-    #[arg(long, short)]
-    pub follow: bool,
 }
 
 #[cfg(test)]

@@ -1,37 +1,34 @@
-//! What the user decides: environment over file over defaults, resolved once.
+//! The settings: environment over file over defaults, resolved once.
 //!
 //! One table, `settings!`, holds every setting: it is the struct's fields, their
-//! documentation, the parsing, the printing and the list of known keys. Nothing that is
-//! wrong in the environment or in the file stops the program: each fault is a [`Warning`]
-//! that names its place and the value in use instead.
+//! documentation, the parsing, the printing and the list of known keys. An error in the
+//! environment or in the file never stops the program: each is a [`Warning`] that names its
+//! place and the value that is used instead.
 //!
-//! Limits: reads the environment through a function and one file; knows no argument of
-//! the command line. Secrets are no settings, so that all values may be printed: of them
-//! only names and sources are known here ([`Secrets`]).
+//! Limits: knows no argument of the command line but those of runs ([`RunFlags`]). Secrets
+//! are not settings, so all values may be printed: only their names and sources are known
+//! here ([`Secrets`]).
 
-mod address;
 mod choices;
 mod dirs;
-mod endpoint;
 mod executors;
 mod file;
 mod layers;
 mod oneshot;
-mod resolve;
 mod secrets;
 mod value;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use address::Address;
 use choices::JudgeWord;
-use dirs::{state_dir, variable};
-use endpoint::{BaseUrl, ModelName, VariableName};
-use layers::Given;
-use value::{Count, File, Flag, Kind, Names, Program, Size, Time};
+use dirs::{base_directory, state_dir, variable};
+use layers::{Layer, Sources, check_key};
+use value::{
+    Address, BASE_URL, Choice, Count, Field, File, Flag, Maybe, Names, PROGRAM, Raw, Size, Time,
+    VARIABLE_NAME, ValueParser, WORD,
+};
 
 pub use choices::{
     ColorChoice, InsightChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode, StuckChoice,
@@ -39,10 +36,9 @@ pub use choices::{
 };
 pub use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
-pub use layers::{Source, Warning};
+pub use layers::{SettingSource, Warning};
 pub use oneshot::{RunFlags, RunSettings};
-pub use resolve::{Cause, ResolveError, Surroundings};
-pub use secrets::{SecretSource, Secrets};
+pub use secrets::{Cause, ResolveContext, ResolveError, SecretSource, Secrets};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -58,7 +54,7 @@ const fn hours(hours: u64) -> Duration {
 }
 
 /// The longest wait of a call; clients cancel a call after 60 s.
-pub const MAX_WAIT: Duration = seconds(50);
+pub(crate) const MAX_WAIT: Duration = seconds(50);
 
 /// Programs that are meant to outlive the command that started them: process names, and
 /// the main classes of those that run in a Java machine.
@@ -76,7 +72,7 @@ const DAEMONS: [&str; 11] = [
     "KotlinCompileDaemon",
 ];
 
-/// The key of a field: its own name, or the one that it is given.
+/// The key of a field: its own name, or the one given by `as`.
 macro_rules! key_of {
     ($field:ident) => {
         stringify!($field)
@@ -85,80 +81,100 @@ macro_rules! key_of {
         $key
     };
 }
+use key_of;
 
-/// Declares every setting once: its documentation, key, type, default, what it takes and
-/// the environment's name for it. A key of a mapping inside the file has a name of its own,
-/// with a dot.
+macro_rules! option_of {
+    () => {
+        None
+    };
+    ($env:literal) => {
+        Some($env)
+    };
+}
+use option_of;
+
+/// Declares a struct of settings, each with its documentation, key, type, default, parser
+/// and environment variable. The prefix is that of the keys where they are shown; fields in
+/// braces are no settings. The key of a setting inside a mapping of the file has a dot and
+/// is given by `as`.
 macro_rules! settings {
-    ($(
-        $(#[$doc:meta])*
-        $field:ident $(as $key:literal)?:
-            $type:ty = $default:expr, $kind:expr $(, env $env:literal)?;
-    )*) => {
-        /// The settings in use. Each field is the key of the file, or says which it is.
+    (
+        $(#[$meta:meta])*
+        $name:ident $prefix:literal { $( $(#[$own_doc:meta])* $vis:vis $own:ident: $own_type:ty, )* }
+        $(
+            $(#[doc = $doc:literal])*
+            $field:ident $(as $key:literal)?:
+                $type:ty = $default:expr, $parser:expr $(, env $env:literal)?;
+        )*
+    ) => {
+        $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
-        pub struct Config {
-            $( $(#[$doc])* pub $field: $type, )*
-            /// The directory that all servers of this user share, or why there is none.
-            pub state_dir: Result<PathBuf, StateDirError>,
-            /// What `zsh_send` may type by name.
-            pub secrets: Secrets,
-            /// What the file says of agent runs, not yet resolved.
-            oneshot: oneshot::Section,
-            /// The agent programs that the user adds or changes.
-            pub executors: Vec<UserExecutor>,
-            sources: BTreeMap<&'static str, Source>,
+        pub struct $name {
+            $( $(#[doc = $doc])* pub $field: $type, )*
+            $( $(#[$own_doc])* $vis $own: $own_type, )*
+            origins: std::collections::BTreeMap<&'static str, SettingSource>,
         }
 
-        /// Every key that the file may hold.
-        pub const KEYS: &[&str] = &[
-            $( key_of!($field $($key)?), )* secrets::KEY, oneshot::KEY, executors::KEY,
-        ];
+        impl $name {
+            const KEYS: &'static [&'static str] = &[$( key_of!($field $($key)?), )*];
 
-        impl Config {
-            fn resolve(given: &mut Given<'_>) -> Config {
-                let mut sources = BTreeMap::new();
+            const VARIABLES: &'static [(&'static str, Option<&'static str>)] =
+                &[$( (key_of!($field $($key)?), option_of!($($env)?)), )*];
+
+            fn resolve(sources: &mut Sources<'_>, $( $own: $own_type, )*) -> $name {
+                let mut origins = std::collections::BTreeMap::new();
                 $(
-                    let env_name = [$( $env )?].first().copied();
                     let key = key_of!($field $($key)?);
-                    let ($field, source) = given.resolve(key, env_name, &$kind, $default);
-                    sources.insert(key, source);
+                    let ($field, source) = sources.resolve(key, &$parser, $default);
+                    origins.insert(key, source);
                 )*
-                let (state_dir, decided_by) = state_dir(given.env);
-                if let Some(name) = decided_by {
-                    sources.insert(STATE_DIR_KEY, Source::Env { name });
-                }
-                let (secrets, source) = Secrets::read(given);
-                sources.insert(secrets::KEY, source);
-                let oneshot = oneshot::Section::read(given);
-                let (executors, source) = executors::read(given);
-                sources.insert(executors::KEY, source);
-                Config { $( $field, )* state_dir, secrets, oneshot, executors, sources }
+                $name { $( $field, )* $( $own, )* origins }
             }
 
-            /// Every setting with its value and source, for people to read.
-            pub fn rows(&self) -> Vec<Row> {
-                let mut rows = vec![$(
-                    self.row(key_of!($field $($key)?), $kind.show(&self.$field)),
-                )*];
-                rows.push(self.row(STATE_DIR_KEY, match &self.state_dir {
-                    Ok(path) => path.display().to_string(),
-                    Err(error) => format!("none: {error}"),
-                }));
-                rows.push(self.row(secrets::KEY, self.secrets.to_string()));
-                rows.push(self.row(executors::KEY, executors::show(&self.executors)));
-                rows
+            /// Where the value of a setting comes from.
+            pub fn source(&self, key: &str) -> SettingSource {
+                self.origins.get(key).cloned().unwrap_or(SettingSource::Default)
+            }
+
+            /// Each setting of the table with its value and source, for people to read.
+            pub fn settings(&self) -> Vec<Row> {
+                vec![$( Row {
+                    key: concat!($prefix, key_of!($field $($key)?)),
+                    value: $parser.show(&self.$field),
+                    source: self.source(key_of!($field $($key)?)),
+                }, )*]
+            }
+
+            pub(crate) fn documentation() -> Vec<SettingHelp> {
+                vec![$( SettingHelp {
+                    key: concat!($prefix, key_of!($field $($key)?)),
+                    env: option_of!($($env)?),
+                    description: concat!($( $doc ),*),
+                }, )*]
             }
         }
     };
 }
+use settings;
 
 settings! {
-    /// How long a call waits before it returns with the command still running.
+    /// The settings in use. Each field is the key of the file, or says which it is.
+    Config "" {
+        /// The directory that all servers of this user share.
+        pub state_dir: Result<PathBuf, StateDirError>,
+        /// What `zsh_send` may type by name.
+        pub secrets: Secrets,
+        /// The file's section on agent runs.
+        oneshot: Layer,
+        /// The agent programs that the user adds or changes.
+        pub executors: Vec<UserExecutor>,
+    }
+
+    /// How long a call waits before it returns while the command is still running.
     /// Seconds; default 2, from 0 to 50.
     yield_after: Duration = seconds(2), Time::seconds(Duration::ZERO..=MAX_WAIT);
 
-    /// The deadline of a command that names none. Seconds; default 120, from 0.1 to a
+    /// The deadline of a command without one of its own. Seconds; default 120, from 0.1 to a
     /// week, and at most `timeout_max`.
     timeout_default: Duration = seconds(120),
         Time::seconds(Duration::from_millis(100)..=hours(24 * 7)),
@@ -170,46 +186,51 @@ settings! {
         Time::seconds(Duration::from_millis(100)..=hours(24 * 7)),
         env "NEVERHANG_TIMEOUT_MAX";
 
-    /// Whether a call may ask for no deadline at all. Default true.
+    /// Whether a call may ask for a command without a deadline. Default true.
     allow_no_deadline: bool = true, Flag;
 
     /// The shell that runs commands: a name in PATH or a path. Default `zsh`.
-    shell: String = "zsh".to_owned(), Program;
+    shell: String = "zsh".to_owned(), PROGRAM;
 
     /// How that shell reads its startup files. Default plain.
-    shell_mode: ShellMode = ShellMode::Plain, ShellMode::WORDS;
+    shell_mode: ShellMode = ShellMode::Plain, Choice::new();
 
     /// A file that is sourced before every command. Default none.
     prelude: Option<PathBuf> = None, File;
 
-    /// Whether a call starts in the directory where the one before it ended. Default
-    /// false; for those who run a single agent.
+    /// Whether a command starts in the directory where the one before it ended. Useful with
+    /// a single agent. Default false.
     keep_cwd: bool = false, Flag;
 
     /// Where output is kept. Default disk.
-    spool: SpoolMode = SpoolMode::Disk, SpoolMode::WORDS;
+    spool: SpoolMode = SpoolMode::Disk, Choice::new();
 
-    /// The output that is kept of one task. Bytes; default 256 MiB, from 64 KiB to 1 TiB.
+    /// The most output kept of one task. Bytes; default 256 MiB, from 64 KiB to 1 TiB.
     spool_task_quota: u64 = 256 * MIB, Size(64 * KIB..=TIB);
 
-    /// The output that is kept of all tasks. Bytes; default 2 GiB, from 1 MiB to 64 TiB.
+    /// The most output kept of all tasks. Bytes; default 2 GiB, from 1 MiB to 64 TiB.
     spool_quota: u64 = 2 * GIB, Size(MIB..=64 * TIB);
 
-    /// How long output is kept after a task's end. Hours; default 24, from 0 to 720.
+    /// How long output is kept after the end of a task, and of its server. Hours; default
+    /// 24, from 0 to 720.
     spool_keep_hours: Duration = hours(24), Time::hours(Duration::ZERO..=hours(720));
 
-    /// The output that one result shows. Characters; default 30000, from 1000 to 500000.
-    max_output: usize = 30_000, Count(1_000..=500_000);
+    /// The most output in one result. Characters; default 30000, from 1000 to 490000.
+    max_output: usize = 30_000, Count(1_000..=490_000);
 
-    /// Programs that are neither reported nor ended when they outlive their command:
+    /// The size of a whole result, for clients that shorten longer ones. Bytes; default 40000
+    /// for Codex and no limit for others, from 6000 to 1 GiB.
+    client_output: Option<u64> = None, Maybe(Size(6_000..=GIB), "by client");
+
+    /// Programs that are neither reported nor stopped when they outlive their command:
     /// process names, or main classes of Java programs. Default: the usual agents,
     /// multiplexers and build daemons.
     daemons: Vec<String> = DAEMONS.map(str::to_owned).to_vec(), Names;
 
-    /// Tasks that run at once. Default 64, from 1 to 1024.
+    /// The most tasks that run at once. Default 64, from 1 to 1024.
     max_tasks: usize = 64, Count(1..=1_024);
 
-    /// Finished tasks that stay readable. Default 1000, from 1 to 100000.
+    /// The most finished tasks that stay readable. Default 1000, from 1 to 100000.
     max_finished_tasks: usize = 1_000, Count(1..=100_000);
 
     /// The longest command text. Bytes; default 1 MiB, from 1 KiB to 64 MiB.
@@ -219,10 +240,10 @@ settings! {
     max_request: u64 = 16 * MIB, Size(64 * KIB..=256 * MIB);
 
     /// When results are coloured. Default auto, which `NO_COLOR` turns into never.
-    color: ColorChoice = ColorChoice::Auto, ColorChoice::WORDS, env "ZSH_TOOL_COLOR";
+    color: ColorChoice = ColorChoice::Auto, Choice::new(), env "ZSH_TOOL_COLOR";
 
     /// Which insights a result carries. Default all.
-    insights: InsightChoice = InsightChoice::All, InsightChoice::WORDS;
+    insights: InsightChoice = InsightChoice::All, Choice::new();
 
     /// The database of what commands did. Default: `alan.db` in the state directory.
     alan_db: Option<PathBuf> = None, File, env "ALAN_DB_PATH";
@@ -231,7 +252,7 @@ settings! {
     /// `neverhang_recovery`. Default 3, from 1 to 100.
     neverhang_threshold: usize = 3, Count(1..=100);
 
-    /// How long a timeout counts. Seconds; default 3600, from 1 to a week.
+    /// How long a timeout counts towards `neverhang_threshold`. Seconds; default 3600, from 1 to a week.
     neverhang_window: Duration = seconds(3600), Time::seconds(seconds(1)..=hours(24 * 7));
 
     /// How long a command is refused before it is tried again. Seconds; default 300, from
@@ -239,36 +260,34 @@ settings! {
     neverhang_recovery: Duration = seconds(300),
         Time::seconds(Duration::from_millis(100)..=hours(24));
 
-    /// How often evidence is taken of whether a task gets on. Seconds; default 10, from
-    /// 0.1 to 600.
+    /// How often a task's progress is measured. Seconds; default 10, from 0.1 to 600.
     heartbeat_interval: Duration = seconds(10),
         Time::seconds(Duration::from_millis(100)..=seconds(600));
 
-    /// Signs of life in a row without anything new after which a task is called stuck.
-    /// Default 5, from 1 to 1000.
+    /// The number of measurements in a row without progress after which a task counts as
+    /// stuck. Default 5, from 1 to 1000.
     stuck_threshold: usize = 5, Count(1..=1_000);
 
-    /// Who judges whether an agent run gets on: `heuristic`, which asks nobody; `openai`,
-    /// the endpoint of `openai.base_url`; `command:NAME`, the executor of that name.
-    /// Default heuristic.
+    /// The judge of an agent run's progress: `heuristic` (no model); `openai`, the endpoint at
+    /// `openai.base_url`; `command:NAME`, the executor of that name. Default heuristic.
     judge: JudgeChoice = JudgeChoice::Heuristic, JudgeWord;
 
-    /// Whether runs may be judged while they go on. Default true.
+    /// Whether runs may be judged while they run. Default true.
     enable_concurrent_checks: bool = true, Flag;
 
-    /// The OpenAI-compatible endpoint, up to and with its version, as in
+    /// The OpenAI-compatible endpoint, including its version, as in
     /// `http://127.0.0.1:11434/v1`. Default none: nothing is sent anywhere.
-    openai_base_url as "openai.base_url": Option<String> = None, BaseUrl;
+    openai_base_url as "openai.base_url": Option<String> = None, BASE_URL;
 
-    /// The model that is asked there. Default none.
-    openai_model as "openai.model": Option<String> = None, ModelName;
+    /// The model to use there. Default none.
+    openai_model as "openai.model": Option<String> = None, Maybe(WORD, "none");
 
-    /// The variable of the environment that holds the endpoint's key; where it is not set
-    /// no key is sent. Default `OPENAI_API_KEY`.
+    /// The environment variable that holds the endpoint's key; if it is not set, no key is
+    /// sent. Default `OPENAI_API_KEY`.
     openai_api_key_env as "openai.api_key_env": String = "OPENAI_API_KEY".to_owned(),
-        VariableName;
+        VARIABLE_NAME;
 
-    /// Whether options of a program that fails again and again are looked up in its manual
+    /// Whether the options of a program that fails repeatedly are looked up in its manual
     /// page. Default true.
     manopt_enabled: bool = true, Flag, env "ALAN_MANOPT_ENABLED";
 
@@ -276,23 +295,24 @@ settings! {
     manopt_timeout: Duration = seconds(2),
         Time::seconds(Duration::from_millis(100)..=seconds(60)), env "ALAN_MANOPT_TIMEOUT";
 
-    /// The failure in a row at which options are looked up. Default 2, from 1 to 1000.
+    /// The number of failures in a row after which options are looked up. Default 2, from 1 to 1000.
     manopt_fail_trigger: usize = 2, Count(1..=1_000), env "ALAN_MANOPT_FAIL_TRIGGER";
 
-    /// The failure in a row from which on they are shown. Default 3, from 1 to 1000.
+    /// The number of failures in a row from which they are shown. Default 3, from 1 to 1000.
     manopt_fail_present: usize = 3, Count(1..=1_000), env "ALAN_MANOPT_FAIL_PRESENT";
 
-    /// Which calls of `zsh` are answered by a task of MCP's tasks extension, where the
-    /// client declares it: those that ask for it by `background: true`; always, also those
-    /// that would return with the command still running; or none. Default asked.
-    mcp_tasks: TaskChoice = TaskChoice::Asked, TaskChoice::WORDS;
+    /// Which calls of `zsh` become tasks of MCP's tasks extension, if the client supports it:
+    /// `asked`, those with `background: true`; `always`, also those whose command is still
+    /// running when they would return; `off`, none. Default asked.
+    mcp_tasks: TaskChoice = TaskChoice::Asked, Choice::new();
 
-    /// Where the server also serves the monitor by HTTP; port 0 takes any that is free.
-    /// Default off.
+    /// The address at which the server also serves the monitor over HTTP; port 0 takes any
+    /// free port. Default off.
     http: Option<SocketAddr> = None, Address;
 
-    /// What the server's log holds. Default error.
-    log: LogLevel = LogLevel::Error, LogLevel::WORDS, env "ZSH_TOOL_LOG";
+    /// The level of the server's log: `off`, `error`, `warn`, `info`, `debug` or `trace`.
+    /// Default error.
+    log: LogLevel = LogLevel::Error, Choice::new(), env "ZSH_TOOL_LOG";
 
     /// The file that the log goes to, 0600. Default none: the log goes to stderr.
     log_file: Option<PathBuf> = None, File, env "ZSH_TOOL_LOG_FILE";
@@ -302,39 +322,72 @@ settings! {
 /// servers and the command line must agree on it.
 const STATE_DIR_KEY: &str = "state_dir";
 
+/// Every key that the file may hold.
+fn known_keys() -> Vec<&'static str> {
+    let sections = [secrets::KEY, oneshot::KEY, executors::KEY];
+    [Config::KEYS, &sections].concat()
+}
+
+/// What one setting is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingHelp {
+    pub key: &'static str,
+    /// Its environment variable.
+    pub env: Option<&'static str>,
+    /// What it decides, with unit, default and range.
+    pub description: &'static str,
+}
+
+/// What every setting is for, those of agent runs last.
+pub(crate) fn documentation() -> Vec<SettingHelp> {
+    let mut all = Config::documentation();
+    all.extend(RunSettings::documentation());
+    all
+}
+
 /// One setting as `zsh-tool config` prints it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Its key.
     pub key: &'static str,
-    /// Its value, with the unit.
+    /// With the unit.
     pub value: String,
-    /// Where the value comes from.
-    pub source: Source,
+    pub source: SettingSource,
 }
 
 impl Config {
-    /// The settings of this environment and of the file that it names, with all that is
-    /// wrong in them. Never fails.
+    /// The settings of this environment and of the file that it names, and the faults found
+    /// in them. Never fails.
     pub fn load(env: Env<'_>) -> (Config, Vec<Warning>) {
-        let mut given = Given::read(env, KEYS);
-        let mut config = Config::resolve(&mut given);
-        config.keep_default_timeout_below_max(&mut given.warnings);
+        let mut sources = Sources::new(env);
+        sources.add_variables(Config::VARIABLES);
+        add_file(&mut sources);
+        let (state_dir, state_dir_variable) = state_dir(env);
+        let (secrets, secrets_source) = Secrets::read(&mut sources);
+        let (executors, executors_source) = executors::read(&mut sources);
+        let oneshot = oneshot::read_section(&mut sources);
+        let mut config = Config::resolve(&mut sources, state_dir, secrets, oneshot, executors);
+        config.origins.extend([(secrets::KEY, secrets_source), (executors::KEY, executors_source)]);
+        let source = state_dir_variable.map(|name| (STATE_DIR_KEY, SettingSource::Env { name }));
+        config.origins.extend(source);
+        config.keep_default_timeout_below_max(&mut sources.warnings);
         config.obey_no_color(env);
-        (config, given.warnings)
+        (config, sources.warnings)
     }
 
-    /// Where the value of a setting comes from.
-    pub fn source(&self, key: &str) -> Source {
-        self.sources.get(key).cloned().unwrap_or(Source::Default)
-    }
-
-    fn row(&self, key: &'static str, value: String) -> Row {
-        Row {
-            key,
-            value,
-            source: self.source(key),
-        }
+    /// Every setting with its value and source, for people to read.
+    pub fn rows(&self) -> Vec<Row> {
+        let state_dir = match &self.state_dir {
+            Ok(path) => path.display().to_string(),
+            Err(error) => format!("none: {error}"),
+        };
+        let others = [
+            (STATE_DIR_KEY, state_dir),
+            (secrets::KEY, self.secrets.to_string()),
+            (executors::KEY, executors::show(&self.executors)),
+        ];
+        let mut rows = self.settings();
+        rows.extend(others.map(|(key, value)| Row { key, value, source: self.source(key) }));
+        rows
     }
 
     /// A default above the maximum is clamped, as a call's own timeout is.
@@ -344,8 +397,8 @@ impl Config {
         }
         let (default, max) = (self.timeout_default, self.timeout_max);
         let (of_default, of_max) = (self.source("timeout_default"), self.source("timeout_max"));
-        // Who only lowered the maximum has done nothing wrong.
-        if of_default != Source::Default {
+        // Lowering the maximum alone is no mistake.
+        if of_default != SettingSource::Default {
             warnings.push(Warning {
                 place: of_default,
                 key: Some("timeout_default".to_owned()),
@@ -357,16 +410,48 @@ impl Config {
             });
         }
         self.timeout_default = max;
-        self.sources.insert("timeout_default", of_max);
+        self.origins.insert("timeout_default", of_max);
     }
 
-    /// NO_COLOR (no-color.org): any value but an empty one, unless colour is asked for.
+    /// NO_COLOR (no-color.org): any value but an empty one turns colour off, unless it is set.
     fn obey_no_color(&mut self, env: Env<'_>) {
         let name = "NO_COLOR";
         if self.color == ColorChoice::Auto && variable(env, name).is_some() {
             self.color = ColorChoice::Never;
-            self.sources.insert("color", Source::Env { name });
+            self.origins.insert("color", SettingSource::Env { name });
         }
+    }
+}
+
+/// Adds the file that the environment names, or the usual one if there is one.
+fn add_file(sources: &mut Sources<'_>) {
+    let named = variable(sources.env, "ZSH_TOOL_CONFIG").map(PathBuf::from);
+    let entries = |path: &PathBuf| match &named {
+        Some(_) => file::read(path),
+        None => file::none_if_missing(file::read(path)),
+    };
+    let usual =
+        || Some(base_directory(sources.env, "XDG_CONFIG_HOME", ".config")?.join("config.yaml"));
+    let Some(path) = named.clone().or_else(usual) else {
+        return;
+    };
+    let known = known_keys();
+    let flatten = |entry| flattened(entry, &known).into_iter();
+    let entries = entries(&path).map(|entries| entries.into_iter().flat_map(flatten).collect());
+    sources.add_file(path, entries, &|key| check_key(key, &known));
+}
+
+/// `openai: {model: x}` is `openai.model: x`, if there are such keys.
+fn flattened(entry: Field, known: &[&str]) -> Vec<Field> {
+    let prefix = format!("{}.", entry.key);
+    let is_group = known.iter().any(|key| key.starts_with(&prefix));
+    match entry.value {
+        Raw::Map(fields) if is_group => fields
+            .into_iter()
+            .map(|field| Field { key: format!("{prefix}{}", field.key), ..field })
+            .collect(),
+        Raw::Null if is_group => Vec::new(),
+        _ => vec![entry],
     }
 }
 
@@ -418,12 +503,7 @@ mod tests {
         assert_eq!(config.max_tasks, 64);
         assert_eq!(config.spool_task_quota, 268_435_456);
         assert_eq!(config.state_dir, Err(StateDirError::NoHome));
-        assert!(
-            config
-                .rows()
-                .iter()
-                .all(|row| row.source == Source::Default)
-        );
+        assert!(config.rows().iter().all(|row| row.source == SettingSource::Default));
     }
 
     #[test]
@@ -441,7 +521,7 @@ mod tests {
             let (config, warnings, path) = load(&yaml, &[]);
             assert_eq!(warnings, [], "{yaml}");
             let line = Some(1);
-            assert_eq!(config.source(row.key), Source::File { path, line });
+            assert_eq!(config.source(row.key), SettingSource::File { path, line });
             let again = config.rows().into_iter().find(|again| again.key == row.key);
             assert_eq!(again.map(|again| again.value), Some(row.value));
         }
@@ -457,13 +537,10 @@ mod tests {
         assert_eq!(config.timeout_default, Duration::from_secs(30));
         assert_eq!(config.timeout_max, Duration::from_millis(300_500));
         let line = Some(2);
-        assert_eq!(
-            config.source("timeout_default"),
-            Source::File { path, line }
-        );
+        assert_eq!(config.source("timeout_default"), SettingSource::File { path, line });
         let name = "NEVERHANG_TIMEOUT_MAX";
-        assert_eq!(config.source("timeout_max"), Source::Env { name });
-        assert_eq!(config.source("max_tasks"), Source::Default);
+        assert_eq!(config.source("timeout_max"), SettingSource::Env { name });
+        assert_eq!(config.source("max_tasks"), SettingSource::Default);
     }
 
     #[test]
@@ -533,10 +610,7 @@ mod tests {
     #[test]
     fn a_bad_variable_falls_back_to_the_file_and_says_so() {
         assert_eq!(
-            only_warning(
-                "timeout_max: 300",
-                &[("NEVERHANG_TIMEOUT_MAX", "ten minutes")]
-            ),
+            only_warning("timeout_max: 300", &[("NEVERHANG_TIMEOUT_MAX", "ten minutes")]),
             "$NEVERHANG_TIMEOUT_MAX: timeout_max: expected a time from 0.1 s to 604800 s, \
              found \"ten minutes\"; using 300 s (FILE:1)"
         );
@@ -545,10 +619,7 @@ mod tests {
     #[test]
     fn a_key_given_twice_takes_the_later_one_and_says_so() {
         let yaml = "max_tasks: 3\nmax_tasks: 5\n";
-        assert_eq!(
-            only_warning(yaml, &[]),
-            "FILE:2: max_tasks: given twice; line 1 is ignored"
-        );
+        assert_eq!(only_warning(yaml, &[]), "FILE:2: max_tasks: given twice; line 1 is ignored");
         assert_eq!(load(yaml, &[]).0.max_tasks, 5);
     }
 
@@ -561,7 +632,7 @@ mod tests {
         assert_eq!(warnings, []);
         assert_eq!(config.rows()[..5], Config::default().rows()[..5]);
         assert_eq!(config.prelude, None);
-        assert_eq!(config.source("timeout_max"), Source::Default);
+        assert_eq!(config.source("timeout_max"), SettingSource::Default);
     }
 
     #[test]
@@ -570,10 +641,10 @@ mod tests {
         assert_eq!(config.max_tasks, 64);
         assert_eq!(warnings.len(), 1);
         assert!(
-            matches!(&warnings[0].place, Source::File { path: at, line: Some(2..=3) } if *at == path),
+            matches!(&warnings[0].place, SettingSource::File { path: at, line: Some(2..=3) } if *at == path),
             "{warnings:?}"
         );
-        assert!(warnings[0].text.ends_with("; nothing of it is used"));
+        assert!(warnings[0].text.ends_with("; none of it is used"));
     }
 
     #[test]
@@ -584,14 +655,8 @@ mod tests {
         let missing = home.path().join("mine.yaml");
         let (_, warnings) =
             Config::load(&|name| (name == "ZSH_TOOL_CONFIG").then(|| missing.clone().into()));
-        let text = format!(
-            "{}: there is no such file; nothing of it is used",
-            missing.display()
-        );
-        assert_eq!(
-            warnings.iter().map(Warning::to_string).collect::<Vec<_>>(),
-            [text]
-        );
+        let text = format!("{}: there is no such file; none of it is used", missing.display());
+        assert_eq!(warnings.iter().map(Warning::to_string).collect::<Vec<_>>(), [text]);
     }
 
     #[test]
@@ -604,10 +669,8 @@ mod tests {
         assert_eq!(config.log_file, bytes().map(PathBuf::from));
         assert_eq!(
             warnings.iter().map(Warning::to_string).collect::<Vec<_>>(),
-            [
-                "$ZSH_TOOL_COLOR: color: expected one of auto, always, never, \
-              found a value that is not UTF-8; using auto (default)"
-            ]
+            ["$ZSH_TOOL_COLOR: color: expected one of auto, always, never, \
+              found a value that is not UTF-8; using auto (default)"]
         );
     }
 
@@ -616,10 +679,7 @@ mod tests {
         let color = |yaml: &str, variables: &[(&str, &str)]| load(yaml, variables).0.color;
         assert_eq!(color("", &[("NO_COLOR", "1")]), ColorChoice::Never);
         assert_eq!(color("", &[("NO_COLOR", "")]), ColorChoice::Auto);
-        assert_eq!(
-            color("color: always", &[("NO_COLOR", "1")]),
-            ColorChoice::Always
-        );
+        assert_eq!(color("color: always", &[("NO_COLOR", "1")]), ColorChoice::Always);
         let both = [("NO_COLOR", "1"), ("ZSH_TOOL_COLOR", "always")];
         assert_eq!(color("color: never", &both), ColorChoice::Always);
     }
@@ -679,7 +739,7 @@ mod tests {
 
         #[test]
         fn whatever_is_configured_it_is_used_or_warned_of(
-            lines in prop::collection::vec((prop::sample::select(KEYS.to_vec()), any_value()), 0..8),
+            lines in prop::collection::vec((prop::sample::select(known_keys()), any_value()), 0..8),
             variables in prop::collection::vec(prop::option::of(any_value()), 7),
             json in "(\\PC|[{}\\[\\]:,\"0-9]){0,30}",
         ) {
@@ -708,7 +768,7 @@ mod tests {
             prop_assert!(config.timeout_default <= config.timeout_max);
             prop_assert!(config.rows().iter().all(|row| !row.key.is_empty()));
             let (settings, _) = RunSettings::load(&config, &env, home.path(), &RunFlags::default());
-            prop_assert!(!settings.rows().is_empty() && !settings.inactivity.is_zero());
+            prop_assert!(!settings.settings().is_empty() && !settings.inactivity.is_zero());
         }
     }
 }

@@ -2,41 +2,39 @@
 //!
 //! # In five sentences
 //!
-//! A command runs under a *worker*, a thread that is the only one to read its output,
-//! write its input, signal its processes and report its state. What the worker sees
-//! becomes events of a pure state machine, whose effects it carries out. Output goes to
-//! a *spool* under a quota; watchers wait on the task's monitor and read the spool by
-//! themselves. A *supervisor* starts tasks within the limits and ends them all. Faces
-//! (the MCP tools, the command line) only translate.
+//! A command runs under a *worker*, the only thread that reads its output, writes its
+//! input, signals its processes and reports its state. What the worker sees becomes events
+//! of a pure state machine, whose effects it carries out. Output goes to a *spool* under a
+//! quota; watchers wait on the task's monitor and read the spool. A *supervisor* starts tasks
+//! within the limits and ends them all. Front ends (MCP tools, command line, monitor) only translate.
 //!
 //! # The way in, the way back
 //!
 //! ```text
 //! stdin → protocol::transport → framing → message → mcp::server → mcp::dispatch
 //!       → task::supervisor → task::worker → process
-//! process → task::worker → task::spool, task::live → (condvar) → task::watch
-//!       → task::reading → text::lines → mcp::render → protocol::transport → stdout
-//! task::worker → task::ending → record::account → alan::store
-//!       → record::recorder → alan::{estimate, insight, kill} → mcp::render
+//! process → task::worker → task::output::spool, task::live → (condvar) → task::watch
+//!       → task::output::reading → text::lines → mcp::render → protocol::transport → stdout
+//! task::worker → task::completion → history::run_record → alan::store
+//!       → history::recorder → alan::{estimate, insight, kill} → mcp::render
 //! ```
 //!
 //! An agent run comes in by the command line, and uses the same supervision:
 //!
 //! ```text
-//! commands::oneshot → oneshot::engine → oneshot::equipment → task::supervisor → process
-//! task::worker → task::follower → oneshot::agent_task → oneshot::pipeline (→ the log)
-//!       → oneshot::attempt (pulse, policy) → oneshot::engine → oneshot::state → files
+//! commands::oneshot → oneshot::engine → oneshot::runtime → task::supervisor → process
+//! task::worker → task::follower → oneshot::attempt → oneshot::pipeline (→ the log)
+//!       → oneshot::attempt (run_tracker, policy) → oneshot::engine → oneshot::state → files
 //! ```
 //!
-//! There is no other way. Two eras of MCP come in by it side by side: clients that shake
-//! hands once ([`protocol::era`]), and clients whose every request speaks for itself
-//! ([`protocol::stateless`]); what they differ in ends in [`mcp::server`]. Above the
-//! server stands its *guard* ([`process::guard`]), the process that the client started;
-//! no data passes through it.
+//! There is no other way. Clients of both eras of MCP take it: those with one handshake
+//! ([`protocol::era`]), and those that describe themselves in every request
+//! ([`protocol::stateless`]); [`mcp::server`] hides the difference. The client starts the
+//! server's *guard* ([`process::guard`]); no data passes through it.
 //!
 //! # Layers
 //!
-//! A folder knows only strictly lower layers, none of its own; `tests/layering.rs` sees to it.
+//! A folder imports only from strictly lower layers; `tests/layering.rs` checks it.
 //!
 //! | layer | module | what it may touch |
 //! |---|---|---|
@@ -47,8 +45,8 @@
 //! | L3 | [`task`] | processes and spool files, through [`process`] |
 //! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
-//! | L4 | [`record`] | what is remembered of tasks |
-//! | L4 | [`agent`] | what agent programs keep of their own, to read; a model's endpoint |
+//! | L4 | [`history`] | the recorded history of tasks |
+//! | L4 | [`agent`] | agent programs' own storage, read-only; a model's endpoint |
 //! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
 //! | L6 | [`monitor`] | sockets; words for browsers and programs |
@@ -57,42 +55,41 @@
 //!
 //! # Platforms
 //!
-//! Linux is complete. What it alone can do is in `process/linux`, with a twin of each file in
-//! `process/portable` for other systems and the feature `portable`: twins know what they have
-//! started by its process groups, and claim nothing that they cannot see.
+//! Linux is complete. Linux-only code is in `process/linux`, with twins in
+//! `process/portable` for other systems and the feature `portable`.
 //!
 //! # What always holds
 //!
-//! - A command's exit code is its shell's own wait status. The prologue's side-band
-//!   ([`task::shell`]) adds pipeline statuses and the directory, and is believed only
-//!   where it agrees.
+//! - A command's exit code is its shell's own wait status. The prologue ([`task::prologue`])
+//!   reports pipeline statuses and the directory, and is believed only where it agrees.
+//!   The shell is as under bare `zsh -c`; `zsh-tool help shell` lists each difference.
 //! - A task ends with its shell and a short drain, never with the end of a pipe that
 //!   some other process may hold.
 //! - A process is signalled only when its pid *and* its start time are the ones meant
-//!   ([`process::kill`]). A shell stays a zombie until its task is closed, so that the
-//!   number of its process group is its own as well.
-//! - The newest output is never lost, whatever disk and quotas do ([`task::spool`]).
-//! - One result shows what no earlier one has shown: the cursor moves when a delta is
-//!   taken, under the task's lock. Only what a client asks of a task of its own
-//!   ([`mcp::task_answers`]) shows everything, and moves nothing.
+//!   ([`process::kill`]). A shell stays a zombie, and keeps its pid, until its task is closed.
+//! - What a silent task does is known from its threads' system calls ([`process::waits`]) and
+//!   named by one pure function ([`progress::tree_state`]); `zsh_kill` is advised when stuck.
+//! - The newest output is never lost, whatever disk and quotas do ([`task::output::spool`]).
+//! - One result shows what no earlier one has shown: taking a delta moves the cursor, under
+//!   the task's lock. Only an MCP task's result ([`mcp::extension_tasks`]) shows everything.
 //! - The server never asks its client anything.
-//! - A run is recorded before anybody knows of its end ([`task::ending`]), so that the
-//!   next call sees it. What is remembered advises; only an open circuit
-//!   ([`neverhang`]) refuses.
+//! - A run is recorded before any caller can see its end ([`task::completion`]), so that the next call
+//!   sees it. What is remembered advises; only an open circuit ([`neverhang`]) refuses.
 //! - No command line is written or logged without [`text::redact`].
-//! - A secret that was typed into a task is masked before its output goes anywhere
-//!   ([`text::mask`], [`task::masking`]).
-//! - Nothing that comes from outside panics; a panic in one call answers that call.
+//! - A typed secret is masked before output goes anywhere ([`text::mask`],
+//!   [`task::output::mask`]).
+//! - A task outlives its server as files: every later server answers for it
+//!   ([`task::tombstone`], [`task::recalled`]).
+//! - No outside input causes a panic; a panic in a call becomes that call's error.
 //!
 //! # Locks
 //!
-//! Order: the registry, then a task's monitor, then a spool's index, then the store's
-//! queue. None is held over a read, a write, a spawn or a channel send. A task's emulated
-//! screen ([`task::terminal`]) has a lock of its own, under which no other is taken. Whoever
-//! changes what others wait for does so under the task's monitor and notifies
-//! ([`task::live::LiveTask::report`]); a model check (`tests/model`) shows that no wake-up
-//! is lost. Who needs a scan of the machine while another takes one waits for that one
-//! ([`process::snapshots`]), and holds nothing then.
+//! Order: the registry, then a task's monitor, then a spool's index, then the store's queue.
+//! None is held over a read, a write, a spawn or a channel send. Under the lock of a task's
+//! emulated screen ([`task::terminal`]) no other is taken. What others wait for is changed
+//! under the task's monitor ([`task::live::LiveTask::report`]), which notifies them; a model
+//! check (`tests/model`) shows that no wake-up is lost. A thread that waits for another's
+//! scan of the machine ([`process::snapshots`]) holds no lock.
 //!
 //! # Threads
 //!
@@ -107,6 +104,7 @@
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `check-wait` | one for each check of a run's agent | a status check |
+//! | `recovery` | 1 for each recovery of a run; abandoned if a signal pauses the run | `read(2)` of logs |
 //! | `answers` | 1, once a person was asked about a stuck agent | `read(2)` of stdin |
 //! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
@@ -114,11 +112,10 @@
 //! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
-//! `exec` has `input` and `output` as well, the portable twins `child-end`, `guard`, `groups`
-//! and `look-again`. The reader, `hangup`, `signals`, `input` and `answers` may be blocked for
-//! as long as the client lives, and end with the process, and so do look-ups
-//! ([`record::manopt`]), whose processes the server's end takes along; all others are joined
-//! or counted at the end. The thread that starts a child is the one that waits for it.
+//! `exec` has `input` and `output` as well, `doctor` has `self-check`, the portable twins `child-end`, `guard`, `groups`
+//! and `look-again`. The reader, `hangup`, `signals`, `input`, `answers` and look-ups
+//! ([`history::manopt`]) may be blocked until the process ends; all others are joined or
+//! counted at the end. The thread that starts a child is the one that waits for it.
 //!
 //! # How to add
 //!
@@ -129,31 +126,27 @@
 //!   documented from there.
 //! - **An insight**: a variant of [`alan::insight::Insight`] with its words there, and a
 //!   condition in one of its two submodules.
-//! - **Something on the page**: `data/dashboard`, where text gets into the page through
-//!   `elements.js` alone; a new script also goes into the list of [`monitor::dashboard`].
+//! - **Something on the page**: `data/dashboard`, where `elements.js` alone adds text; a new
+//!   script also goes into [`monitor::dashboard`].
 //! - **A column, a table, an index**: a new file in `data/schema` and its entry in
 //!   [`alan::schema`]; steps that have been released never change.
 //! - **A judge**: a type that is a [`agent::judge::Judge`], a variant of
 //!   [`config::JudgeChoice`], and its line in [`commands::setup::judge`].
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
-//! - **A program** whose subcommands or options matter to templates: one line in the
-//!   tables of [`shell`], and a row in `tests/fixtures/commands`.
-//! - **A path of the monitor**: an arm in its routes; what a page may ask without the token
-//!   is decided in [`monitor::connection`] alone.
-//! - **An agent program**: an entry in `data/executors.yaml`, with fixtures of what it
-//!   keeps; only what no entry can say gets code in [`agent::executor`].
+//! - **A program** whose subcommands matter: a line in [`shell`]'s tables, a fixture's row.
+//! - **A path of the monitor**: an arm in [`monitor::api`]; `http::connection` checks tokens.
+//! - **An agent program**: an entry in `data/executors.yaml`, with fixtures.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
 
-// What comes from outside must not be able to panic, so nothing may that can be written
-// otherwise. Tests may.
-#![cfg_attr(
-    not(test),
-    warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
-)]
+// The guide above also names modules that only this crate sees.
+#![allow(rustdoc::private_intra_doc_links)]
+// Outside input must never cause a panic. Tests may.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
 pub mod app;
 #[cfg(test)]
+#[path = "../tests/arbitrary.rs"]
 mod arbitrary;
 pub mod cli;
 pub mod config;
@@ -177,50 +170,46 @@ pub mod text {
     pub mod quantity;
     pub mod quoting;
     pub mod redact;
-    pub mod replies;
-    pub mod row;
     pub mod screen;
     pub mod sequences;
     pub mod sgr;
 }
 
-/// L1: command lines as zsh reads them, what can be told from them, and manual pages. Pure.
+/// L1: command lines as zsh reads them, what they say, and manual pages. Pure.
 pub mod shell {
-    mod compound;
-    pub mod decisive;
-    mod frame;
-    mod interactive;
+    pub mod exit_status_source;
     mod interpreters;
     pub mod lexer;
     pub mod lint;
     pub mod manpage;
+    pub mod mode;
     pub mod normalise;
     mod options;
+    pub mod outcome;
     mod prefix;
     pub mod programs;
-    pub mod reader;
+    pub mod reports;
     mod scan;
-    mod self_match;
     pub mod ssh;
     pub mod syntax;
     pub mod template;
     pub mod token;
     pub mod unquote;
-    mod wait_loop;
     mod words;
 }
 
 /// L1: how far a task has come. Pure.
 pub mod progress {
-    pub mod advice;
-    pub mod condition;
-    pub mod findings;
-    pub mod ledger;
-    pub mod novelty;
-    pub mod outlook;
-    mod ring;
+    pub(crate) mod advice;
+    pub(crate) mod condition;
+    pub(crate) mod counters;
+    pub(crate) mod novelty;
+    pub(crate) mod progress_snapshot;
+    pub(crate) mod status_forecast;
     pub mod tracker;
-    pub mod waiting;
+    pub(crate) mod tree_state;
+    pub(crate) mod wait;
+    pub(crate) mod waiting;
 }
 
 /// L2: the kernel. The only module with `unsafe`.
@@ -228,18 +217,16 @@ pub mod process {
     pub mod capture;
     pub mod descriptors;
     pub mod files;
-    pub mod hindrance;
     pub mod kill;
     mod marking;
-    pub mod owner;
-    pub mod process_info;
+    pub mod probe;
     mod program;
     pub mod pty;
-    pub mod sight;
     pub mod signals;
     pub mod snapshots;
     pub mod spawn;
     pub mod survivors;
+    pub mod terminate;
     pub mod tree;
     pub mod wait;
 
@@ -247,18 +234,19 @@ pub mod process {
     #[cfg(all(target_os = "linux", not(feature = "portable")))]
     #[path = "linux"]
     mod system {
+        mod calls;
         pub mod close_on_exec;
         pub mod ends;
         pub mod guard;
+        mod locks;
         pub mod memory;
-        pub mod network;
         pub mod orphans;
-        pub mod privacy;
-        pub mod probe;
         pub mod processes;
+        mod sockets;
         pub mod start;
         pub mod terminal_pair;
         pub mod usage;
+        pub mod waits;
         pub mod watch_file;
     }
 
@@ -272,14 +260,12 @@ pub mod process {
         pub mod guard;
         pub mod libproc;
         pub mod memory;
-        pub mod network;
         pub mod orphans;
-        pub mod privacy;
-        pub mod probe;
         pub mod processes;
         pub mod start;
         pub mod terminal_pair;
         pub mod usage;
+        pub mod waits;
         pub mod watch_file;
     }
 
@@ -290,7 +276,6 @@ pub mod process {
 pub mod protocol {
     pub mod era;
     pub mod framing;
-    pub mod header;
     pub mod id;
     pub mod message;
     pub mod reader;
@@ -302,13 +287,11 @@ pub mod protocol {
 /// L3: what commands did, and what that says of the next ones. The store and its schema
 /// are the only ones that speak SQL; the rest is pure.
 pub mod alan {
-    pub mod estimate;
+    pub(crate) mod estimate;
     pub mod fingerprint;
-    pub mod history;
-    pub mod insight;
-    pub mod kill;
-    pub mod options;
-    pub mod outcome;
+    pub(crate) mod history;
+    pub(crate) mod insight;
+    pub(crate) mod kill;
     pub mod pattern;
     pub mod rows;
     pub mod run;
@@ -318,70 +301,61 @@ pub mod alan {
 
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
-    pub mod attendance;
-    pub mod budget;
-    pub mod cancel;
-    pub mod collector;
-    pub mod deadline;
-    pub mod ending;
-    pub mod entry;
-    pub mod environment;
-    pub mod errors;
+    pub(crate) mod commands;
+    pub(crate) mod completion;
+    pub(crate) mod describe;
     pub mod follower;
-    pub mod housekeeping;
-    pub mod input;
+    pub(crate) mod housekeeping;
+    pub(crate) mod input;
+    pub(crate) mod invocation;
     pub mod journal;
-    pub mod kill_run;
-    pub mod leftovers;
     pub mod live;
-    pub mod looks;
-    pub mod lookup;
-    pub mod masking;
-    pub mod order;
-    pub mod order_line;
-    pub mod preludes;
-    pub mod reading;
+    pub(crate) mod probes;
+    pub(crate) mod prologue;
+    pub(crate) mod recalled;
     pub mod registry;
     pub mod request;
-    pub mod sampling;
-    pub mod secrets;
-    pub mod segment;
-    pub mod sending;
-    pub mod shell;
-    pub mod spool;
+    pub(crate) mod secret_input;
+    pub(crate) mod shell;
     pub mod state;
     pub mod supervisor;
-    pub mod tail;
-    pub mod terminal;
-    pub mod tracking;
-    pub mod typing;
-    pub mod watch;
-    pub mod wiring;
-    pub mod words;
-    pub mod worker;
+    pub(crate) mod terminal;
+    pub(crate) mod termination;
+    pub(crate) mod tombstone;
+    pub(crate) mod watch;
+    pub(crate) mod worker;
+
+    /// What a task printed: kept under a quota, and read for results.
+    pub(crate) mod output {
+        pub(crate) mod budget;
+        pub(crate) mod collector;
+        pub(crate) mod lookup;
+        pub(crate) mod mask;
+        pub(crate) mod reading;
+        pub(crate) mod segment;
+        pub(crate) mod spool;
+        pub(crate) mod tail;
+    }
 }
 
-/// L4: where tasks meet what is remembered of them.
-pub mod record {
-    pub mod account;
-    pub mod consultation;
-    pub mod git;
-    pub mod manopt;
-    pub mod notices;
-    pub mod pattern;
-    pub mod recorder;
-    mod repetition;
+/// L4: connects tasks with the stored history.
+pub(crate) mod history {
+    pub(crate) mod git;
+    pub(crate) mod identity;
+    pub(crate) mod manopt;
+    pub(crate) mod notices;
+    mod recently_shown;
+    pub(crate) mod recorder;
+    pub(crate) mod run_record;
 }
 
 /// L4: agent programs: how they are started, what they say, what they leave behind, what
-/// their verdicts mean, and who judges whether they get on.
+/// their verdicts mean, and the judges of whether they make progress.
 pub mod agent {
     pub mod activity;
     pub mod checks;
     pub mod endpoint;
     pub mod executor;
-    mod failure;
-    pub mod interrupt;
     mod json;
     pub mod judge;
     mod storage;
@@ -389,94 +363,81 @@ pub mod agent {
     pub mod verdict;
 }
 
-/// L5: agent runs: their states, their files, and what goes on in them.
+/// L5: agent runs: their states, their files and their execution.
 pub mod oneshot {
-    pub mod agent_task;
     pub mod attempt;
-    pub mod context;
     pub mod controls;
     pub mod engine;
-    pub mod equipment;
-    pub mod event;
-    pub mod face;
-    pub mod life;
-    pub mod lock;
+    pub mod liveness;
     pub mod log;
     pub mod log_line;
     pub mod log_reader;
     pub mod pipeline;
     pub mod policy;
     pub mod prompts;
-    pub mod pulse;
-    pub mod reason;
-    pub mod recall;
+    pub mod recovery;
     pub mod redaction;
+    pub mod reporter;
     pub mod run;
-    pub mod salvage;
+    pub mod run_files;
+    pub mod run_tracker;
+    pub mod runtime;
     pub mod sessions;
-    pub mod source;
-    pub mod stage;
     pub mod state;
     pub mod transcript;
-    mod unfinished;
-    mod writer;
 }
 
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
-    pub mod calls;
-    pub mod choices;
-    pub mod conditions;
     #[cfg(feature = "conformance")]
     pub mod conformance;
-    pub mod control;
     pub mod dispatch;
-    pub mod insight;
+    pub mod extension_tasks;
+    pub mod in_flight;
+    mod kill;
     pub mod memory;
-    pub mod meter;
-    pub mod notice;
     pub mod outputs;
-    pub mod overview;
-    pub mod poll;
-    pub mod progress;
-    pub mod receipt;
-    pub mod refusal;
-    pub mod render;
-    pub mod run;
-    pub mod screen;
-    pub mod search;
+    mod poll;
+    pub mod rpc_error;
+    mod run;
+    mod search;
+    mod send;
     pub mod server;
-    pub mod task_answers;
-    pub mod times;
+    mod status;
     pub mod tools;
-    pub mod view;
+
+    /// States, reasons and outcomes in words.
+    pub mod render {
+        pub mod insight;
+        pub mod progress;
+        pub mod result;
+        pub mod view;
+    }
 }
 
 /// L6: the monitor's HTTP server.
 pub mod monitor {
-    pub mod access;
-    pub mod answers;
-    pub mod changes;
-    pub mod checks;
-    pub mod connection;
+    pub mod api;
+    mod changes;
     pub mod dashboard;
-    pub mod events;
-    pub mod history;
-    pub mod http;
-    pub mod output;
-    pub mod readable;
-    pub mod request;
-    pub mod response;
-    pub mod routes;
-    pub mod run_events;
-    pub mod run_words;
+    mod events;
+    mod output;
+    mod readable;
     pub mod runs;
     pub mod session;
     pub mod sessions;
-    pub mod stream;
-    pub mod tasks;
-    pub mod wire;
+
+    /// The HTTP server.
+    pub mod http {
+        pub mod access;
+        pub mod connection;
+        pub mod listener;
+        pub mod request;
+        pub mod response;
+        pub mod sse;
+        mod wire;
+    }
 }
 
 /// L7: what the command line can do.
@@ -487,6 +448,7 @@ pub mod commands {
     pub mod config;
     pub mod doctor;
     pub mod exec;
+    pub mod help;
     pub mod log;
     pub mod man;
     pub mod manopt;

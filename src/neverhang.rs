@@ -1,39 +1,35 @@
-//! NEVERHANG: a pattern that has timed out again and again is refused for a while.
+//! NEVERHANG: a pattern that times out again and again is refused for a while.
 //!
-//! One circuit per pattern. It opens after 3 timeouts within an hour; after 5 minutes it
-//! is half-open and lets one run through, whose end closes it or opens it again. That
-//! one run is a lease with an end, so that a server that died does not keep it for ever.
-//! Limits: the circuit itself is kept, and its events are put in order, elsewhere. All
-//! times are wall-clock, in seconds since 1970, because servers share them; a clock that
-//! was set back frees what it would have locked. Pure.
+//! There is one circuit breaker per pattern. It opens after 3 timeouts within an hour. After 5
+//! minutes it is half-open and allows one run, whose end closes it or opens it again. That run
+//! holds a lease that expires, so that a server that died does not hold it forever. The store
+//! keeps the circuits and orders their events. All times are wall-clock, in seconds since 1970,
+//! because servers share them; setting the clock back unlocks rather than locks. Pure.
+
+use serde::{Deserialize, Serialize};
 
 /// When circuits open and recover.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// So many timeouts …
+    /// How many timeouts …
     pub threshold: usize,
-    /// … within so many seconds open a circuit …
+    /// … within how many seconds open a circuit …
     pub window: f64,
-    /// … for so many seconds.
+    /// … and for how many seconds.
     pub recovery: f64,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules {
-            threshold: 3,
-            window: 3600.0,
-            recovery: 300.0,
-        }
+        Rules { threshold: 3, window: 3600.0, recovery: 300.0 }
     }
 }
 
-/// How long after its deadline the one run of a half-open circuit keeps its lease.
+/// How long after its deadline the run of a half-open circuit keeps its lease.
 const LEASE_GRACE: f64 = 60.0;
 /// How long a run without a deadline keeps it.
 const LEASE_WITHOUT_DEADLINE: f64 = 3600.0;
-/// A run that has so many times what the longest of the timed-out ones had is no
-/// repetition of them.
+/// A run with at least this multiple of the longest timed-out run's time limit is allowed.
 const MORE_TIME: f64 = 2.0;
 
 /// One timeout of a pattern.
@@ -41,18 +37,18 @@ const MORE_TIME: f64 = 2.0;
 pub struct TimedOut {
     /// When.
     pub at: f64,
-    /// How many seconds the run had; `None`: it was ended in some other way.
+    /// The run's time limit in seconds; `None` if it was ended in some other way.
     pub allowed: Option<f64>,
 }
 
-/// The right to be the one run of a half-open circuit.
-#[derive(Debug, Clone, PartialEq)]
+/// The right to be the only run of a half-open circuit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Whose it is; unique for each lease.
+    /// Unique for each lease.
     pub owner: String,
-    /// Since when.
+    /// When it was taken.
     pub taken_at: f64,
-    /// It counts until then.
+    /// When it expires.
     pub until: f64,
 }
 
@@ -62,87 +58,86 @@ impl Lease {
     }
 }
 
-/// What a circuit does with calls.
+/// The state of a circuit.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum State {
-    /// Lets them through.
+pub enum CircuitState {
+    /// Runs are allowed.
     #[default]
     Closed,
-    /// Refuses them.
+    /// Runs are refused.
     Open {
-        /// Since when.
+        /// When it opened.
         since: f64,
     },
-    /// Lets one through.
+    /// One run is allowed.
     HalfOpen {
-        /// Who that is.
+        /// The lease of that run, while there is one.
         lease: Option<Lease>,
     },
 }
 
-impl State {
+impl CircuitState {
     /// The word for it in answers.
     pub fn as_str(&self) -> &'static str {
         match self {
-            State::Closed => "CLOSED",
-            State::Open { .. } => "OPEN",
-            State::HalfOpen { .. } => "HALF_OPEN",
+            CircuitState::Closed => "CLOSED",
+            CircuitState::Open { .. } => "OPEN",
+            CircuitState::HalfOpen { .. } => "HALF_OPEN",
         }
     }
 }
 
-/// What a call is told.
+/// The answer to a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// Run.
     Allow,
-    /// Run, and report the end with this lease: it decides about the circuit.
+    /// Run, and report the end with this lease: it decides whether the circuit closes.
     Probe(Lease),
     /// Do not run.
-    Refuse(Refusal),
+    Refuse(CircuitOpen),
 }
 
 /// Why a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Refusal {
+pub struct CircuitOpen {
     /// The timeouts that led to it.
     pub timeouts: usize,
-    /// The longest that one of them had, in seconds; a call with twice that is let
-    /// through.
+    /// The longest time limit of one of them, in seconds. A call with twice that is allowed.
     pub longest: Option<f64>,
     /// Seconds until the next try.
     pub retry_in: f64,
-    /// Another run is being tried at the moment.
+    /// Another run holds the lease.
     pub probing: bool,
 }
 
-/// How a run ended, as far as a circuit is concerned.
+/// How a run ended, for its circuit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RunEnd {
     /// By itself, whatever its exit code.
     Finished,
-    /// Its deadline passed.
+    /// At its deadline.
     TimedOut {
-        /// How many seconds it had.
+        /// The time limit in seconds.
         allowed: f64,
-        /// The median of the pattern's successes: a run that had less never had a chance.
+        /// The median of the pattern's successes: a run with less time had no chance.
         usual: Option<f64>,
-        /// It waited for input: no fault of the pattern.
+        /// It waited for input, which is no fault of the pattern.
         waited_for_input: bool,
     },
-    /// Somebody or the server ended it.
+    /// By a kill request, or because the server exited.
     Stopped,
 }
 
 impl RunEnd {
-    /// The seconds that a run had that counts as a timeout of its pattern.
+    /// The time limit of a run that counts as a timeout of its pattern.
     fn timed_out(self) -> Option<f64> {
         match self {
-            RunEnd::TimedOut {
-                allowed,
-                usual,
-                waited_for_input: false,
-            } if usual.is_none_or(|usual| allowed >= usual) => Some(allowed),
+            RunEnd::TimedOut { allowed, usual, waited_for_input: false }
+                if usual.is_none_or(|usual| allowed >= usual) =>
+            {
+                Some(allowed)
+            }
             _ => None,
         }
     }
@@ -151,20 +146,20 @@ impl RunEnd {
 /// The circuit of one pattern.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Circuit {
-    /// What it does.
-    pub state: State,
-    /// The timeouts that it knows, oldest first.
+    /// Whether runs are allowed.
+    pub state: CircuitState,
+    /// The timeouts that still count, oldest first.
     pub timeouts: Vec<TimedOut>,
 }
 
 impl Circuit {
-    /// Whether there is nothing to remember about it.
+    /// Whether it is closed without timeouts, and need not be kept.
     pub fn is_blank(&self) -> bool {
-        self.state == State::Closed && self.timeouts.is_empty()
+        self.state == CircuitState::Closed && self.timeouts.is_empty()
     }
 
-    /// Decides about a call with this many seconds until its deadline (`None`: no
-    /// deadline), and gives it the lease where it is to be the one run.
+    /// Decides about a call with this time limit in seconds (`None`: none). Takes the lease for
+    /// it if it is to be the only run.
     pub fn check(
         &mut self,
         now: f64,
@@ -173,75 +168,58 @@ impl Circuit {
         rules: &Rules,
     ) -> Decision {
         let refusal = match &self.state {
-            State::Closed => return Decision::Allow,
-            State::Open { since } => {
+            CircuitState::Closed => return Decision::Allow,
+            CircuitState::Open { since } => {
                 let left = self.left(now, *since, rules);
                 let refused = left > 0.0 && !self.has_more_time(deadline);
                 refused.then(|| self.refusal(left, false))
             }
-            State::HalfOpen { lease } => lease
-                .as_ref()
-                .filter(|lease| lease.holds(now))
-                .map(|lease| self.refusal(lease.until - now, true)),
+            CircuitState::HalfOpen { lease } => {
+                let lease = lease.as_ref().filter(|lease| lease.holds(now));
+                lease.map(|lease| self.refusal(lease.until - now, true))
+            }
         };
         if let Some(refusal) = refusal {
             return Decision::Refuse(refusal);
         }
         let time = deadline.map_or(LEASE_WITHOUT_DEADLINE, |deadline| deadline + LEASE_GRACE);
-        let lease = Lease {
-            owner: owner.to_owned(),
-            taken_at: now,
-            until: now + time,
-        };
-        self.state = State::HalfOpen {
-            lease: Some(lease.clone()),
-        };
+        let lease = Lease { owner: owner.to_owned(), taken_at: now, until: now + time };
+        self.state = CircuitState::HalfOpen { lease: Some(lease.clone()) };
         Decision::Probe(lease)
     }
 
-    /// Takes in how a run ended; `lease` is what its check gave it.
+    /// Records how a run ended; `lease` is the one from its check.
     pub fn report(&mut self, now: f64, end: RunEnd, lease: Option<&Lease>, rules: &Rules) {
         let is_probe = match &self.state {
-            State::HalfOpen { lease: held } => lease.is_some() && held.as_ref() == lease,
+            CircuitState::HalfOpen { lease: held } => lease.is_some() && held.as_ref() == lease,
             _ => false,
         };
         if let Some(allowed) = end.timed_out() {
-            self.timeouts.push(TimedOut {
-                at: now,
-                allowed: Some(allowed),
-            });
+            self.timeouts.push(TimedOut { at: now, allowed: Some(allowed) });
         }
         self.forget_old(now, rules);
         match (end.timed_out(), &self.state) {
-            (Some(_), State::HalfOpen { .. }) if is_probe => {
-                self.state = State::Open { since: now };
+            (Some(_), CircuitState::HalfOpen { .. }) if is_probe => {
+                self.state = CircuitState::Open { since: now };
             }
-            (Some(_), State::Closed) if self.timeouts.len() >= rules.threshold => {
-                self.state = State::Open { since: now };
+            (Some(_), CircuitState::Closed) if self.timeouts.len() >= rules.threshold => {
+                self.state = CircuitState::Open { since: now };
             }
             (None, _) if is_probe && end == RunEnd::Finished => *self = Circuit::default(),
-            (None, _) if is_probe => self.state = State::HalfOpen { lease: None },
+            (None, _) if is_probe => self.state = CircuitState::HalfOpen { lease: None },
             _ => {}
         }
     }
 
-    /// The circuit as it is now: timeouts that have left the window since its last report
-    /// are gone.
-    pub fn seen_at(&self, now: f64, rules: &Rules) -> Circuit {
-        let mut seen = self.clone();
-        seen.forget_old(now, rules);
-        seen
-    }
-
-    /// Seconds until the next try, as a list of circuits shows it.
+    /// Seconds until a run is allowed.
     pub fn retry_in(&self, now: f64, rules: &Rules) -> f64 {
         match &self.state {
-            State::Closed => 0.0,
-            State::Open { since } => self.left(now, *since, rules),
-            State::HalfOpen { lease } => lease
-                .as_ref()
-                .filter(|lease| lease.holds(now))
-                .map_or(0.0, |lease| lease.until - now),
+            CircuitState::Closed => 0.0,
+            CircuitState::Open { since } => self.left(now, *since, rules),
+            CircuitState::HalfOpen { lease } => {
+                let lease = lease.as_ref().filter(|lease| lease.holds(now));
+                lease.map_or(0.0, |lease| lease.until - now)
+            }
         }
     }
 
@@ -252,9 +230,9 @@ impl Circuit {
         (since + rules.recovery - now).max(0.0)
     }
 
-    /// Timeouts out of the window go, except those that an open circuit is about.
-    fn forget_old(&mut self, now: f64, rules: &Rules) {
-        if self.state == State::Closed {
+    /// Forgets timeouts outside the window, except those that opened the circuit.
+    pub fn forget_old(&mut self, now: f64, rules: &Rules) {
+        if self.state == CircuitState::Closed {
             let window = now - rules.window..=now;
             self.timeouts.retain(|timeout| window.contains(&timeout.at));
         }
@@ -271,19 +249,14 @@ impl Circuit {
         }
     }
 
-    /// The longest that a timed-out run had, in seconds.
+    /// The longest time limit of a timed-out run, in seconds.
     pub fn longest(&self) -> Option<f64> {
         let allowed = self.timeouts.iter().filter_map(|timeout| timeout.allowed);
         allowed.max_by(f64::total_cmp)
     }
 
-    fn refusal(&self, retry_in: f64, probing: bool) -> Refusal {
-        Refusal {
-            timeouts: self.timeouts.len(),
-            longest: self.longest(),
-            retry_in,
-            probing,
-        }
+    fn refusal(&self, retry_in: f64, probing: bool) -> CircuitOpen {
+        CircuitOpen { timeouts: self.timeouts.len(), longest: self.longest(), retry_in, probing }
     }
 }
 
@@ -296,11 +269,7 @@ mod tests {
     const START: f64 = 1_000_000.0;
 
     fn timed_out(allowed: f64) -> RunEnd {
-        RunEnd::TimedOut {
-            allowed,
-            usual: None,
-            waited_for_input: false,
-        }
+        RunEnd::TimedOut { allowed, usual: None, waited_for_input: false }
     }
 
     fn rules() -> Rules {
@@ -313,7 +282,7 @@ mod tests {
         for before in [20.0, 10.0, 0.0] {
             circuit.report(START - before, timed_out(120.0), None, &rules());
         }
-        assert_eq!(circuit.state, State::Open { since: START });
+        assert_eq!(circuit.state, CircuitState::Open { since: START });
         circuit
     }
 
@@ -328,27 +297,23 @@ mod tests {
         }
     }
 
+    fn seen_at(circuit: &Circuit, now: f64) -> Circuit {
+        let mut seen = circuit.clone();
+        seen.forget_old(now, &rules());
+        seen
+    }
+
     #[test]
     fn three_timeouts_within_the_window_open_the_circuit() {
         let mut circuit = Circuit::default();
         for at in [0.0, 10.0] {
             circuit.report(START + at, timed_out(120.0), None, &rules());
-            assert_eq!(
-                check(&mut circuit, START + at, Some(120.0)),
-                Decision::Allow
-            );
+            assert_eq!(check(&mut circuit, START + at, Some(120.0)), Decision::Allow);
         }
         circuit.report(START + 20.0, timed_out(120.0), None, &rules());
-        let refused = Refusal {
-            timeouts: 3,
-            longest: Some(120.0),
-            retry_in: 290.0,
-            probing: false,
-        };
-        assert_eq!(
-            check(&mut circuit, START + 30.0, Some(120.0)),
-            Decision::Refuse(refused)
-        );
+        let refused =
+            CircuitOpen { timeouts: 3, longest: Some(120.0), retry_in: 290.0, probing: false };
+        assert_eq!(check(&mut circuit, START + 30.0, Some(120.0)), Decision::Refuse(refused));
     }
 
     #[test]
@@ -357,7 +322,7 @@ mod tests {
         for at in [0.0, 10.0, 3700.0, 3701.0] {
             circuit.report(START + at, timed_out(120.0), None, &rules());
         }
-        assert_eq!(circuit.state, State::Closed);
+        assert_eq!(circuit.state, CircuitState::Closed);
     }
 
     #[test]
@@ -365,27 +330,20 @@ mod tests {
         let mut circuit = Circuit::default();
         circuit.report(START, timed_out(120.0), None, &rules());
         circuit.report(START + 10.0, timed_out(60.0), None, &rules());
-        let seen = |after: f64| circuit.seen_at(START + after, &rules()).timeouts.len();
+        let seen = |after: f64| seen_at(&circuit, START + after).timeouts.len();
         assert_eq!((seen(20.0), seen(3605.0), seen(3700.0)), (2, 1, 0));
-        assert_eq!(
-            open().seen_at(START + 9000.0, &rules()),
-            open(),
-            "what it opened for"
-        );
+        assert_eq!(seen_at(&open(), START + 9000.0), open(), "what it opened for");
     }
 
     #[test]
     fn after_the_recovery_one_run_is_let_through() {
         let mut circuit = open();
-        assert!(matches!(
-            check(&mut circuit, START + 299.0, Some(120.0)),
-            Decision::Refuse(_)
-        ));
+        assert!(matches!(check(&mut circuit, START + 299.0, Some(120.0)), Decision::Refuse(_)));
         let lease = probe(&mut circuit, START + 300.0);
         assert_eq!(lease.until, START + 300.0 + 120.0 + 60.0);
         assert!(matches!(
             check(&mut circuit, START + 301.0, Some(120.0)),
-            Decision::Refuse(Refusal { probing: true, .. })
+            Decision::Refuse(CircuitOpen { probing: true, .. })
         ));
     }
 
@@ -397,7 +355,7 @@ mod tests {
             circuit.report(START + 310.0, end, Some(&lease), &rules());
             assert_eq!(circuit.is_blank(), closed, "{end:?}");
             if !closed {
-                assert_eq!(circuit.state, State::HalfOpen { lease: None });
+                assert_eq!(circuit.state, CircuitState::HalfOpen { lease: None });
                 probe(&mut circuit, START + 311.0);
             }
         }
@@ -408,12 +366,7 @@ mod tests {
         let mut circuit = open();
         let lease = probe(&mut circuit, START + 300.0);
         circuit.report(START + 420.0, timed_out(120.0), Some(&lease), &rules());
-        assert_eq!(
-            circuit.state,
-            State::Open {
-                since: START + 420.0
-            }
-        );
+        assert_eq!(circuit.state, CircuitState::Open { since: START + 420.0 });
     }
 
     #[test]
@@ -422,7 +375,7 @@ mod tests {
         let lost = probe(&mut circuit, START + 300.0);
         let next = probe(&mut circuit, lost.until);
         circuit.report(lost.until + 1.0, RunEnd::Finished, Some(&lost), &rules());
-        assert_eq!(circuit.state, State::HalfOpen { lease: Some(next) });
+        assert_eq!(circuit.state, CircuitState::HalfOpen { lease: Some(next) });
     }
 
     #[test]
@@ -438,16 +391,8 @@ mod tests {
     #[test]
     fn runs_that_never_had_a_chance_do_not_count() {
         for end in [
-            RunEnd::TimedOut {
-                allowed: 10.0,
-                usual: Some(60.0),
-                waited_for_input: false,
-            },
-            RunEnd::TimedOut {
-                allowed: 120.0,
-                usual: None,
-                waited_for_input: true,
-            },
+            RunEnd::TimedOut { allowed: 10.0, usual: Some(60.0), waited_for_input: false },
+            RunEnd::TimedOut { allowed: 120.0, usual: None, waited_for_input: true },
         ] {
             let mut circuit = Circuit::default();
             for _ in 0..5 {
@@ -461,7 +406,7 @@ mod tests {
     fn a_run_from_before_the_opening_does_not_decide_about_it() {
         let mut circuit = open();
         circuit.report(START + 1.0, RunEnd::Finished, None, &rules());
-        assert_eq!(circuit.state, State::Open { since: START });
+        assert_eq!(circuit.state, CircuitState::Open { since: START });
     }
 
     #[test]

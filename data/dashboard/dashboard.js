@@ -6,9 +6,9 @@ const TICK = 1000;
 const HISTORY_EVERY = 30 * SECOND;
 /** Waits before another attempt to connect, in milliseconds; the last one repeats. */
 const ATTEMPTS = [1, 2, 4, 8].map((seconds) => seconds * SECOND);
-/** A server that has told nothing for so long is asked whether it still answers, in milliseconds … */
+/** After this many milliseconds without a message the server is asked whether it still answers … */
 const QUIET = 6 * SECOND;
-/** … and has so long to do it; an ordinary question and an order may take longer. */
+/** … and has this long to answer; an ordinary request or a command may take longer. */
 const ANSWER_WITHIN = { alive: 6 * SECOND, question: 12 * SECOND, order: 60 * SECOND };
 /** The statuses of answers to a request without a valid token. */
 const UNWELCOME = [401, 403];
@@ -18,7 +18,7 @@ const page = {
   sessions: [],
   byId: new Map(),
   known: false,
-  /** Whether the connection stands, so that what is shown is how it is. */
+  /** Whether the connection is open, so that what is shown is current. */
   live: false,
   selected: null,
   /** The server's clock, in Unix seconds, and this page's own at the same moment. */
@@ -35,7 +35,7 @@ const page = {
   attempts: 0,
   retry: null,
   toastTimer: null,
-  /** Milliseconds since what is shown was told; stale data stands still. */
+  /** Milliseconds since the shown data arrived; stale data does not age. */
   age(takenAt) {
     return (this.live ? performance.now() : this.staleSince) - takenAt;
   },
@@ -113,7 +113,7 @@ async function enter(token) {
 function whyUnwelcome(token) {
   if (token) return 'That token is not valid here. A server makes a new one each time it starts.';
   if (page.known) return 'The server that was here is gone. Another one answers, with a token of its own.';
-  return 'The page shows commands and their output, so it opens for those who have its key.';
+  return 'This page shows commands and their output, so it opens only with its key.';
 }
 
 function openPage() {
@@ -251,7 +251,7 @@ function showTitle() {
   document.title = [...words, 'zsh-tool'].join(' · ');
 }
 
-/** Tells readers of the screen what came into another group, and asks for the history when something ended. */
+/** Announces sessions that moved to another group to screen readers, and requests the history when one ended. */
 function announceChanges(before) {
   const moved = page.sessions.filter((session) => groupOf(session) !== groupBefore(session, before));
   const words = moved.filter(({ id }) => before.has(id)).map((session) => `${firstLine(session.title)}: ${badgeOf(session).word}`);

@@ -7,7 +7,7 @@ const LINES_KEPT = 3000;
 const DRAW_EVERY = 100;
 /** … and of what comes in between the newest characters, which hold more than the lines kept. */
 const MOST_PENDING = 1024 * 1024;
-/** A longer line goes on in a piece of its own, so that adding to it stays cheap. */
+/** A longer line continues in another element, so that appending to it stays cheap. */
 const PIECE_CHARS = 16 * 1024;
 /** Characters of one line of a run's log that are shown. */
 const LOG_CHARS = 2000;
@@ -207,7 +207,7 @@ function openStream(id) {
   stream.addEventListener('session', mine((event) => takeSession(JSON.parse(event.data))));
   stream.addEventListener('end', mine(endStream));
   stream.addEventListener('open', mine(() => setText(details.parts.output.note, '')));
-  stream.addEventListener('error', mine(() => setText(details.parts.output.note, 'interrupted; it goes on when the server answers')));
+  stream.addEventListener('error', mine(() => setText(details.parts.output.note, 'interrupted; continues when the server answers')));
 }
 
 function endStream() {
@@ -275,8 +275,8 @@ function setFollow(follow) {
 
 /** One line of a run's log in words. */
 function logLine(line) {
-  const who = [line.role, line.iteration].filter((part) => part !== undefined && part !== null).join(' ');
-  return `${timeOfDay(line.ts)}  ${who ? `${who}  ` : ''}${logWords(line)}`;
+  const agent = [line.role, line.iteration].filter((part) => part !== undefined && part !== null).join(' ');
+  return `${timeOfDay(line.ts)}  ${agent ? `${agent}  ` : ''}${logWords(line)}`;
 }
 
 function logWords({ type, data }) {

@@ -15,7 +15,7 @@ function duration(ms) {
   return wholeSeconds(ms);
 }
 
-/** The same without fractions, for times that run on. */
+/** The same without fractions, for running clocks. */
 function wholeSeconds(ms) {
   const seconds = Math.max(0, Math.round(ms / SECOND));
   if (seconds < 60) return `${seconds} s`;
@@ -70,26 +70,26 @@ function isRunning(session) {
   return !RUN_ENDS.includes(session.state) && session.run?.live !== false;
 }
 
-/** How many processes live on of a task that has ended. */
+/** How many processes an ended task has left running. */
 const leftOf = (session) => (isRunning(session) ? 0 : (session.leftovers ?? []).length);
 
-/** Whether there is something to end: it runs, or processes of it live on. */
+/** Whether there is something to kill: it runs, or has left processes running. */
 const lives = (session) => isRunning(session) || leftOf(session) > 0;
 
-/** What holds it up: `input`, `password`, `stopped`, `stuck`, `network`, `other`; null when nothing does. */
-function hindrance(session) {
+/** Why it makes no progress: `input`, `password`, `stopped`, `stuck`, `network`, `other`; null if it does. */
+function stallReason(session) {
   if (!isRunning(session)) return null;
   if (session.waitingFor) return session.waitingFor;
   const evidence = session.evidence ?? [];
   if (evidence.some((words) => words.startsWith('stopped'))) return 'stopped';
   if (session.status === 'stuck') return 'stuck';
   if (!session.status?.startsWith('blocked')) return null;
-  return evidence.some((words) => words.startsWith('waits for its peer')) ? 'network' : 'other';
+  return evidence.some((words) => /^waiting for (network )?peer/.test(words)) ? 'network' : 'other';
 }
 
-/** What a person has to look at: it is stuck, stopped, or waits for somebody's input. */
+/** Whether a person should look at it: it is stuck, stopped or waiting for input. */
 function needsAttention(session) {
-  return ['input', 'password', 'stopped', 'stuck'].includes(hindrance(session));
+  return ['input', 'password', 'stopped', 'stuck'].includes(stallReason(session));
 }
 
 /** Which of the list's three groups a session is in. */
@@ -110,6 +110,7 @@ const RUNNING = {
   progressing: { icon: 'running', tone: 'active', word: 'Progressing' },
   slow: { icon: 'running', tone: 'active', word: 'Slow' },
   silent: { icon: 'silent', tone: 'quiet', word: 'Silent' },
+  idle: { icon: 'silent', tone: 'quiet', word: 'Idle' },
 };
 const ENDED = {
   completed: { icon: 'success', tone: 'good', word: 'Completed' },
@@ -130,17 +131,17 @@ function badgeOf(session) {
 }
 
 function runningBadge(session) {
-  const held = HELD_UP[hindrance(session)];
+  const held = HELD_UP[stallReason(session)];
   return held ?? RUNNING[session.status] ?? { icon: 'running', tone: 'active', word: 'Running' };
 }
 
 /** What needs attention, in a sentence; null when nothing does. */
 function attentionText(session) {
   if (!needsAttention(session)) return null;
-  const held = hindrance(session);
+  const held = stallReason(session);
   if (held === 'stuck') return 'Nothing new has happened for a while, although it is alive.';
-  if (held === 'stopped') return 'A process of it is stopped and waits to be continued.';
-  return session.prompt ? `It asks: ${session.prompt.trim()}` : 'It reads its input, and nothing comes.';
+  if (held === 'stopped') return 'One of its processes is stopped.';
+  return session.prompt ? `It asks: ${session.prompt.trim()}` : 'It is reading its input.';
 }
 
 /** The share of the estimate that is used up, and the words for it; null without one. */
@@ -169,7 +170,7 @@ const leftWords = (session) => (session.leftovers ?? []).map((pid) => `pid ${pid
 /** Whose session it is. */
 function ownerWords(session) {
   if (!isRun(session)) return serverWords(session.server);
-  return session.pid ? `runner pid ${session.pid}` : 'nobody runs it';
+  return session.pid ? `runner pid ${session.pid}` : 'no runner';
 }
 
 function serverWords(server) {
@@ -209,7 +210,7 @@ function outcomeCounts(runs) {
   );
 }
 
-/** Whether a template, in which `*` stands for anything, fits a command line. */
+/** Whether a template, in which `*` matches anything, fits a command line. */
 function fitsTemplate(template, command) {
   const parts = template.split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
   return new RegExp(`^${parts.join('.*')}$`, 's').test(command);

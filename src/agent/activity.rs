@@ -1,7 +1,10 @@
-//! What an agent program says of itself, in the words that all programs share.
+//! What an agent does and says, in terms that all programs share.
 //!
-//! Limits: data, and what follows from it. Which record of which program means what, the
-//! executors know.
+//! The class of an agent's failure is recognised by the words of its error message,
+//! conservatively: an agent may well write about a refused connection in its work; only what
+//! reads as the program's own error counts.
+//!
+//! Pure. Limits: the executors know which record of which program means what.
 
 /// One thing that an agent did or said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub enum Activity {
     ToolCall {
         /// The tool.
         name: String,
-        /// The argument that tells most: a command, a path, else all of them as JSON.
+        /// The most telling argument: a command, a path, else all of them as JSON.
         argument: String,
     },
     /// A tool answered.
@@ -29,7 +32,7 @@ pub enum Activity {
     },
     /// It thought aloud.
     Reflection(String),
-    /// It wrote down what it is going to do.
+    /// It wrote down its plan.
     Plan(String),
     /// It wrote a file by a tool that says so.
     FileWritten {
@@ -45,14 +48,14 @@ pub enum Activity {
 /// An agent's terminal event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Final {
-    /// Its final answer, or what it says of its error; empty where the event carries none:
-    /// then an [`Answer`] has it.
+    /// Its final answer or its error message; empty if the event has none, and an [`Answer`]
+    /// then has it.
     pub text: String,
     /// What the agent itself calls an error.
     pub error: Option<AgentError>,
 }
 
-/// The classes of what goes wrong within an agent.
+/// The classes of agents' failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AgentError {
     /// Nothing listens where its endpoint should be, or it cannot be reached.
@@ -65,22 +68,44 @@ pub enum AgentError {
     ToolError,
 }
 
+impl AgentError {
+    pub(crate) const NAMES: [(AgentError, &str); 4] = [
+        (AgentError::ConnectionRefused, "connection_refused"),
+        (AgentError::AuthFailed, "auth_failed"),
+        (AgentError::ApiError, "api_error"),
+        (AgentError::ToolError, "tool_error"),
+    ];
+
+    /// Its name in files and records.
+    pub fn name(self) -> &'static str {
+        let named = Self::NAMES.iter().find(|(error, _)| *error == self);
+        named.map_or("", |(_, name)| name)
+    }
+
+    pub(crate) fn of_name(name: &str) -> Option<AgentError> {
+        let named = Self::NAMES.iter().find(|(_, known)| *known == name)?;
+        Some(named.0)
+    }
+}
+
 /// How the texts of a program belong together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Texts {
-    /// Each is a message of its own.
+    /// Each is a message.
+    #[default]
     Messages,
-    /// They are pieces of one, as they came.
+    /// They are pieces of one message.
     Pieces,
 }
 
-/// Of an answer so many of the newest bytes are kept at least, and twice as many at most.
+/// How many of an answer's newest bytes are kept at least; at most twice as many.
 const MAX_ANSWER: usize = 4 << 20;
-/// Stands where the oldest part of a text was.
+/// Replaces the oldest part of a text.
 const LEFT_OUT: &str = "[the beginning is left out]\n";
 
-/// What an agent's answer is so far: what it has said since it last did something, or what
-/// its terminal event says.
+/// An agent's answer so far: what it has said since its last act, or its terminal event's
+/// text.
 #[derive(Debug, Clone)]
 pub struct Answer {
     texts: Texts,
@@ -92,15 +117,10 @@ pub struct Answer {
 impl Answer {
     /// Before the first activity.
     pub fn new(texts: Texts) -> Answer {
-        Answer {
-            texts,
-            text: String::new(),
-            error: None,
-            is_final: false,
-        }
+        Answer { texts, text: String::new(), error: None, is_final: false }
     }
 
-    /// Takes the next activity in.
+    /// Takes the next activity.
     pub fn see(&mut self, activity: &Activity) {
         match activity {
             Activity::Text(text) => {
@@ -138,9 +158,9 @@ impl Answer {
     }
 }
 
-/// Cuts the oldest bytes off where there are more than twice `most`, and says so in their
-/// place. Not at each byte too many: moving the rest costs as much as it holds.
-pub fn keep_newest(text: &mut String, most: usize) {
+/// Cuts a text of more than twice `most` bytes to its newest `most`, with a note. Not
+/// sooner, since cutting moves all that remains.
+pub(crate) fn keep_newest(text: &mut String, most: usize) {
     if text.len() > most.saturating_mul(2) {
         let cut = (text.len() - most..text.len()).find(|at| text.is_char_boundary(*at));
         text.replace_range(..cut.unwrap_or_default(), LEFT_OUT);
@@ -148,25 +168,72 @@ pub fn keep_newest(text: &mut String, most: usize) {
 }
 
 impl Activity {
-    /// Whether the agent has done something by it, beyond saying and thinking.
+    /// Whether it did something, beyond saying and thinking.
     pub fn is_act(&self) -> bool {
+        matches!(self, Activity::ToolResult { .. }) || self.act().is_some()
+    }
+
+    /// What it did, in words: a use of a tool or a write.
+    pub(crate) fn act(&self) -> Option<String> {
         match self {
-            Activity::ToolCall { .. }
-            | Activity::ToolResult { .. }
-            | Activity::FileWritten { .. } => true,
-            Activity::Session { .. }
-            | Activity::Text(_)
-            | Activity::Reflection(_)
-            | Activity::Plan(_)
-            | Activity::Final(_)
-            | Activity::Other => false,
+            Activity::ToolCall { name, argument } => Some(format!("{name}: {argument}")),
+            Activity::FileWritten { path } => Some(format!("wrote {path}")),
+            _ => None,
         }
     }
+}
+
+/// How many of the last lines of stderr are searched: an error and its stack trace.
+const LAST_LINES: usize = 40;
+
+/// The longest final text that may be an error message.
+const LONGEST_ERROR: usize = 2_000;
+
+/// How error messages in a final text begin, in lower case.
+const ERROR_STARTS: [&str; 9] = [
+    "api error",
+    "[api error",
+    "error:",
+    "failed to authenticate",
+    "invalid api key",
+    "unexpected status",
+    "credit balance is too low",
+    "not logged in",
+    "litellm.",
+];
+
+/// Words of error messages with their classes.
+const WORDS: &str = include_str!("../../data/agent-failures.txt");
+
+/// The class of a failure that a program reports only on stderr or in its final text.
+pub(crate) fn classify_failure(stderr: &str, final_text: &str) -> Option<AgentError> {
+    let of_text = is_error_message(final_text).then(|| class_of(final_text));
+    of_text.flatten().or_else(|| {
+        // The newest line that matches, since programs retry.
+        let lines = stderr.lines().rev().filter(|line| !line.trim().is_empty());
+        lines.take(LAST_LINES).find_map(class_of)
+    })
+}
+
+/// The class of a message that the program itself calls an error.
+pub(super) fn class_of(message: &str) -> Option<AgentError> {
+    let message = message.to_lowercase();
+    let lines = WORDS.lines().filter(|line| !line.starts_with('#'));
+    let mut words = lines.filter_map(|line| line.split_once(": "));
+    let (class, _) = words.find(|(_, words)| message.contains(words))?;
+    AgentError::of_name(class)
+}
+
+fn is_error_message(text: &str) -> bool {
+    let text = text.trim();
+    let start = text.get(..text.floor_char_boundary(40)).unwrap_or_default().to_lowercase();
+    text.len() <= LONGEST_ERROR && ERROR_STARTS.iter().any(|known| start.starts_with(known))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use AgentError::{ApiError, AuthFailed, ConnectionRefused};
 
     fn text(text: &str) -> Activity {
         Activity::Text(text.to_owned())
@@ -182,10 +249,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_what_was_said_since_the_last_act() {
-        let act = Activity::ToolResult {
-            text: "x".to_owned(),
-            failed: false,
-        };
+        let act = Activity::ToolResult { text: "x".to_owned(), failed: false };
         let said = [text("I look."), act, text("It is "), text("done.")];
         assert_eq!(answer(Texts::Pieces, &said).text(), "It is done.");
         assert_eq!(answer(Texts::Messages, &said).text(), "It is \ndone.");
@@ -205,24 +269,58 @@ mod tests {
 
     #[test]
     fn the_terminal_event_has_the_last_word_where_it_has_one() {
-        let end = |text: &str, error| {
-            Activity::Final(Final {
-                text: text.to_owned(),
-                error,
-            })
-        };
+        let end = |text: &str, error| Activity::Final(Final { text: text.to_owned(), error });
         let seen = answer(Texts::Messages, &[text("a"), end("b", None)]);
-        assert_eq!(
-            (seen.text(), seen.is_final(), seen.error()),
-            ("b", true, None)
-        );
-        let seen = answer(
-            Texts::Messages,
-            &[text("a"), end("", Some(AgentError::ApiError))],
-        );
-        assert_eq!(
-            (seen.text(), seen.error()),
-            ("a", Some(AgentError::ApiError))
-        );
+        assert_eq!((seen.text(), seen.is_final(), seen.error()), ("b", true, None));
+        let seen = answer(Texts::Messages, &[text("a"), end("", Some(AgentError::ApiError))]);
+        assert_eq!((seen.text(), seen.error()), ("a", Some(AgentError::ApiError)));
+    }
+
+    #[test]
+    fn errors_of_real_programs_are_told_apart() {
+        for (stderr, text, expected) in [
+            ("", "API Error: Unable to connect to API (ConnectionRefused)", ConnectionRefused),
+            ("", "Failed to authenticate. API Error: 401 nope", AuthFailed),
+            ("", "API Error: 529 nope. This is a server-side issue", ApiError),
+            ("", "API Error: 400 nope", ApiError),
+            ("", "unexpected status 401 Unauthorized: nope, url: http://h/v1", AuthFailed),
+            (
+                "",
+                "[API Error: {\"error\":{\"code\":401,\"status\":\"UNAUTHENTICATED\"}}]",
+                AuthFailed,
+            ),
+            (
+                "",
+                "litellm.InternalServerError: OpenAIException - Connection error.",
+                ConnectionRefused,
+            ),
+            ("Please set an Auth method in your settings.json\n", "", AuthFailed),
+            ("Invalid auth method selected.\n", "", AuthFailed),
+            (
+                "warning: old\nTypeError: fetch failed\n  [cause]: Error: connect ECONNREFUSED 127.0.0.1:1\n\n",
+                "",
+                ConnectionRefused,
+            ),
+            ("connect ECONNREFUSED, trying again\nError: 429 Too Many Requests\n", "", ApiError),
+        ] {
+            assert_eq!(classify_failure(stderr, text), Some(expected), "{stderr}{text}");
+        }
+    }
+
+    #[test]
+    fn what_an_agent_says_of_its_work_is_no_failure_of_its_own() {
+        for (stderr, text) in [
+            ("", ""),
+            ("", "The server answered with connection refused; I fixed the port."),
+            ("", "Users were unauthorized: the API error is handled now."),
+            ("Warning: 256-color support not detected.\n", "done"),
+            ("error: one test failed\n", "I could not finish"),
+        ] {
+            assert_eq!(classify_failure(stderr, text), None, "{stderr}{text}");
+        }
+        let long = format!("Error: handling, a report.\n{}", "connection refused\n".repeat(200));
+        assert_eq!(classify_failure("", &long), None);
+        let long_ago = format!("ECONNREFUSED\n{}", "working\n".repeat(50));
+        assert_eq!(classify_failure(&long_ago, ""), None);
     }
 }

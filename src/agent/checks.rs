@@ -1,18 +1,18 @@
-//! Status checks: whether a session gets on is judged while it goes on, each check on a
-//! thread of its own.
+//! Status checks: a judge decides whether a running session makes progress, each check on
+//! its own thread.
 //!
-//! At most three at once and one for each session; results are kept for ten minutes.
-//! Starting one waits for nothing. A judge that fails, or that takes too long, is replaced
-//! by the heuristic, which says so; one that panics costs its check.
+//! At most three run at once and one per session; results are kept for ten minutes.
+//! Starting a check does not block. The heuristic replaces a judge that fails or takes too
+//! long, and says so; if a judge panics, only its check fails.
 //!
-//! Limits: nobody is told of a result; who wants it asks for it. A judge that never
-//! returns keeps its thread, but neither its session nor one of the three places.
+//! Limits: results are not announced; callers poll for them. A judge that never returns
+//! keeps its thread, but neither its session nor one of the three places.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::judge::{self, Evidence, Judge, JudgeError, Judgement};
@@ -20,25 +20,24 @@ use crate::base::clock::{Clock, Now, SystemClock};
 use crate::base::sync::Monitor;
 use crate::process::files;
 
-/// Checks that are under way at once.
-pub const MAX_AT_ONCE: usize = 3;
+/// How many checks may run at once.
+pub(crate) const MAX_AT_ONCE: usize = 3;
 /// How long results are kept.
-pub const RETENTION: Duration = Duration::from_secs(600);
-/// A judge that has not answered by then is no longer waited for; all have limits of
-/// their own that are shorter.
-pub const CHECK_TIME: Duration = Duration::from_secs(180);
-/// Results beyond this push out the oldest before their time.
+pub(crate) const RETENTION: Duration = Duration::from_secs(600);
+/// How long to wait for a judge; each has a shorter limit of its own.
+pub(crate) const CHECK_TIME: Duration = Duration::from_secs(180);
+/// How many results are kept; more push out the oldest early.
 const MAX_KEPT: usize = 256;
-/// Threads of judges that were given up; with more of them no check is started.
+/// How many threads of abandoned judges may exist before no check is started.
 const MAX_GIVEN_UP: usize = 8;
-/// How long closing waits for judges that were told to end.
+/// How long closing waits for judges to end.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 /// A judge needs little; its buffers are on the heap.
 const STACK: usize = 512 * 1024;
 
 /// Why a check was not started.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum CheckRefusal {
     /// A check of this id is under way.
     #[error("a check of this id is under way: ask for its result")]
     SameId,
@@ -48,7 +47,7 @@ pub enum Refused {
     /// Too many are under way.
     #[error("{MAX_AT_ONCE} checks are under way, the limit: ask again when one has ended")]
     TooMany,
-    /// The user wants none.
+    /// They are turned off.
     #[error("status checks are off (enable_concurrent_checks)")]
     Disabled,
     /// There is no thread for it.
@@ -67,68 +66,67 @@ pub enum CheckState {
     Failed(String),
 }
 
-/// A check, for whoever asks.
+/// A check as callers see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
     /// How far it is.
     pub state: CheckState,
-    /// When it came to that, in Unix seconds.
+    /// Since when, in Unix seconds.
     pub at: f64,
 }
 
 /// All status checks of this process.
 pub struct Checks {
-    judge: Arc<dyn Judge>,
     enabled: bool,
-    clock: Arc<dyn Clock>,
-    board: Arc<Monitor<Board>>,
+    shared: Arc<Shared>,
 }
 
-/// What is known of all checks.
+/// What the threads of checks share with their callers.
+struct Shared {
+    judge: Arc<dyn Judge>,
+    clock: Arc<dyn Clock>,
+    board: Monitor<Board>,
+}
+
+/// The state of all checks.
 #[derive(Default)]
 struct Board {
     closed: bool,
-    /// Tells one check of an id from a later one.
+    /// Distinguishes a check from a later one with the same id.
     next: u64,
     entries: BTreeMap<String, Entry>,
-    threads: BTreeMap<u64, JoinHandle<()>>,
-    /// Threads that have nothing more to do.
-    ended: Vec<u64>,
+    /// The numbers of the checks whose threads have not ended.
+    threads: BTreeSet<u64>,
 }
 
 struct Entry {
     number: u64,
     session: String,
-    /// When it came to what it is.
+    /// When its progress last changed.
     since: Instant,
     /// The same, in Unix seconds.
     at: f64,
-    progress: Progress,
-}
-
-enum Progress {
-    /// With what the heuristic needs, should the judge not answer.
-    Pending(Arc<Evidence>),
-    Over(CheckState),
+    state: CheckState,
+    /// For the heuristic, should the judge not answer.
+    evidence: Arc<Evidence>,
 }
 
 impl Checks {
-    /// No check yet; `judge` is asked by all of them.
+    /// All checks ask `judge`.
     pub fn new(judge: Arc<dyn Judge>, enabled: bool) -> Checks {
         Checks::with_clock(judge, enabled, Arc::new(SystemClock))
     }
 
     /// The same on another clock.
-    pub fn with_clock(judge: Arc<dyn Judge>, enabled: bool, clock: Arc<dyn Clock>) -> Checks {
-        Checks {
-            judge,
-            enabled,
-            clock,
-            board: Arc::default(),
-        }
+    pub(crate) fn with_clock(
+        judge: Arc<dyn Judge>,
+        enabled: bool,
+        clock: Arc<dyn Clock>,
+    ) -> Checks {
+        Checks { enabled, shared: Arc::new(Shared { judge, clock, board: Monitor::default() }) }
     }
 
-    /// Starts a check and returns at once; the answer is its id.
+    /// Starts a check and returns its id at once.
     ///
     /// # Errors
     /// When it was not started.
@@ -137,35 +135,24 @@ impl Checks {
         session: &str,
         check_id: Option<&str>,
         evidence: Evidence,
-    ) -> Result<String, Refused> {
+    ) -> Result<String, CheckRefusal> {
         if !self.enabled {
-            return Err(Refused::Disabled);
+            return Err(CheckRefusal::Disabled);
         }
         let evidence = Arc::new(evidence);
         let (id, number) = self.reserve(session, check_id, &evidence)?;
-        let work = Work {
-            id: id.clone(),
-            number,
-            evidence,
-            judge: Arc::clone(&self.judge),
-            clock: Arc::clone(&self.clock),
-            board: Arc::clone(&self.board),
-        };
+        let (shared, of_thread) = (Arc::clone(&self.shared), id.clone());
         let thread = Builder::new()
             .name(thread_name(session))
             .stack_size(STACK)
-            .spawn(move || work.run());
-        let mut board = self.board.lock();
-        match thread {
-            Ok(thread) => {
-                board.threads.insert(number, thread);
-                Ok(id)
-            }
-            Err(error) => {
-                board.entries.remove(&id);
-                Err(Refused::Thread(error))
-            }
+            .spawn(move || shared.run(&of_thread, number, &evidence));
+        if let Err(error) = thread {
+            let mut board = self.shared.board.lock();
+            board.threads.remove(&number);
+            board.entries.remove(&id);
+            return Err(CheckRefusal::Thread(error));
         }
+        Ok(id)
     }
 
     fn reserve(
@@ -173,27 +160,25 @@ impl Checks {
         session: &str,
         check_id: Option<&str>,
         evidence: &Arc<Evidence>,
-    ) -> Result<(String, u64), Refused> {
-        let ended = self.board.lock().take_ended();
-        join(ended);
-        let now = self.clock.now();
-        let mut board = self.board.lock();
-        board.sweep(&now, self.judge.name());
+    ) -> Result<(String, u64), CheckRefusal> {
+        let now = self.shared.clock.now();
+        let mut board = self.shared.board.lock();
+        board.sweep(&now, self.shared.judge.name());
         if board.closed {
-            return Err(Refused::Thread(io::Error::other("the checks have ended")));
+            return Err(CheckRefusal::Thread(io::Error::other("the checks have ended")));
         }
         let id = check_id.map_or_else(files::random_id, str::to_owned);
         if board.entries.get(&id).is_some_and(Entry::is_pending) {
-            return Err(Refused::SameId);
+            return Err(CheckRefusal::SameId);
         }
         let mut pending = board.entries.values().filter(|entry| entry.is_pending());
         if pending.any(|entry| entry.session == session) {
-            return Err(Refused::SameSession);
+            return Err(CheckRefusal::SameSession);
         }
         let pending = board.entries.values().filter(|entry| entry.is_pending());
         let under_way = pending.count();
         if under_way >= MAX_AT_ONCE || board.threads.len() >= under_way + MAX_GIVEN_UP {
-            return Err(Refused::TooMany);
+            return Err(CheckRefusal::TooMany);
         }
         board.next += 1;
         let number = board.next;
@@ -202,14 +187,16 @@ impl Checks {
             session: session.to_owned(),
             since: now.mono,
             at: now.unix_seconds(),
-            progress: Progress::Pending(Arc::clone(evidence)),
+            state: CheckState::Pending,
+            evidence: Arc::clone(evidence),
         };
         board.entries.insert(id.clone(), entry);
+        board.threads.insert(number);
         Ok((id, number))
     }
 
-    /// A check's state, after waiting so long at most for its end; `None`: there is no
-    /// check of this id, or not any more.
+    /// A check's state after waiting for its end for at most `wait`; `None` if there is no
+    /// check with this id, or no longer.
     pub fn get(&self, check_id: &str, wait: Duration) -> Option<CheckState> {
         self.look(check_id, wait).map(|check| check.state)
     }
@@ -217,29 +204,29 @@ impl Checks {
     /// The same, with the time of it.
     pub fn look(&self, check_id: &str, wait: Duration) -> Option<Check> {
         let limit = Instant::now() + wait;
-        let mut board = self.board.lock();
+        let Shared { judge, clock, board: monitor } = &*self.shared;
+        let mut board = monitor.lock();
         loop {
-            let now = self.clock.now();
-            board.sweep(&now, self.judge.name());
+            let now = clock.now();
+            board.sweep(&now, judge.name());
             let entry = board.entries.get(check_id)?;
             let under_way = now.mono.saturating_duration_since(entry.since);
             let given_up_in = CHECK_TIME.saturating_sub(under_way);
-            let over = !entry.is_pending();
-            let check = entry.check();
-            if over || Instant::now() >= limit {
-                return Some(check);
+            if !entry.is_pending() || Instant::now() >= limit {
+                return Some(Check { state: entry.state.clone(), at: entry.at });
             }
             let deadline = limit.min(Instant::now() + given_up_in);
-            board = self.board.wait(board, Some(deadline));
+            board = monitor.wait(board, Some(deadline));
         }
     }
 
-    /// Ends all checks and joins their threads; a judge that does not end in half a second
-    /// is left to itself. Later ones are refused.
+    /// Ends all checks and waits for their threads, half a second at most: a judge that
+    /// takes longer is left behind. Later checks are refused.
     pub fn close(&self) {
-        let now = self.clock.now();
+        let Shared { judge, clock, board: monitor } = &*self.shared;
+        let now = clock.now();
         {
-            let mut board = self.board.lock();
+            let mut board = monitor.lock();
             board.closed = true;
             let entries = board.entries.values_mut();
             for entry in entries.filter(|entry| entry.is_pending()) {
@@ -247,56 +234,41 @@ impl Checks {
                 entry.end(CheckState::Failed(closed), &now);
             }
         }
-        self.board.notify_all();
-        self.judge.close();
+        monitor.notify_all();
+        judge.close();
         let limit = Instant::now() + CLOSE_TIME;
-        let mut board = self.board.lock();
-        while board.ended.len() < board.threads.len() && Instant::now() < limit {
-            board = self.board.wait(board, Some(limit));
+        let mut board = monitor.lock();
+        while !board.threads.is_empty() && Instant::now() < limit {
+            board = monitor.wait(board, Some(limit));
         }
-        let ended = board.take_ended();
-        drop(board);
-        join(ended);
     }
 }
 
 impl Drop for Checks {
     fn drop(&mut self) {
-        if !self.board.lock().closed {
+        if !self.shared.board.lock().closed {
             self.close();
         }
     }
 }
 
-/// What one check's thread does.
-struct Work {
-    id: String,
-    number: u64,
-    evidence: Arc<Evidence>,
-    judge: Arc<dyn Judge>,
-    clock: Arc<dyn Clock>,
-    board: Arc<Monitor<Board>>,
-}
-
-impl Work {
-    fn run(self) {
-        let decided = catch_unwind(AssertUnwindSafe(|| {
-            judge::decide(self.judge.as_ref(), &self.evidence)
-        }));
-        let state = match decided {
+impl Shared {
+    /// What a check's thread does.
+    fn run(&self, id: &str, number: u64, evidence: &Evidence) {
+        let judge = self.judge.as_ref();
+        let state = match catch_unwind(AssertUnwindSafe(|| judge::decide(judge, evidence))) {
             Ok(Ok(judgement)) => CheckState::Done(judgement),
             Ok(Err(error)) => CheckState::Failed(format!("the judge {error}")),
-            // The panic itself has been told on stderr.
-            Err(_) => CheckState::Failed(format!("the judge {} panicked", self.judge.name())),
+            // The panic itself was reported on stderr.
+            Err(_) => CheckState::Failed(format!("the judge {} panicked", judge.name())),
         };
         let now = self.clock.now();
         {
             let mut board = self.board.lock();
-            board.ended.push(self.number);
-            // A later check of the same id, or the end of waiting, has gone before.
-            let entry = board.entries.get_mut(&self.id);
-            if let Some(entry) =
-                entry.filter(|entry| entry.number == self.number && entry.is_pending())
+            board.threads.remove(&number);
+            // Unless it was given up, perhaps for a later check with the same id.
+            let entry = board.entries.get_mut(id);
+            if let Some(entry) = entry.filter(|entry| entry.number == number && entry.is_pending())
             {
                 entry.end(state, &now);
             }
@@ -306,15 +278,12 @@ impl Work {
 }
 
 impl Board {
-    /// Gives up on judges that take too long, and drops what is out of date.
+    /// Gives up on judges that take too long, and drops old results.
     fn sweep(&mut self, now: &Now, judge: &str) {
-        for entry in self.entries.values_mut() {
-            let Progress::Pending(evidence) = &entry.progress else {
-                continue;
-            };
+        for entry in self.entries.values_mut().filter(|entry| entry.is_pending()) {
             if now.mono.saturating_duration_since(entry.since) >= CHECK_TIME {
                 let late = JudgeError::TimedOut(CHECK_TIME.as_secs());
-                let judgement = judge::instead_of(judge, &late, evidence);
+                let judgement = judge::instead_of(judge, &late, &entry.evidence);
                 entry.end(CheckState::Done(judgement), now);
             }
         }
@@ -330,55 +299,23 @@ impl Board {
             self.entries.remove(&oldest);
         }
     }
-
-    /// The threads that have nothing more to do: joining them takes no time.
-    fn take_ended(&mut self) -> Vec<JoinHandle<()>> {
-        let (ended, early): (Vec<u64>, Vec<u64>) = std::mem::take(&mut self.ended)
-            .into_iter()
-            .partition(|number| self.threads.contains_key(number));
-        // A thread may end before its start has noted it.
-        self.ended = early;
-        ended
-            .iter()
-            .filter_map(|number| self.threads.remove(number))
-            .collect()
-    }
-}
-
-fn join(threads: Vec<JoinHandle<()>>) {
-    for thread in threads {
-        // A panic was caught in it.
-        let _ = thread.join();
-    }
 }
 
 impl Entry {
     fn is_pending(&self) -> bool {
-        matches!(self.progress, Progress::Pending(_))
+        self.state == CheckState::Pending
     }
 
     fn end(&mut self, state: CheckState, now: &Now) {
-        self.progress = Progress::Over(state);
+        self.state = state;
         self.since = now.mono;
         self.at = now.unix_seconds();
-    }
-
-    fn check(&self) -> Check {
-        let state = match &self.progress {
-            Progress::Pending(_) => CheckState::Pending,
-            Progress::Over(state) => state.clone(),
-        };
-        Check { state, at: self.at }
     }
 }
 
 /// Names of threads are cut at 15 bytes.
 fn thread_name(session: &str) -> String {
-    let short: String = session
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .take(8)
-        .collect();
+    let short: String = session.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
     format!("check-{short}")
 }
 
@@ -420,10 +357,7 @@ mod tests {
             if self.panics && evidence.session == "panics" {
                 std::panic::resume_unwind(Box::new("a fault"));
             }
-            Ok(Judgement {
-                finding: Finding::Progress,
-                reason: evidence.session.clone(),
-            })
+            Ok(Judgement { finding: Finding::Progress, reason: evidence.session.clone() })
         }
         fn close(&self) {
             self.open();
@@ -437,20 +371,13 @@ mod tests {
     }
 
     fn setup(panics: bool) -> Setup {
-        let gate = Arc::new(Gate {
-            panics,
-            ..Gate::default()
-        });
+        let gate = Arc::new(Gate { panics, ..Gate::default() });
         let clock = Arc::new(FakeClock::default());
         let checks = Checks::with_clock(gate.clone(), true, clock.clone());
-        Setup {
-            gate,
-            clock,
-            checks,
-        }
+        Setup { gate, clock, checks }
     }
 
-    fn start(checks: &Checks, session: &str) -> Result<String, Refused> {
+    fn start(checks: &Checks, session: &str) -> Result<String, CheckRefusal> {
         let evidence = Evidence {
             session: session.to_owned(),
             what: String::new(),
@@ -484,11 +411,7 @@ mod tests {
 
     #[test]
     fn results_are_kept_for_ten_minutes() {
-        let Setup {
-            gate,
-            clock,
-            checks,
-        } = setup(false);
+        let Setup { gate, clock, checks } = setup(false);
         start(&checks, "a").unwrap();
         clock.advance(CHECK_TIME / 2);
         gate.open();
@@ -507,10 +430,7 @@ mod tests {
         gate.open();
         for _ in 0..20 {
             start(&checks, "a").unwrap();
-            assert!(matches!(
-                checks.get("a", PATIENCE),
-                Some(CheckState::Done(_))
-            ));
+            assert!(matches!(checks.get("a", PATIENCE), Some(CheckState::Done(_))));
         }
     }
 
@@ -522,10 +442,7 @@ mod tests {
         gate.open();
         let failed = CheckState::Failed("the judge gate panicked".to_owned());
         assert_eq!(checks.get("panics", PATIENCE), Some(failed));
-        assert!(matches!(
-            checks.get("works", PATIENCE),
-            Some(CheckState::Done(_))
-        ));
+        assert!(matches!(checks.get("works", PATIENCE), Some(CheckState::Done(_))));
         start(&checks, "next").unwrap();
     }
 
@@ -535,7 +452,7 @@ mod tests {
         for session in ["a", "b", "c"] {
             start(&checks, session).unwrap();
         }
-        assert!(matches!(start(&checks, "d"), Err(Refused::TooMany)));
+        assert!(matches!(start(&checks, "d"), Err(CheckRefusal::TooMany)));
         clock.advance(CHECK_TIME);
         let Some(CheckState::Done(judgement)) = checks.get("a", Duration::ZERO) else {
             panic!("the heuristic judges");
@@ -573,7 +490,7 @@ mod tests {
             let id = start(&checks, &number.to_string()).unwrap();
             checks.get(&id, PATIENCE);
         }
-        assert!(checks.board.lock().entries.len() <= MAX_KEPT);
+        assert!(checks.shared.board.lock().entries.len() <= MAX_KEPT);
         assert_eq!(checks.get("0", Duration::ZERO), None);
         let newest = (MAX_KEPT + 19).to_string();
         assert!(checks.get(&newest, Duration::ZERO).is_some());
@@ -585,17 +502,14 @@ mod tests {
         start(&checks, "a").unwrap();
         checks.close();
         let closed = "the judge was closed before it answered".to_owned();
-        assert_eq!(
-            checks.get("a", Duration::ZERO),
-            Some(CheckState::Failed(closed))
-        );
-        assert!(checks.board.lock().threads.is_empty());
-        assert!(matches!(start(&checks, "b"), Err(Refused::Thread(_))));
+        assert_eq!(checks.get("a", Duration::ZERO), Some(CheckState::Failed(closed)));
+        assert!(checks.shared.board.lock().threads.is_empty());
+        assert!(matches!(start(&checks, "b"), Err(CheckRefusal::Thread(_))));
     }
 
     #[test]
     fn checks_that_are_off_are_refused() {
         let checks = Checks::new(Arc::new(Gate::default()), false);
-        assert!(matches!(start(&checks, "a"), Err(Refused::Disabled)));
+        assert!(matches!(start(&checks, "a"), Err(CheckRefusal::Disabled)));
     }
 }

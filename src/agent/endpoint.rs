@@ -1,19 +1,18 @@
 //! An OpenAI-compatible endpoint, asked for one answer to one message.
 //!
-//! A connection that fails, and an answer of the 500s, is tried again three times with
-//! short pauses; nothing else is, since it would end the same way. What goes wrong is told
-//! in the classes that agent programs share ([`EndpointError::class`]).
+//! A failed connection and a status of the 500s are tried again three times with short
+//! pauses; any other error would only repeat itself. Errors have the classes that agent
+//! programs share ([`EndpointError::class`]).
 //!
-//! The key comes in as a value; it goes out in one header and nowhere else: messages of
-//! the endpoint are redacted, and nothing here can be printed that holds it. A proxy of
-//! the environment is used as by other programs, but not for this machine itself.
+//! The key is sent in one header and appears nowhere else: the endpoint's messages are
+//! redacted, and no type that holds the key can be printed. A proxy from the environment is
+//! used, but not for this machine itself.
 //!
-//! Limits: `chat/completions` only; no tools, no images, no conversation. Certificates
-//! are trusted that Mozilla's roots have signed, not those of the system's own. Redirects
-//! are not followed, since they would carry the prompt to somewhere else. While a connection
-//! is waited for, only the time limits end that, and not the [`Interrupt`].
+//! Limits: `chat/completions` only; no tools, no images, no conversation. Only certificates
+//! signed by Mozilla's roots are trusted. Redirects are not followed, since they would send
+//! the prompt elsewhere. While connecting, only time limits end the wait, not the
+//! [`Cancel`].
 
-mod failure;
 mod wire;
 
 use std::io::{self, BufRead, BufReader, Read};
@@ -22,30 +21,27 @@ use std::time::{Duration, Instant};
 use ureq::http::{Response, Uri};
 use ureq::{Agent, Body, Timeout};
 
-use super::interrupt::Interrupt;
+use super::activity::AgentError;
+use crate::task::live::Cancel;
 use crate::text::redact::Redactor;
-pub use failure::{EndpointError, SetupError};
 pub use wire::Piece;
 
-/// Pauses before the second, third and fourth attempt: a refused connection is to be
-/// named within two seconds.
-const PAUSES: [Duration; 3] = [
-    Duration::from_millis(200),
-    Duration::from_millis(400),
-    Duration::from_millis(800),
-];
-/// A connection that takes longer will not come.
+/// Pauses before the second, third and fourth attempt: a refused connection is reported
+/// within two seconds.
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(800)];
+/// How long connecting may take.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// An answer that comes whole.
+/// The largest whole answer.
 const MAX_ANSWER: u64 = 16 << 20;
-/// One line of an answer that comes in pieces.
+/// The longest line of a streamed answer.
 const MAX_STREAM_LINE: u64 = 1 << 20;
-/// What is read of an error.
+/// How much of an error's body is read.
 const MAX_ERROR: u64 = 64 << 10;
 
-/// Where the endpoint is and how it is asked.
+/// The settings of an endpoint.
 #[derive(Clone)]
-pub struct Settings {
+pub struct EndpointSettings {
     /// Up to and with the version, as in `http://127.0.0.1:11434/v1`.
     pub base_url: Option<String>,
     /// The model.
@@ -56,52 +52,55 @@ pub struct Settings {
     pub key_variable: String,
 }
 
-/// An answer that broke off.
+/// An answer that ended early.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct BrokenOff {
-    /// What had come.
+    /// What had arrived.
     pub text: String,
-    /// Why no more came.
+    /// Why it ended.
     pub error: EndpointError,
 }
 
-/// What an answer may be at most.
+/// Limits on an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bounds {
-    /// Its length, in the model's tokens.
+pub(crate) struct Bounds {
     pub max_tokens: u32,
-    /// How free it is; 0 is not at all.
     pub temperature: f64,
-    /// How long all attempts may take.
+    /// How long all attempts together may take.
     pub time: Duration,
 }
 
-/// An endpoint that can be asked. Has no `Debug`, so that nobody prints its key.
+/// The time limit of a request with all of its attempts.
+#[derive(Clone, Copy)]
+struct Limit {
+    whole: Duration,
+    deadline: Instant,
+}
+
+/// An endpoint that can be asked. It has no `Debug`, so its key cannot be printed.
 pub struct Endpoint {
     agent: Agent,
     url: String,
     model: String,
     key: Option<String>,
     key_variable: String,
-    /// Takes the key out of what the endpoint says.
+    /// Takes the key out of the endpoint's messages.
     redactor: Redactor,
 }
 
 impl Endpoint {
-    /// An endpoint of these settings; nobody is asked yet.
+    /// Connects to nothing yet.
     ///
     /// # Errors
-    /// When the settings name none.
-    pub fn new(settings: Settings) -> Result<Endpoint, SetupError> {
+    /// When the address or the model is missing or invalid.
+    pub fn new(settings: EndpointSettings) -> Result<Endpoint, SetupError> {
         let base = settings.base_url.ok_or(SetupError::NoAddress)?;
         let url = format!("{}/chat/completions", base.trim_end_matches('/'));
-        let uri: Uri = url
-            .parse()
-            .map_err(|_| SetupError::BadAddress("it does not parse".to_owned()))?;
+        let uri: Uri = url.parse().map_err(|_| SetupError::BadAddress("it does not parse"))?;
         let host = uri.host().unwrap_or_default();
         if host.is_empty() || !matches!(uri.scheme_str(), Some("http" | "https")) {
-            let cause = "it needs http:// or https:// and a host".to_owned();
+            let cause = "it needs http:// or https:// and a host";
             return Err(SetupError::BadAddress(cause));
         }
         let key = settings.key.map(|key| key.trim().to_owned());
@@ -120,58 +119,38 @@ impl Endpoint {
     ///
     /// # Errors
     /// When there is none, after all attempts.
-    pub fn complete(
+    pub(crate) fn complete(
         &self,
         prompt: &str,
         bounds: &Bounds,
-        interrupt: &Interrupt,
+        cancel: &Cancel,
     ) -> Result<String, EndpointError> {
-        let body =
-            wire::bounded_request(&self.model, prompt, bounds.max_tokens, bounds.temperature);
-        let deadline = Instant::now() + bounds.time;
-        let mut pauses = PAUSES.iter();
-        loop {
-            if interrupt.is_given() {
-                return Err(EndpointError::Interrupted);
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let error = match self.complete_once(&body, left, bounds.time) {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let pause = pauses.next().filter(|_| error.may_pass());
-            let Some(pause) = pause.filter(|pause| Instant::now() + **pause < deadline) else {
-                return Err(error);
-            };
-            if interrupt.wait(*pause) {
-                return Err(EndpointError::Interrupted);
-            }
-        }
+        let body = wire::request(&self.model, prompt, Some(bounds));
+        let limit = Limit { whole: bounds.time, deadline: Instant::now() + bounds.time };
+        self.request(&body, Some(limit), cancel, &mut |_| true).map_err(|broken| broken.error)
     }
 
-    fn complete_once(
-        &self,
-        body: &str,
-        left: Duration,
-        whole: Duration,
-    ) -> Result<String, EndpointError> {
-        let response = self.send(body, Some(left), whole)?;
-        let text = self.read_whole(response, whole)?;
-        wire::answer(&text).map_err(|cause| self.bad_answer(&cause))
-    }
-
-    /// The answer to one message, told in pieces as it comes; there is no limit of time.
-    /// `take` says whether more is wanted.
+    /// The answer to one message, passed on in pieces as they arrive, without a time limit.
+    /// `take` returns whether it wants more.
     ///
     /// # Errors
-    /// When it is not whole: after all attempts, or at once where part of it has come.
-    pub fn stream(
+    /// When it is not whole: after all attempts, or at once where part of it has arrived.
+    pub(crate) fn stream(
         &self,
         prompt: &str,
-        interrupt: &Interrupt,
         take: &mut dyn FnMut(&Piece) -> bool,
     ) -> Result<String, BrokenOff> {
-        let body = wire::streamed_request(&self.model, prompt);
+        let body = wire::request(&self.model, prompt, None);
+        self.request(&body, None, &Cancel::default(), take)
+    }
+
+    fn request(
+        &self,
+        body: &str,
+        limit: Option<Limit>,
+        cancel: &Cancel,
+        take: &mut dyn FnMut(&Piece) -> bool,
+    ) -> Result<String, BrokenOff> {
         let mut pauses = PAUSES.iter();
         let mut text = String::new();
         loop {
@@ -181,39 +160,53 @@ impl Endpoint {
                 if let Piece::Text(more) = piece {
                     text.push_str(more);
                 }
-                !interrupt.is_given() && take(piece)
+                take(piece)
             };
-            let error = match self.stream_once(&body, &mut tell) {
-                Ok(()) => return Ok(text),
-                Err(error) => error,
+            let result = if cancel.is_cancelled() {
+                Err(EndpointError::Interrupted)
+            } else {
+                self.attempt(body, limit, &mut tell)
             };
-            // What has been told cannot be taken back.
-            let pause = pauses.next().filter(|_| error.may_pass() && !told);
-            let error = match pause {
-                Some(pause) if !interrupt.wait(*pause) => continue,
-                Some(_) => EndpointError::Interrupted,
-                None => error,
+            let Err(error) = result else {
+                return Ok(text);
             };
-            return Err(BrokenOff { text, error });
+            // Pieces that were passed on cannot be taken back.
+            let may_retry = error.may_pass() && !told;
+            let pause = pauses.next().filter(|pause| {
+                may_retry && limit.is_none_or(|limit| Instant::now() + **pause < limit.deadline)
+            });
+            let Some(pause) = pause else {
+                return Err(BrokenOff { text, error });
+            };
+            cancel.wait_until(Instant::now() + *pause);
         }
     }
 
-    fn stream_once(
+    fn attempt(
         &self,
         body: &str,
+        limit: Option<Limit>,
         tell: &mut dyn FnMut(&Piece) -> bool,
     ) -> Result<(), EndpointError> {
-        let response = self.send(body, None, Duration::ZERO)?;
+        let response = self.send(body, limit)?;
         let is_stream = response.body().mime_type() == Some("text/event-stream");
-        if !is_stream {
-            // An endpoint that does not stream answers whole.
-            let text = self.read_whole(response, Duration::ZERO)?;
-            let answer = wire::answer(&text).map_err(|cause| self.bad_answer(&cause))?;
-            return match tell(&Piece::Text(answer)) {
-                true => Ok(()),
-                false => Err(EndpointError::Interrupted),
-            };
+        if limit.is_none() && is_stream {
+            return self.read_stream(response, tell);
         }
+        // An endpoint that does not stream answers whole.
+        let text = self.read_whole(response, limit)?;
+        let answer = wire::answer(&text).map_err(|cause| self.bad_answer(&cause))?;
+        if !tell(&Piece::Text(answer)) {
+            return Err(EndpointError::Interrupted);
+        }
+        Ok(())
+    }
+
+    fn read_stream(
+        &self,
+        response: Response<Body>,
+        tell: &mut dyn FnMut(&Piece) -> bool,
+    ) -> Result<(), EndpointError> {
         let mut lines = BufReader::new(response.into_body().into_reader());
         let mut has_ended = false;
         loop {
@@ -222,21 +215,25 @@ impl Endpoint {
                 .by_ref()
                 .take(MAX_STREAM_LINE)
                 .read_until(b'\n', &mut line)
-                .map_err(|error| self.of_io(&error, Duration::ZERO))?;
+                .map_err(|error| self.of_io(&error, None))?;
+            if count == 0 && has_ended {
+                return Ok(());
+            }
             if count == 0 {
-                return match has_ended {
-                    true => Ok(()),
-                    false => Err(self.broken("it ended before the answer did")),
-                };
+                return Err(self.broken("it ended before the answer did"));
             }
-            if count as u64 == MAX_STREAM_LINE && !line.ends_with(b"\n") {
-                return Err(self.bad_answer("a line of it is longer than 1 MiB"));
+            let is_whole = line.ends_with(b"\n");
+            if count as u64 == MAX_STREAM_LINE && !is_whole {
+                return Err(self.bad_answer("one of its lines is longer than 1 MiB"));
             }
-            let event = wire::event(&line).map_err(|cause| match line.ends_with(b"\n") {
-                true => self.bad_answer(&cause),
-                false => self.broken("it ended within a line"),
+            let event = wire::event(&line).map_err(|cause| {
+                if is_whole {
+                    self.bad_answer(&cause)
+                } else {
+                    self.broken("it ended within a line")
+                }
             })?;
-            let wire::Event::Pieces { pieces, ends } = event else {
+            let Some(wire::Event { pieces, ends }) = event else {
                 return Ok(());
             };
             has_ended |= ends;
@@ -246,24 +243,15 @@ impl Endpoint {
         }
     }
 
-    /// Sends a request; the response is one of the 200s.
-    fn send(
-        &self,
-        body: &str,
-        time: Option<Duration>,
-        whole: Duration,
-    ) -> Result<Response<Body>, EndpointError> {
-        let mut request = self
-            .agent
-            .post(&self.url)
-            .header("content-type", "application/json");
+    /// Sends a request; the response has a status of the 200s.
+    fn send(&self, body: &str, limit: Option<Limit>) -> Result<Response<Body>, EndpointError> {
+        let mut request = self.agent.post(&self.url).header("content-type", "application/json");
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
-        let request = request.config().timeout_global(time).build();
-        let response = request
-            .send(body)
-            .map_err(|error| self.of_transport(error, whole))?;
+        let left = limit.map(|limit| limit.deadline.saturating_duration_since(Instant::now()));
+        let request = request.config().timeout_global(left).build();
+        let response = request.send(body).map_err(|error| self.of_transport(error, limit))?;
         match response.status().as_u16() {
             200..300 => Ok(response),
             status => Err(self.refusal(status, response)),
@@ -273,41 +261,31 @@ impl Endpoint {
     fn refusal(&self, status: u16, response: Response<Body>) -> EndpointError {
         let location = response.headers().get("location").cloned();
         let mut bytes = Vec::new();
-        // Whatever of it can be read is better than nothing.
-        let _ = response
-            .into_body()
-            .into_reader()
-            .take(MAX_ERROR)
-            .read_to_end(&mut bytes);
+        // What arrived before a read error is still worth reporting.
+        let _ = response.into_body().into_reader().take(MAX_ERROR).read_to_end(&mut bytes);
         let message = match location.as_ref().and_then(|to| to.to_str().ok()) {
-            Some(to) => format!("it is somewhere else, at {to}: correct openai.base_url"),
+            Some(to) => format!("it has moved to {to}: correct openai.base_url"),
             None => wire::error_message(&bytes),
         };
-        let message = self.redactor.redact(&message).into_owned();
-        let url = self.url.clone();
-        match status {
-            401 | 403 => EndpointError::Unauthorised {
-                url,
-                status,
-                message,
-                key_variable: self.key_variable.clone(),
-                unset: match self.key {
-                    Some(_) => "",
-                    None => ", which is not set",
-                },
-            },
-            _ => EndpointError::Status {
-                url,
-                status,
-                message,
-            },
+        let message = self.redactor.redact(&message);
+        let mut message = format!("{} answered {status}: {message}", self.url);
+        let is_unauthorised = matches!(status, 401 | 403);
+        if is_unauthorised {
+            message.push_str(&format!(" (the key comes from ${}", self.key_variable));
+            let unset = self.key.is_none();
+            message.push_str(if unset { ", which is not set)" } else { ")" });
+        }
+        EndpointError::Failed {
+            message,
+            class: if is_unauthorised { AgentError::AuthFailed } else { AgentError::ApiError },
+            may_pass: (500..600).contains(&status),
         }
     }
 
     fn read_whole(
         &self,
         response: Response<Body>,
-        whole: Duration,
+        limit: Option<Limit>,
     ) -> Result<String, EndpointError> {
         let mut bytes = Vec::new();
         response
@@ -315,33 +293,34 @@ impl Endpoint {
             .into_reader()
             .take(MAX_ANSWER + 1)
             .read_to_end(&mut bytes)
-            .map_err(|error| self.of_io(&error, whole))?;
+            .map_err(|error| self.of_io(&error, limit))?;
         if bytes.len() as u64 > MAX_ANSWER {
             return Err(self.bad_answer("it is larger than 16 MiB"));
         }
         String::from_utf8(bytes).map_err(|_| self.bad_answer("it is not UTF-8"))
     }
 
-    fn of_transport(&self, error: ureq::Error, whole: Duration) -> EndpointError {
+    fn of_transport(&self, error: ureq::Error, limit: Option<Limit>) -> EndpointError {
         match error {
-            ureq::Error::HostNotFound => self.unreachable("there is no host of that name"),
+            ureq::Error::HostNotFound => self.unreachable("no host has that name"),
             ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => {
-                self.unreachable("nobody answers")
+                self.unreachable("there is no response")
             }
             ureq::Error::ConnectionFailed => self.unreachable("the connection failed"),
-            ureq::Error::Timeout(_) => self.timed_out(whole),
-            ureq::Error::Io(error) => self.of_io(&error, whole),
-            // Of a header: it may hold the key.
+            ureq::Error::Timeout(_) => self.timed_out(limit),
+            ureq::Error::Io(error) => self.of_io(&error, limit),
+            // The error names the header, which may hold the key.
             ureq::Error::Http(_) => {
-                self.bad_answer("the key holds characters that no header takes")
+                self.bad_answer("the key holds characters that a header cannot carry")
             }
             other => self.bad_answer(&other.to_string()),
         }
     }
 
-    fn of_io(&self, error: &io::Error, whole: Duration) -> EndpointError {
-        if let Some(ureq::Error::Timeout(_)) = inner(error) {
-            return self.timed_out(whole);
+    fn of_io(&self, error: &io::Error, limit: Option<Limit>) -> EndpointError {
+        let inner: Option<&ureq::Error> = error.get_ref().and_then(|inner| inner.downcast_ref());
+        if let Some(ureq::Error::Timeout(_)) = inner {
+            return self.timed_out(limit);
         }
         match error.kind() {
             io::ErrorKind::ConnectionRefused
@@ -349,7 +328,7 @@ impl Endpoint {
             | io::ErrorKind::NetworkUnreachable
             | io::ErrorKind::NetworkDown
             | io::ErrorKind::AddrNotAvailable => self.unreachable(&error.to_string()),
-            io::ErrorKind::TimedOut => self.timed_out(whole),
+            io::ErrorKind::TimedOut => self.timed_out(limit),
             // A certificate that is not trusted, or no TLS at all.
             io::ErrorKind::InvalidData => self.bad_answer(&error.to_string()),
             _ => self.broken(&error.to_string()),
@@ -357,68 +336,130 @@ impl Endpoint {
     }
 
     fn unreachable(&self, cause: &str) -> EndpointError {
-        EndpointError::Unreachable {
-            url: self.url.clone(),
-            cause: cause.to_owned(),
-        }
+        EndpointError::Unreachable { url: self.url.clone(), cause: cause.to_owned() }
     }
 
+    /// The connection broke before the answer was whole.
     fn broken(&self, cause: &str) -> EndpointError {
-        EndpointError::Broken {
-            url: self.url.clone(),
-            cause: cause.to_owned(),
+        EndpointError::Failed {
+            message: format!("the connection to {} broke: {cause}", self.url),
+            class: AgentError::ApiError,
+            may_pass: true,
         }
     }
 
     fn bad_answer(&self, cause: &str) -> EndpointError {
-        EndpointError::BadAnswer {
-            url: self.url.clone(),
-            cause: self.redactor.redact(cause).into_owned(),
+        let cause = self.redactor.redact(cause);
+        EndpointError::Failed {
+            message: format!("{} gave an unusable answer: {cause}", self.url),
+            class: AgentError::ApiError,
+            may_pass: false,
         }
     }
 
-    fn timed_out(&self, whole: Duration) -> EndpointError {
+    fn timed_out(&self, limit: Option<Limit>) -> EndpointError {
         EndpointError::TimedOut {
             url: self.url.clone(),
-            seconds: whole.as_secs(),
+            seconds: limit.map_or(0, |limit| limit.whole.as_secs()),
         }
     }
 }
 
-/// The error of the client that stands in one of reading.
-fn inner(error: &io::Error) -> Option<&ureq::Error> {
-    error.get_ref()?.downcast_ref()
-}
-
-/// One connection for each request, so that none is found dead later.
+/// One connection for each request, so that no request finds its connection dead.
 fn agent(is_this_machine: bool) -> Agent {
-    let config = Agent::config_builder()
+    let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
         .max_idle_connections(0)
         .timeout_connect(Some(CONNECT_TIME))
         .user_agent(concat!("zsh-tool/", env!("CARGO_PKG_VERSION")));
-    match is_this_machine {
-        true => config.proxy(None).build().new_agent(),
-        false => config.build().new_agent(),
+    if is_this_machine {
+        config = config.proxy(None);
     }
+    config.build().new_agent()
 }
 
-/// Whether a proxy has no business with it.
+/// Whether a host is this machine, which no proxy is used for.
 fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")
-        || address
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Why there is no endpoint to ask.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SetupError {
+    /// There is no address.
+    #[error("openai.base_url is not set: name the endpoint, as in http://127.0.0.1:11434/v1")]
+    NoAddress,
+    /// There is no model.
+    #[error("openai.model is not set: name a model that the endpoint has")]
+    NoModel,
+    /// The address cannot be used, for this reason.
+    #[error("openai.base_url is not a valid address: {0}")]
+    BadAddress(&'static str),
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// There is no connection.
+    #[error("cannot connect to {url}: {cause}")]
+    Unreachable {
+        /// The endpoint.
+        url: String,
+        /// What the system said.
+        cause: String,
+    },
+    /// It answered with an error, unusably, or not to the end.
+    #[error("{message}")]
+    Failed {
+        /// What happened, with the endpoint's address.
+        message: String,
+        /// The class of the failure.
+        class: AgentError,
+        /// Whether the same request may succeed a moment later.
+        may_pass: bool,
+    },
+    /// It took too long.
+    #[error("{url} gave no answer within {seconds} s")]
+    TimedOut {
+        /// The endpoint.
+        url: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// It was cancelled.
+    #[error("was stopped before there was an answer")]
+    Interrupted,
+}
+
+impl EndpointError {
+    /// Its class among the failures that all agents share.
+    pub(crate) fn class(&self) -> AgentError {
+        match self {
+            EndpointError::Unreachable { .. } => AgentError::ConnectionRefused,
+            EndpointError::Failed { class, .. } => *class,
+            EndpointError::TimedOut { .. } | EndpointError::Interrupted => AgentError::ApiError,
+        }
+    }
+
+    /// Whether the same request may succeed a moment later.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            EndpointError::Unreachable { .. } => true,
+            EndpointError::Failed { may_pass, .. } => *may_pass,
+            EndpointError::TimedOut { .. } | EndpointError::Interrupted => false,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn settings(base_url: &str) -> Settings {
-        Settings {
+    fn settings(base_url: &str) -> EndpointSettings {
+        EndpointSettings {
             base_url: Some(base_url.to_owned()),
             model: Some("m".to_owned()),
             key: None,

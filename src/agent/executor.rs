@@ -1,104 +1,84 @@
 //! The agent programs that runs can use: how each is started, what its output means and
 //! what it leaves behind.
 //!
-//! Four have code of their own, some are entries of `data/executors.yaml`, and the user
-//! adds others and changes these. An executor is data and three functions: it knows no
-//! states and starts nothing. Limits: whether a program is installed is not known
-//! here.
+//! They are entries of `data/executors.yaml`; the user adds others and changes these. The
+//! records of three programs are read by code of their own, those of the others by rules.
+//! Limits: starts nothing, and does not know whether a program is installed.
 
 mod claude;
 mod codex;
-mod command;
 mod launch;
 mod listed;
-mod openai;
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::agent::activity::{Activity, Answer, Texts};
-use crate::agent::storage::{Format, Storage};
+use crate::agent::activity::{Activity, Answer};
 use crate::agent::stream::{Framing, Record};
 use crate::config::UserExecutor;
 
-pub use crate::agent::failure::classify_failure;
+pub(crate) use crate::agent::activity::classify_failure;
 pub use crate::agent::storage::{Recovery, Reference};
 use launch::ID_VARIABLE;
-pub use launch::{Ids, Launch, MAX_ARGUMENT_PROMPT, PromptBy, Role, cut_middle};
+pub use launch::{Ids, Launch, MAX_ARGUMENT_PROMPT, PromptBy, Role};
+pub(crate) use launch::{cut_middle, exec_line};
 use listed::Listing;
 
 const ROLE_VARIABLE: &str = "ONESHOT_ROLE";
 const ITERATION_VARIABLE: &str = "ONESHOT_ITERATION";
-/// For programs whose command line says nothing of models.
+/// For programs that have no argument for the model.
 const MODEL_VARIABLE: &str = "ONESHOT_MODEL";
 
-/// The name of a user's own program without another name.
+/// The executor that is only the user's own program.
 const COMMAND: &str = "command";
+/// The executor that is this program itself.
+const OPENAI: &str = "openai";
 
-/// An agent program: how it is started, what its output means, what it leaves.
-#[derive(Debug)]
+/// An agent program.
+#[derive(Debug, Clone)]
 pub struct Executor {
-    name: String,
-    program: String,
-    kind: Kind,
-    /// Words of the user's, beyond those that belong to the program.
+    listing: Listing,
+    /// Whether the user's configuration alone describes it.
+    is_users: bool,
+    /// The user's arguments, beyond those that the program needs.
     words: Vec<String>,
     environment: Vec<(String, String)>,
 }
 
-/// What is known of a program.
-#[derive(Debug)]
-enum Kind {
-    Claude,
-    Codex,
-    OpenAi,
-    Listed(Box<Listing>),
-    /// Its command line only.
-    Command(PromptBy),
-}
-
 impl Executor {
-    fn new(name: &str, program: String, kind: Kind) -> Executor {
-        Executor {
-            name: name.to_owned(),
-            program,
-            kind,
-            words: Vec::new(),
-            environment: Vec::new(),
-        }
+    fn new(listing: Listing, is_users: bool) -> Executor {
+        Executor { listing, is_users, words: Vec::new(), environment: Vec::new() }
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.listing.name
     }
 
-    /// The program that must be there: a name in PATH or a path.
+    /// The program to start: a name in PATH or a path.
     pub fn program(&self) -> &str {
-        &self.program
+        &self.listing.program
     }
 
-    /// What to do where the program is missing, as a sentence's end: `install it: …`.
+    /// What to do if the program is missing, as the end of a sentence: `install it: …`.
     pub fn install_hint(&self) -> String {
-        match &self.kind {
-            Kind::Claude => "install it: npm install -g @anthropic-ai/claude-code".to_owned(),
-            Kind::Codex => "install it: npm install -g @openai/codex".to_owned(),
-            Kind::Listed(listing) => format!("install it: {}", listing.install),
-            Kind::OpenAi => "this program's own file is gone: start it anew".to_owned(),
-            Kind::Command(_) => format!(
-                "put it into PATH, or give its path in executors.{}.argv of config.yaml",
-                self.name
-            ),
+        let name = self.name();
+        if self.is_users {
+            return format!(
+                "put it into PATH, or give its path in executors.{name}.argv of config.yaml"
+            );
         }
+        if name == OPENAI {
+            return "this program's own file is missing: restart it".to_owned();
+        }
+        format!("install it: {}", self.listing.install)
     }
 
-    /// How it gets its prompt. By argument, the whole prompt must stay within
-    /// [`MAX_ARGUMENT_PROMPT`]; what is longer has its middle cut.
-    pub fn prompt_by(&self) -> PromptBy {
-        match &self.kind {
-            Kind::Claude | Kind::Codex | Kind::OpenAi => PromptBy::Stdin,
-            Kind::Listed(listing) => listing.prompt_by(),
-            Kind::Command(prompt_by) => *prompt_by,
-        }
+    /// How it gets its prompt. As an argument, a prompt longer than
+    /// [`MAX_ARGUMENT_PROMPT`] loses its middle.
+    pub(crate) fn prompt_by(&self) -> PromptBy {
+        self.listing.prompt_by
     }
 
     /// How to start it.
@@ -106,67 +86,42 @@ impl Executor {
         let prompt = launch::clean(ids.prompt);
         let (stdin, prompt) = match self.prompt_by() {
             PromptBy::Stdin => (Some(prompt.into_owned()), String::new()),
-            // Whoever writes the prompt cuts where it hurts least; here nothing may fail.
+            // The writer of the prompt knows better what to cut; here it must only fit.
             PromptBy::Argument => (None, cut_middle(&prompt, MAX_ARGUMENT_PROMPT)),
         };
-        let mut argv = vec![self.program.clone()];
-        argv.extend(self.arguments(ids, &prompt));
-        Launch {
-            argv,
-            stdin,
-            environment: self.environment(ids),
-        }
+        let mut argv = vec![self.program().to_owned()];
+        argv.extend(if self.is_users {
+            launch::user_arguments(&self.words, self.prompt_by(), &prompt)
+        } else {
+            self.listing.arguments(ids, &self.words, &prompt)
+        });
+        Launch { argv, stdin, environment: self.environment(ids) }
     }
 
-    /// The program's own words, the user's, and what must stand last.
-    fn arguments(&self, ids: &Ids<'_>, prompt: &str) -> Vec<String> {
-        let (mut arguments, last) = match &self.kind {
-            Kind::Claude => (claude::arguments(ids), Vec::new()),
-            Kind::Codex => (codex::arguments(ids), vec![codex::LAST_ARGUMENT.to_owned()]),
-            Kind::OpenAi => (openai::arguments(ids), Vec::new()),
-            Kind::Listed(listing) => (
-                listing.arguments(ids, prompt),
-                listing.last_arguments(ids, prompt),
-            ),
-            Kind::Command(prompt_by) => {
-                return command::arguments(&self.words, *prompt_by, prompt);
-            }
-        };
-        arguments.extend(self.words.iter().cloned());
-        arguments.extend(last);
-        arguments
-    }
-
-    /// The user's variables, and ours over them: agents rely on those.
+    /// The user's variables, overridden by those that agents rely on.
     fn environment(&self, ids: &Ids<'_>) -> Vec<(String, String)> {
         let mut ours = vec![
             (ID_VARIABLE.to_owned(), ids.oneshot.to_owned()),
-            (ROLE_VARIABLE.to_owned(), ids.role.word().to_owned()),
+            (ROLE_VARIABLE.to_owned(), ids.role.name().to_owned()),
             (ITERATION_VARIABLE.to_owned(), ids.iteration.to_string()),
         ];
         if let Some(model) = ids.model {
             ours.push((MODEL_VARIABLE.to_owned(), model.to_owned()));
         }
-        let theirs = self.environment.iter();
-        let theirs = theirs.filter(|(name, _)| ours.iter().all(|(known, _)| known != name));
-        let mut environment: Vec<_> = theirs.cloned().collect();
+        let mut environment = self.environment.clone();
+        environment.retain(|(name, _)| ours.iter().all(|(known, _)| known != name));
         environment.extend(ours);
         environment
     }
 
     /// The shape of its stdout.
     pub fn framing(&self) -> Framing {
-        match &self.kind {
-            Kind::Claude | Kind::Codex | Kind::OpenAi => Framing::Lines,
-            Kind::Listed(listing) if listing.is_plain() => Framing::Plain,
-            Kind::Listed(_) => Framing::Lines,
-            Kind::Command(_) => Framing::Plain,
-        }
+        if self.listing.is_plain() { Framing::Plain } else { Framing::Lines }
     }
 
     /// Whether all of its stdout is its final text, since it has no terminal event.
     pub fn final_text_is_stdout(&self) -> bool {
-        self.framing() == Framing::Plain
+        self.listing.is_plain()
     }
 
     /// What a record of its stdout means; at least one activity.
@@ -175,78 +130,61 @@ impl Executor {
             Record::Line(line) if self.final_text_is_stdout() => {
                 return vec![Activity::Text(format!("{line}\n"))];
             }
-            // What stands between the records of a program that has some is no answer.
+            // Text between the records of a program is not part of its answer.
             Record::Line(_) => return vec![Activity::Other],
             Record::Json(json) => serde_json::from_str::<Value>(json),
         };
+        let meaning = |event| self.listing.classify(event);
         match event {
-            Ok(Value::Array(events)) if !events.is_empty() => events
-                .iter()
-                .flat_map(|event| self.meaning(event))
-                .collect(),
-            Ok(event) => self.meaning(&event),
+            Ok(Value::Array(events)) if !events.is_empty() => {
+                events.iter().flat_map(meaning).collect()
+            }
+            Ok(event) => meaning(&event),
             Err(_) => vec![Activity::Other],
-        }
-    }
-
-    fn meaning(&self, event: &Value) -> Vec<Activity> {
-        match &self.kind {
-            Kind::Claude => claude::classify(event),
-            Kind::Codex => codex::classify(event),
-            Kind::OpenAi => openai::classify(event),
-            Kind::Listed(listing) => listing.classify(event),
-            Kind::Command(_) => vec![Activity::Other],
         }
     }
 
     /// What collects its final answer from its activities.
     pub fn answer(&self) -> Answer {
-        Answer::new(match &self.kind {
-            Kind::Claude | Kind::Codex => Texts::Messages,
-            Kind::OpenAi => Texts::Pieces,
-            // Lines come with their ends.
-            Kind::Listed(listing) if listing.is_plain() => Texts::Pieces,
-            Kind::Listed(listing) => listing.texts(),
-            Kind::Command(_) => Texts::Pieces,
-        })
+        Answer::new(self.listing.texts())
     }
 
     /// What its own storage shows.
     pub fn recover(&self, reference: &Reference<'_>) -> Recovery {
-        match &self.kind {
-            Kind::Claude => Storage {
-                roots: vec!["$CLAUDE_CONFIG_DIR".to_owned(), "~/.claude".to_owned()],
-                files: vec!["projects/*/*.jsonl".to_owned()],
-                format: Format::Claude,
-            }
-            .recover(reference),
-            Kind::Codex => Storage {
-                roots: vec!["$CODEX_HOME".to_owned(), "~/.codex".to_owned()],
-                files: vec!["sessions/*/*/*/rollout-*.jsonl".to_owned()],
-                format: Format::Codex,
-            }
-            .recover(reference),
-            Kind::Listed(listing) => listing.storage.recover(reference),
-            Kind::OpenAi | Kind::Command(_) => Recovery::Nothing,
+        let storage = self.listing.storage.as_ref();
+        storage.map_or(Recovery::Nothing, |storage| storage.recover(reference))
+    }
+
+    /// Applies the user's entry for a built-in executor: another file of the program,
+    /// further arguments, further variables.
+    fn change(&mut self, entry: &UserExecutor) -> Result<(), Fault> {
+        if entry.prompt_by.is_some_and(|by| by != self.prompt_by()) {
+            return Err(Fault::PromptBy);
         }
+        if let Some((program, words)) = entry.argv.split_first() {
+            self.listing.program.clone_from(program);
+            self.words = words.to_vec();
+        }
+        self.environment.clone_from(&entry.env);
+        Ok(())
     }
 }
 
 /// All executors, by name.
 #[derive(Debug)]
 pub struct Executors {
-    all: Vec<Executor>,
-    /// Names whose entry in the configuration cannot work, and why.
+    all: Vec<Arc<Executor>>,
+    /// Names whose entry in the configuration is unusable, and why.
     faulty: Vec<(String, Fault)>,
 }
 
 /// What is wrong with the user's entry for an executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It has no program.
+    /// The entry names no program.
     #[error("it has no argv; give the program and its arguments as a list")]
     NoArgv,
-    /// The program decides that.
+    /// The program determines how it reads its prompt.
     #[error("its prompt_by cannot be changed; leave that out")]
     PromptBy,
 }
@@ -284,18 +222,15 @@ impl Executors {
     /// When the built-in list is faulty.
     pub fn new(user: &[UserExecutor]) -> Result<Executors, ListError> {
         let mut executors = Executors {
-            all: vec![
-                Executor::new("claude", "claude".to_owned(), Kind::Claude),
-                Executor::new("codex", "codex".to_owned(), Kind::Codex),
-                Executor::new("openai", openai::program(), Kind::OpenAi),
-            ],
-            // It is nothing without a program.
+            all: Vec::new(),
+            // It needs the user's program.
             faulty: vec![(COMMAND.to_owned(), Fault::NoArgv)],
         };
-        for (name, listing) in listed::entries().map_err(ListError)? {
-            let program = listing.program.clone();
-            let executor = Executor::new(&name, program, Kind::Listed(Box::new(listing)));
-            executors.all.push(executor);
+        for mut listing in listed::entries().map_err(ListError)? {
+            if listing.name == OPENAI {
+                listing.program = own_program();
+            }
+            executors.all.push(Arc::new(Executor::new(listing, false)));
         }
         for entry in user {
             executors.faulty.retain(|(name, _)| *name != entry.name);
@@ -307,16 +242,17 @@ impl Executors {
     }
 
     fn take(&mut self, entry: &UserExecutor) -> Result<(), Fault> {
-        let known = self.all.iter_mut().find(|known| known.name == entry.name);
+        let known = self.all.iter_mut().find(|known| known.name() == entry.name);
         match known {
-            Some(executor) => executor.change(entry),
+            Some(executor) => Arc::make_mut(executor).change(entry),
             None => {
                 let (program, words) = entry.argv.split_first().ok_or(Fault::NoArgv)?;
-                let kind = Kind::Command(entry.prompt_by.unwrap_or(PromptBy::Stdin));
-                let mut executor = Executor::new(&entry.name, program.clone(), kind);
+                let prompt_by = entry.prompt_by.unwrap_or(PromptBy::Stdin);
+                let listing = Listing::of_user(&entry.name, program, prompt_by);
+                let mut executor = Executor::new(listing, true);
                 executor.words = words.to_vec();
                 executor.environment.clone_from(&entry.env);
-                self.all.push(executor);
+                self.all.push(Arc::new(executor));
                 Ok(())
             }
         }
@@ -326,14 +262,11 @@ impl Executors {
     ///
     /// # Errors
     /// When there is none, or when what the user configured of it cannot work.
-    pub fn find(&self, name: &str) -> Result<&Executor, UnknownExecutor> {
+    pub fn find(&self, name: &str) -> Result<&Arc<Executor>, UnknownExecutor> {
         if let Some((name, fault)) = self.faulty.iter().find(|(faulty, _)| faulty == name) {
-            return Err(UnknownExecutor::Faulty {
-                name: name.clone(),
-                fault: *fault,
-            });
+            return Err(UnknownExecutor::Faulty { name: name.clone(), fault: *fault });
         }
-        let found = self.all.iter().find(|executor| executor.name == name);
+        let found = self.all.iter().find(|executor| executor.name() == name);
         found.ok_or_else(|| UnknownExecutor::NoSuch {
             name: name.to_owned(),
             known: self.names().collect::<Vec<_>>().join(", "),
@@ -342,25 +275,17 @@ impl Executors {
 
     /// The names that can be used.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let names = self.all.iter().map(Executor::name);
+        let names = self.all.iter().map(|executor| executor.name());
         names.filter(|name| self.faulty.iter().all(|(faulty, _)| faulty != name))
     }
 }
 
-impl Executor {
-    /// The user's entry for a built-in one: another file of the program, further words for
-    /// its command line, further variables.
-    fn change(&mut self, entry: &UserExecutor) -> Result<(), Fault> {
-        if entry.prompt_by.is_some_and(|by| by != self.prompt_by()) {
-            return Err(Fault::PromptBy);
-        }
-        if let Some((program, words)) = entry.argv.split_first() {
-            self.program.clone_from(program);
-            self.words = words.to_vec();
-        }
-        self.environment.clone_from(&entry.env);
-        Ok(())
-    }
+/// The path of this program's file, or its name if the path is unknown.
+fn own_program() -> String {
+    let file = std::env::current_exe().ok();
+    let file = file.filter(|path| path.is_file());
+    let path = file.and_then(|path| path.into_os_string().into_string().ok());
+    path.unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned())
 }
 
 #[cfg(test)]

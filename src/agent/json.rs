@@ -1,4 +1,4 @@
-//! Reading JSON of unknown shape: what is missing is nothing, never an error.
+//! Reading JSON of unknown shape: a missing value is nothing, never an error.
 //!
 //! Pure. Limits: knows no program.
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::activity::Activity;
 
-/// A tool call's argument is shown, logged and compared: a part of it is enough.
+/// How much of a tool call's argument is kept for display, logs and comparison.
 const MAX_ARGUMENT: usize = 2_000;
 
-/// The arguments that tell what a call does, the most telling first.
+/// The arguments that show what a call does, the most telling first.
 const TELLING: [&str; 13] = [
     "command",
     "cmd",
@@ -52,17 +52,15 @@ pub(super) fn text_of(value: &Value) -> String {
     }
 }
 
-/// A tool call, with the argument that tells most.
+/// A tool call with its most telling argument.
 pub(super) fn call(name: &str, arguments: &Value) -> Activity {
-    // Some programs keep the arguments as text that is JSON.
-    let unpacked = arguments
-        .as_str()
-        .and_then(|text| serde_json::from_str::<Value>(text).ok());
+    // Some programs write the arguments as a string of JSON.
+    let unpacked = arguments.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     let arguments = unpacked.as_ref().unwrap_or(arguments);
     let told = TELLING.iter().find_map(|key| arguments.get(key));
     Activity::ToolCall {
         name: name.to_owned(),
-        argument: cut(&flat(told.unwrap_or(arguments))),
+        argument: shortened(&flat(told.unwrap_or(arguments)), MAX_ARGUMENT),
     }
 }
 
@@ -78,9 +76,9 @@ fn flat(value: &Value) -> String {
     }
 }
 
-/// The beginning, where a text is longer than an argument should be.
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_ARGUMENT) {
+/// The first `most` characters of a text, and an ellipsis where there are more.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }
@@ -122,7 +120,7 @@ fn block(block: &Value, is_user: bool) -> Option<Activity> {
     }
 }
 
-/// What a tool for lists of things to do was given.
+/// The plan in a call of a to-do list's tool.
 fn plan_of(name: &str, input: &Value) -> Option<String> {
     if name != "TodoWrite" {
         return None;

@@ -1,12 +1,11 @@
 //! What an agent's own storage shows of a run that ended badly.
 //!
-//! The conversation of the agent's session is looked for by its id; without one, or where
-//! none has it, the newest of the same directory since the start is taken. An answer after
-//! the last thing that was done is success, whatever became of the process; anything done
-//! is partial work; else there is nothing.
+//! The conversation is found by the id of the agent's session; without an id or a match, it
+//! is the newest one of the same directory since the start. An answer after the last act is
+//! success, however the process ended; any act is partial work; otherwise there is nothing.
 //!
-//! Limits: reads regular files within the storage only, each up to
-//! [`files::MAX_READ`]; what is torn is left out.
+//! Limits: reads only regular files within the storage, each up to [`files::MAX_READ`];
+//! torn records are left out.
 
 mod files;
 mod formats;
@@ -16,19 +15,20 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::activity::{Activity, Answer, Texts};
-use files::Found;
+use super::json::shortened;
+use files::FoundFile;
 
 pub use files::Reference;
-pub use formats::Format;
+use formats::Format;
 
-/// A file's time may be older than the clock said when the agent was started: kernels
-/// stamp with the time of their last tick, and file systems keep seconds.
+/// How much older than the agent's start a file's time may be: kernels use the time of their
+/// last tick, and some file systems store whole seconds.
 const CLOCK_SLACK: Duration = Duration::from_secs(2);
 
-/// Newer files of other directories that are opened on the way to the one meant.
+/// How many newer files of other directories are opened in search of the right one.
 const MOST_OPENED: usize = 32;
 
-/// What is told of partial work: the last things done.
+/// How much of partial work is reported: the last acts, and characters of each.
 const TOLD_ACTS: usize = 20;
 const TOLD_CHARS: usize = 200;
 
@@ -42,7 +42,7 @@ pub enum Recovery {
     },
     /// It had begun to act.
     Partial {
-        /// What it did, for people and for the next worker.
+        /// What it did, for people and the next worker.
         what: String,
     },
     /// Nothing is to be found.
@@ -65,32 +65,26 @@ impl Storage {
     pub(super) fn recover(&self, reference: &Reference<'_>) -> Recovery {
         let mut found = files::find(&self.roots, &self.files, reference);
         found.sort_by_key(|file| std::cmp::Reverse(file.modified));
-        let text = self
-            .of_session(&found, reference)
-            .or_else(|| self.newest(&found, reference));
+        let text = self.of_session(&found, reference).or_else(|| self.newest(&found, reference));
         match text {
             Some(text) => recovery(&formats::activities(self.format, &text)),
             None => Recovery::Nothing,
         }
     }
 
-    fn of_session(&self, found: &[Found], reference: &Reference<'_>) -> Option<String> {
+    fn of_session(&self, found: &[FoundFile], reference: &Reference<'_>) -> Option<String> {
         let id = reference.agent_session?;
         found.iter().find_map(|file| file.text_of_session(id))
     }
 
-    fn newest(&self, found: &[Found], reference: &Reference<'_>) -> Option<String> {
+    fn newest(&self, found: &[FoundFile], reference: &Reference<'_>) -> Option<String> {
         let since = reference.since.checked_sub(CLOCK_SLACK)?;
-        found
-            .iter()
-            .take_while(|file| file.modified >= since)
-            .take(MOST_OPENED)
-            .find_map(|file| {
-                let text = file.text().ok()?;
-                let directory = formats::directory(self.format, &file.path, &text);
-                let is_other = directory.is_some_and(|known| !reference.is_directory(&known));
-                (!is_other).then_some(text)
-            })
+        found.iter().take_while(|file| file.modified >= since).take(MOST_OPENED).find_map(|file| {
+            let text = file.text().ok()?;
+            let directory = formats::directory(self.format, &file.path, &text);
+            let is_other = directory.is_some_and(|known| !reference.is_directory(&known));
+            (!is_other).then_some(text)
+        })
     }
 }
 
@@ -106,23 +100,13 @@ fn recovery(activities: &[Activity]) -> Recovery {
         return Recovery::Success { text };
     }
     let acts: Vec<String> = activities.iter().filter_map(told).collect();
-    match acts.is_empty() {
-        true => Recovery::Nothing,
-        false => Recovery::Partial { what: list(&acts) },
-    }
+    if acts.is_empty() { Recovery::Nothing } else { Recovery::Partial { what: list(&acts) } }
 }
 
 fn told(activity: &Activity) -> Option<String> {
-    let text = match activity {
-        Activity::ToolCall { name, argument } => format!("{name}: {argument}"),
-        Activity::FileWritten { path } => format!("wrote {path}"),
-        _ => return None,
-    };
+    let text = activity.act()?;
     let line = text.lines().collect::<Vec<_>>().join(" ");
-    Some(match line.char_indices().nth(TOLD_CHARS) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    })
+    Some(shortened(&line, TOLD_CHARS))
 }
 
 fn list(acts: &[String]) -> String {
@@ -169,13 +153,8 @@ mod tests {
             "../../tests/fixtures/agents/gemini/document/home/.gemini/tmp/project/chats/session-2026-11-22T06-00-11111111.json"
         ),
     );
-    const FORMATS: [Format; 5] = [
-        Format::Claude,
-        Format::Codex,
-        Format::Messages,
-        Format::Chat,
-        Format::Markdown,
-    ];
+    const FORMATS: [Format; 5] =
+        [Format::Claude, Format::Codex, Format::Messages, Format::Chat, Format::Markdown];
     /// What Aider's histories are made of.
     const MARKDOWN: [&str; 10] = [
         "# aider chat started at 2026-11-22 05:58:00\n",

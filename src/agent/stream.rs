@@ -1,18 +1,18 @@
 //! Records out of an agent's stdout: JSON values, whether one a line or indented over
 //! many, and lines of text.
 //!
-//! A value that turns out to be none gives its lines back as lines, and framing goes on
-//! with the line at which that was seen, so that a torn record costs itself only. Each
-//! byte is looked at a bounded number of times. Limits: knows no program; a line that is
-//! longer than [`MAX_RECORD`] is cut, with a note, and is no JSON then.
+//! If a value turns out to be invalid, its lines become records of their own and framing
+//! continues with the line that showed it, so that a torn record affects no other. Each byte
+//! is examined a bounded number of times. Limits: knows no program; a line longer than
+//! [`MAX_RECORD`] is cut, with a note, and then is not JSON. Pure.
 
-/// The longest record; what models print of themselves ends far below.
-pub const MAX_RECORD: usize = 16 << 20;
+/// The longest record; those of agents are far shorter.
+pub(crate) const MAX_RECORD: usize = 16 << 20;
 
-/// How deep values may nest, which is also what the JSON parser takes.
+/// How deep values may nest, as in the JSON parser.
 const MAX_DEPTH: usize = 127;
 
-/// Stands at the end of a line that was cut.
+/// Ends a line that was cut.
 const CUT_NOTE: &str = " [… the rest of this line is left out: it is longer than 16 MiB]";
 
 /// U+FEFF at the start of a stream, which some programs print.
@@ -30,7 +30,7 @@ pub enum Framing {
 /// One piece of an agent's stdout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// A JSON object or array as it was written.
+    /// A JSON object or array, as it was written.
     Json(String),
     /// A line of text, without its end. Blank ones count in [`Framing::Plain`] only.
     Line(String),
@@ -161,7 +161,7 @@ impl Framer {
         }
     }
 
-    /// The open value is none: each of its lines stands for itself.
+    /// The open value is invalid: each of its lines becomes a record.
     fn give_up(&mut self, records: &mut Vec<Record>) {
         for line in self.forget_open() {
             if let Some(tail) = whole_values(&line, records) {
@@ -179,15 +179,11 @@ impl Framer {
 /// A line without its carriage return, and the first one without a byte order mark.
 fn text_of(bytes: &[u8], is_first: bool) -> String {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-    let bytes = match is_first {
-        true => bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes),
-        false => bytes,
-    };
+    let bytes = if is_first { bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes) } else { bytes };
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Takes the values that stand whole at the beginning of a line; what is left of it,
-/// unless that is blank.
+/// Takes the whole values at the beginning of a line; returns the rest, unless it is blank.
 fn whole_values<'a>(line: &'a str, records: &mut Vec<Record>) -> Option<&'a str> {
     let mut rest = line;
     loop {
@@ -214,11 +210,11 @@ fn is_json(value: &str) -> bool {
 /// What a piece of text does to a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// It goes on.
+    /// It continues.
     Open,
     /// It ends before this byte.
     Complete(usize),
-    /// It is none.
+    /// It is invalid.
     Broken,
 }
 
@@ -231,12 +227,6 @@ enum Expects {
     KeyOrEnd,
     Colon,
     CommaOrEnd,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Container {
-    Object,
-    Array,
 }
 
 /// What the last bytes are part of.
@@ -252,21 +242,18 @@ enum Within {
 /// Follows the structure of one object or array, byte by byte.
 #[derive(Debug)]
 struct Nesting {
-    stack: Vec<Container>,
+    /// What ends each object and array that is open.
+    closing: Vec<u8>,
     expects: Expects,
     within: Within,
 }
 
 impl Nesting {
     fn new() -> Nesting {
-        Nesting {
-            stack: Vec::new(),
-            expects: Expects::Value,
-            within: Within::Nothing,
-        }
+        Nesting { closing: Vec::new(), expects: Expects::Value, within: Within::Nothing }
     }
 
-    /// A whole line, with its end, where the value goes on behind it.
+    /// A whole line, with its newline if the value continues after it.
     fn feed_line(&mut self, line: &str) -> Step {
         match self.feed(line) {
             Step::Open => self.feed("\n"),
@@ -312,18 +299,19 @@ impl Nesting {
 
     fn structure(&mut self, byte: u8) -> Step {
         use Expects::{Colon, CommaOrEnd, Key, KeyOrEnd, Value, ValueOrEnd};
-        let container = self.stack.last().copied();
-        match (byte, self.expects, container) {
+        let closing = self.closing.last().copied();
+        match (byte, self.expects, closing) {
             (b' ' | b'\t' | b'\r' | b'\n', ..) => {}
-            (b'{', Value | ValueOrEnd, _) => return self.open(Container::Object, KeyOrEnd),
-            (b'[', Value | ValueOrEnd, _) => return self.open(Container::Array, ValueOrEnd),
-            (b'}', KeyOrEnd | CommaOrEnd, Some(Container::Object))
-            | (b']', ValueOrEnd | CommaOrEnd, Some(Container::Array)) => return self.close(),
+            (b'{', Value | ValueOrEnd, _) => return self.open(b'}', KeyOrEnd),
+            (b'[', Value | ValueOrEnd, _) => return self.open(b']', ValueOrEnd),
+            (_, KeyOrEnd | ValueOrEnd | CommaOrEnd, Some(closing)) if byte == closing => {
+                return self.close();
+            }
             (_, _, None) => return Step::Broken,
             (b'"', Value | ValueOrEnd | Key | KeyOrEnd, _) => self.within = Within::Text,
             (b':', Colon, _) => self.expects = Value,
-            (b',', CommaOrEnd, Some(Container::Object)) => self.expects = Key,
-            (b',', CommaOrEnd, Some(Container::Array)) => self.expects = Value,
+            (b',', CommaOrEnd, Some(b'}')) => self.expects = Key,
+            (b',', CommaOrEnd, _) => self.expects = Value,
             (b'-' | b'0'..=b'9' | b't' | b'f' | b'n', Value | ValueOrEnd, _) => {
                 self.within = Within::Word;
                 self.expects = CommaOrEnd;
@@ -333,22 +321,19 @@ impl Nesting {
         Step::Open
     }
 
-    fn open(&mut self, container: Container, expects: Expects) -> Step {
-        if self.stack.len() >= MAX_DEPTH {
+    fn open(&mut self, closing: u8, expects: Expects) -> Step {
+        if self.closing.len() >= MAX_DEPTH {
             return Step::Broken;
         }
-        self.stack.push(container);
+        self.closing.push(closing);
         self.expects = expects;
         Step::Open
     }
 
     fn close(&mut self) -> Step {
-        self.stack.pop();
+        self.closing.pop();
         self.expects = Expects::CommaOrEnd;
-        match self.stack.is_empty() {
-            true => Step::Complete(1),
-            false => Step::Open,
-        }
+        if self.closing.is_empty() { Step::Complete(1) } else { Step::Open }
     }
 }
 
@@ -427,10 +412,7 @@ mod tests {
     #[test]
     fn a_torn_value_costs_itself_only() {
         let torn_in_text = "{\"a\":\"tor\n{\"b\":1}\n";
-        assert_eq!(
-            lines(torn_in_text),
-            [line("{\"a\":\"tor"), json("{\"b\":1}")]
-        );
+        assert_eq!(lines(torn_in_text), [line("{\"a\":\"tor"), json("{\"b\":1}")]);
         // Here the next line could be the torn one's value, until the one after it.
         let torn_in_structure = "{\"a\":\n{\"b\":1}\n{\"c\":2}\n";
         let expected = [line("{\"a\":"), json("{\"b\":1}"), json("{\"c\":2}")];
@@ -505,13 +487,7 @@ mod tests {
     #[test]
     fn hostile_nesting_takes_no_longer_than_its_length() {
         // Quadratic work would not end within the test's patience.
-        for hostile in [
-            "[\n",
-            "[\n{\n",
-            "{\"a\":\n",
-            "[[[[[[[[\n",
-            "{\"a\":[\n{\"b\":1},\n",
-        ] {
+        for hostile in ["[\n", "[\n{\n", "{\"a\":\n", "[[[[[[[[\n", "{\"a\":[\n{\"b\":1},\n"] {
             let text = hostile.repeat((2 << 20) / hostile.len());
             assert!(!lines(&text).is_empty());
         }

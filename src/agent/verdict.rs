@@ -1,11 +1,11 @@
-//! An auditor's verdict, read off its final text.
+//! An auditor's verdict, read from its final text.
 //!
-//! First the last JSON object with a `verdict` key, bare or fenced. Without one, the last
-//! line that starts with `VERDICT:`, or that is one of the words alone. Anything else is
-//! no verdict, and so is an unknown word in either of these two places: who asks again
-//! loses a minute, who takes "not done" for done loses the work.
+//! The last JSON object with a `verdict` key counts, bare or fenced. Without one, the last
+//! line that starts with `VERDICT:` or consists of one of the words. Anything else is not a
+//! verdict, nor is an unknown word in these places: asking again costs a minute, taking "not
+//! done" for done costs the work.
 //!
-//! Limits: never searches prose for words.
+//! Limits: never searches prose for words. Pure.
 
 use std::ops::Range;
 
@@ -27,12 +27,12 @@ pub enum Verdict {
 pub struct Judged {
     /// The verdict.
     pub verdict: Verdict,
-    /// What the auditor says of it, as it said it; may be empty.
+    /// The auditor's own words; may be empty.
     pub feedback: String,
 }
 
-/// The format that an auditor is asked for. As it stands it is no verdict, so that an
-/// auditor that repeats its prompt has not decided anything by that.
+/// The format that an auditor is asked for. It is not itself a verdict, so an auditor that
+/// repeats its prompt decides nothing.
 pub const FORMAT: &str = "\
 End your answer with your verdict as one JSON object on a line of its own:
 {\"verdict\": <\"DONE\", \"RETRY\" or \"IMPOSSIBLE\">, \"feedback\": <what is missing and what to do, as one string>}
@@ -40,7 +40,7 @@ DONE: the task is complete, and you have checked it. RETRY: it is not complete, 
 attempt can complete it; the feedback tells the worker how. IMPOSSIBLE: no attempt can complete \
 it; the feedback says why.";
 
-/// The words, which are read in any case where something else marks them as a verdict.
+/// The words, in any case if something else marks them as a verdict.
 const WORDS: [(&str, Verdict); 4] = [
     ("DONE", Verdict::Done),
     ("RETRY", Verdict::Retry),
@@ -63,13 +63,13 @@ pub fn read(final_text: &str) -> Option<Judged> {
     }
 }
 
-/// An object with the key, and where the JSON value that holds it stands.
-struct Found {
+/// An object with the key, and the place of the JSON value that contains it.
+struct FoundVerdict {
     place: Range<usize>,
     object: Map<String, Value>,
 }
 
-fn last_object(text: &str) -> Option<Found> {
+fn last_object(text: &str) -> Option<FoundVerdict> {
     let mut found = None;
     let mut at = 0;
     while let Some(start) = text.get(at..).and_then(|rest| rest.find('{')) {
@@ -83,7 +83,7 @@ fn last_object(text: &str) -> Option<Found> {
                 at = start + length;
                 if let Some(object) = with_verdict(value) {
                     let place = start..at;
-                    found = Some(Found { place, object });
+                    found = Some(FoundVerdict { place, object });
                 }
             }
             Some(Err(_)) | None => at = start + 1,
@@ -97,10 +97,7 @@ fn with_verdict(value: Value) -> Option<Map<String, Value>> {
     match value {
         Value::Object(object) => match get(&object, VERDICT_KEY) {
             Some(_) => Some(object),
-            None => object
-                .into_iter()
-                .rev()
-                .find_map(|(_, value)| with_verdict(value)),
+            None => object.into_iter().rev().find_map(|(_, value)| with_verdict(value)),
         },
         Value::Array(items) => items.into_iter().rev().find_map(with_verdict),
         _ => None,
@@ -110,12 +107,10 @@ fn with_verdict(value: Value) -> Option<Map<String, Value>> {
 /// The value of a key in any case; of several the last.
 fn get<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     let mut entries = object.iter().rev();
-    entries
-        .find(|(known, _)| known.trim().eq_ignore_ascii_case(key))
-        .map(|(_, value)| value)
+    entries.find(|(known, _)| known.trim().eq_ignore_ascii_case(key)).map(|(_, value)| value)
 }
 
-fn of_object(text: &str, found: &Found) -> Option<Judged> {
+fn of_object(text: &str, found: &FoundVerdict) -> Option<Judged> {
     let word = get(&found.object, VERDICT_KEY)?.as_str()?.trim();
     let verdict = of_word(|known| known.eq_ignore_ascii_case(word))?;
     let told = FEEDBACK_KEYS
@@ -153,7 +148,7 @@ fn around(text: &str, place: &Range<usize>) -> String {
     join(before, after)
 }
 
-/// What stands before a fence's opening line, where the text ends with one.
+/// What precedes a fence's opening line, if the text ends with one.
 fn fence_opened(text: &str) -> Option<&str> {
     let (before, word) = text.rsplit_once("```")?;
     word.chars().all(char::is_alphanumeric).then_some(before)
@@ -187,13 +182,13 @@ fn of_lines(text: &str) -> Option<Judged> {
     Some(Judged { verdict, feedback })
 }
 
-/// What a line says of the verdict.
+/// What a line says about the verdict.
 enum Line<'a> {
     /// Nothing.
     Prose,
-    /// It is marked as one, and is none that is known.
+    /// It is marked as a verdict, but the word is unknown.
     Unknown,
-    /// It gives one, and says this of it.
+    /// It gives a verdict, followed by this text.
     Verdict { verdict: Verdict, rest: &'a str },
 }
 
@@ -210,15 +205,10 @@ fn of_line(line: &str) -> Line<'_> {
     if rest.is_empty() {
         return Line::Prose;
     }
-    let end = rest
-        .find(|c: char| !c.is_alphanumeric())
-        .unwrap_or(rest.len());
+    let end = rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
     let (word, rest) = rest.split_at(end);
     match of_word(|known| known.eq_ignore_ascii_case(word)) {
-        Some(verdict) if is_word_end(rest) => Line::Verdict {
-            verdict,
-            rest: said_after(rest),
-        },
+        Some(verdict) if is_word_end(rest) => Line::Verdict { verdict, rest: said_after(rest) },
         _ => Line::Unknown,
     }
 }
@@ -239,18 +229,13 @@ fn is_word_end(rest: &str) -> bool {
     let next = rest.trim_start_matches(|c| is_decoration(c) || is_quote(c));
     let other = match next.strip_prefix(['|', '/', ',']) {
         Some(other) => other,
-        None => match next
-            .get(..3)
-            .filter(|word| word.eq_ignore_ascii_case("or "))
-        {
+        None => match next.get(..3).filter(|word| word.eq_ignore_ascii_case("or ")) {
             Some(_) => next.get(3..).unwrap_or_default(),
             None => return true,
         },
     };
     let other = other.trim_start_matches(|c| is_decoration(c) || is_quote(c));
-    let end = other
-        .find(|c: char| !c.is_alphanumeric())
-        .unwrap_or(other.len());
+    let end = other.find(|c: char| !c.is_alphanumeric()).unwrap_or(other.len());
     let other = other.get(..end).unwrap_or_default();
     of_word(|known| known.eq_ignore_ascii_case(other)).is_none()
 }
@@ -281,46 +266,16 @@ mod tests {
     const REPLIES: &[(&str, Option<(Verdict, &str)>)] = &[
         // Objects.
         (r#"{"verdict":"DONE"}"#, Some((Done, ""))),
-        (
-            r#"{"verdict":"DONE","feedback":"good"}"#,
-            Some((Done, "good")),
-        ),
-        (
-            r#"{"verdict":"retry","reason":"no tests"}"#,
-            Some((Retry, "no tests")),
-        ),
-        (
-            r#"{"verdict":" Impossible ","advice":"no card"}"#,
-            Some((Impossible, "no card")),
-        ),
-        (
-            r#"{"verdict":"REITERATE","feedback":"again"}"#,
-            Some((Retry, "again")),
-        ),
-        (
-            r#"{"Verdict":"Done","Feedback":"fine"}"#,
-            Some((Done, "fine")),
-        ),
-        (
-            r#"{"feedback":"a","verdict":"RETRY","reason":"b"}"#,
-            Some((Retry, "a")),
-        ),
-        (
-            r#"{"verdict":"RETRY","feedback":"","reason":"b"}"#,
-            Some((Retry, "b")),
-        ),
-        (
-            r#"{"verdict":"RETRY","feedback":["a","b"]}"#,
-            Some((Retry, "a\nb")),
-        ),
-        (
-            r#"{"verdict":"RETRY","feedback":"  two\n lines "}"#,
-            Some((Retry, "  two\n lines ")),
-        ),
-        (
-            "I looked.\n```json\n{\"verdict\": \"DONE\"}\n```\n",
-            Some((Done, "I looked.")),
-        ),
+        (r#"{"verdict":"DONE","feedback":"good"}"#, Some((Done, "good"))),
+        (r#"{"verdict":"retry","reason":"no tests"}"#, Some((Retry, "no tests"))),
+        (r#"{"verdict":" Impossible ","advice":"no card"}"#, Some((Impossible, "no card"))),
+        (r#"{"verdict":"REITERATE","feedback":"again"}"#, Some((Retry, "again"))),
+        (r#"{"Verdict":"Done","Feedback":"fine"}"#, Some((Done, "fine"))),
+        (r#"{"feedback":"a","verdict":"RETRY","reason":"b"}"#, Some((Retry, "a"))),
+        (r#"{"verdict":"RETRY","feedback":"","reason":"b"}"#, Some((Retry, "b"))),
+        (r#"{"verdict":"RETRY","feedback":["a","b"]}"#, Some((Retry, "a\nb"))),
+        (r#"{"verdict":"RETRY","feedback":"  two\n lines "}"#, Some((Retry, "  two\n lines "))),
+        ("I looked.\n```json\n{\"verdict\": \"DONE\"}\n```\n", Some((Done, "I looked."))),
         (
             "I looked.\n```\n{\n  \"verdict\": \"RETRY\"\n}\n```\nBye.",
             Some((Retry, "I looked.\nBye.")),
@@ -333,34 +288,16 @@ mod tests {
             "{\"verdict\":\"DONE\"}\nNo, wait.\n{\"verdict\":\"RETRY\",\"feedback\":\"x\"}",
             Some((Retry, "x")),
         ),
-        (
-            r#"{"result":{"verdict":"DONE","reason":"ok"}}"#,
-            Some((Done, "ok")),
-        ),
-        (
-            r#"{"verdict":"RETRY","feedback":"f","before":{"verdict":"DONE"}}"#,
-            Some((Retry, "f")),
-        ),
-        (
-            r#"[{"verdict":"DONE"},{"verdict":"RETRY","reason":"r"}]"#,
-            Some((Retry, "r")),
-        ),
-        (
-            "{{{ {\"verdict\":\"DONE\",\"reason\":\"r\"} }",
-            Some((Done, "r")),
-        ),
+        (r#"{"result":{"verdict":"DONE","reason":"ok"}}"#, Some((Done, "ok"))),
+        (r#"{"verdict":"RETRY","feedback":"f","before":{"verdict":"DONE"}}"#, Some((Retry, "f"))),
+        (r#"[{"verdict":"DONE"},{"verdict":"RETRY","reason":"r"}]"#, Some((Retry, "r"))),
+        ("{{{ {\"verdict\":\"DONE\",\"reason\":\"r\"} }", Some((Done, "r"))),
         // An object goes before every line, wherever it stands.
-        (
-            "{\"verdict\":\"RETRY\",\"reason\":\"r\"}\nVERDICT: DONE",
-            Some((Retry, "r")),
-        ),
+        ("{\"verdict\":\"RETRY\",\"reason\":\"r\"}\nVERDICT: DONE", Some((Retry, "r"))),
         // Objects that are none.
         (r#"{"verdict":"MAYBE"}"#, None),
         (r#"{"verdict":"not DONE"}"#, None),
-        (
-            r#"{"verdict":"DONE | RETRY | IMPOSSIBLE","feedback":"..."}"#,
-            None,
-        ),
+        (r#"{"verdict":"DONE | RETRY | IMPOSSIBLE","feedback":"..."}"#, None),
         (r#"{"verdict":true}"#, None),
         (r#"{"verdict":null}"#, None),
         (r#"{"verdict":["DONE"]}"#, None),
@@ -372,24 +309,12 @@ mod tests {
         ("VERDICT: DONE", Some((Done, ""))),
         ("verdict: done", Some((Done, ""))),
         ("Verdict:RETRY", Some((Retry, ""))),
-        (
-            "All good.\n\n**VERDICT: DONE**\n",
-            Some((Done, "All good.")),
-        ),
+        ("All good.\n\n**VERDICT: DONE**\n", Some((Done, "All good."))),
         ("**Verdict:** DONE", Some((Done, ""))),
-        (
-            "## Verdict: `RETRY`\nAdd tests.",
-            Some((Retry, "Add tests.")),
-        ),
+        ("## Verdict: `RETRY`\nAdd tests.", Some((Retry, "Add tests."))),
         ("> VERDICT: REITERATE", Some((Retry, ""))),
-        (
-            "VERDICT: RETRY - the tests fail",
-            Some((Retry, "the tests fail")),
-        ),
-        (
-            "VERDICT: RETRY. Tests fail.\r\nSee a.rs.",
-            Some((Retry, "Tests fail.\nSee a.rs.")),
-        ),
+        ("VERDICT: RETRY - the tests fail", Some((Retry, "the tests fail"))),
+        ("VERDICT: RETRY. Tests fail.\r\nSee a.rs.", Some((Retry, "Tests fail.\nSee a.rs."))),
         (
             "Verdict: IMPOSSIBLE. I could not complete this",
             Some((Impossible, "I could not complete this")),
@@ -397,10 +322,7 @@ mod tests {
         ("DONE", Some((Done, ""))),
         ("  *DONE*  ", Some((Done, ""))),
         ("Why so.\nIMPOSSIBLE\n", Some((Impossible, "Why so."))),
-        (
-            "VERDICT: DONE\nNo.\nVERDICT: RETRY",
-            Some((Retry, "VERDICT: DONE\nNo.")),
-        ),
+        ("VERDICT: DONE\nNo.\nVERDICT: RETRY", Some((Retry, "VERDICT: DONE\nNo."))),
         ("VERDICT: RETRY\nDONE", Some((Done, "VERDICT: RETRY"))),
         ("## Verdict:\nDONE", Some((Done, "## Verdict:"))),
         ("DONE\nVerdict:\n", Some((Done, "Verdict:"))),
@@ -449,10 +371,7 @@ mod tests {
         assert_eq!(read(&repeated).map(|judged| judged.verdict), Some(Done));
         for (word, verdict) in WORDS {
             let filled = FORMAT
-                .replace(
-                    "<\"DONE\", \"RETRY\" or \"IMPOSSIBLE\">",
-                    &format!("{word:?}"),
-                )
+                .replace("<\"DONE\", \"RETRY\" or \"IMPOSSIBLE\">", &format!("{word:?}"))
                 .replace("<what is missing and what to do, as one string>", "\"so\"");
             let feedback = "so".to_owned();
             assert_eq!(read(&filled), Some(Judged { verdict, feedback }));
@@ -461,23 +380,15 @@ mod tests {
 
     #[test]
     fn hostile_nesting_ends() {
-        for hostile in [
-            "{",
-            "{\"a\":",
-            "{\"a\":[",
-            "[{",
-            "{\"verdict\":\"DONE\",",
-            "\\\"{",
-        ] {
+        for hostile in ["{", "{\"a\":", "{\"a\":[", "[{", "{\"verdict\":\"DONE\",", "\\\"{"] {
             assert_eq!(read(&hostile.repeat(4_000)), None, "{hostile}");
         }
     }
 
     /// Prose that no line of which is a verdict.
     fn prose() -> impl Strategy<Value = String> {
-        "[a-z .,'é\n]{0,80}".prop_filter("no verdict", |text| {
-            !text.to_lowercase().contains("verdict")
-        })
+        "[a-z .,'é\n]{0,80}"
+            .prop_filter("no verdict", |text| !text.to_lowercase().contains("verdict"))
     }
 
     proptest! {

@@ -1,18 +1,21 @@
-//! What is remembered of a command, as one consistent look into the past.
+//! The history of a command, as one consistent view.
 //!
-//! Rates count what is old less: a run weighs half after 24 hours. Durations do not age.
-//! Limits: of a command's runs only the newest 200 are looked at. Pure.
+//! Older runs count less in rates: a run weighs half after 24 hours. Durations do not age.
+//! Limits: only the newest 200 runs of a command are considered. Pure.
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::estimate::Estimate;
-use super::outcome::Outcome;
 use super::rows::Streak;
+use crate::shell::outcome::Outcome;
 
-/// After so many hours a run weighs half.
+/// The age at which a run weighs half.
 pub const HALF_LIFE_HOURS: f64 = 24.0;
-/// How far back a run of the same session makes a command a retry, in minutes.
+/// Running a command again within this many minutes, in the same session, is a retry.
 pub const RETRY_WINDOW_MINUTES: u32 = 15;
 
-/// What a run of an age weighs; one from the future weighs 1.
+/// The weight of a run of this age; a run from the future weighs 1.
 pub fn weight(age_seconds: f64) -> f64 {
     0.5_f64.powf(age_seconds.max(0.0) / (HALF_LIFE_HOURS * 3600.0))
 }
@@ -24,23 +27,21 @@ pub struct PastRun {
     pub outcome: Outcome,
     /// How long ago it ended, in seconds.
     pub age: f64,
-    /// Its failure's fingerprint.
     pub fingerprint: Option<String>,
 }
 
 /// Where a command ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
-    /// The directory.
+pub struct RunPlace {
     pub cwd: Option<String>,
     /// The commit that was checked out there.
     pub git_head: Option<String>,
 }
 
-/// What is remembered of a host.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Connections to a host. `zsh_alan_query` shows it; the fields' comments are in its schema.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HostHistory {
-    /// The host.
+    /// Its name.
     pub host: String,
     /// Tries to connect.
     pub tries: u64,
@@ -48,12 +49,13 @@ pub struct HostHistory {
     pub failed: u64,
 }
 
-/// What is remembered of a remote command, on all hosts, where the connection held.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Runs of a remote command on all hosts, not counting failed connections. Shown as
+/// [`HostHistory`] is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RemoteHistory {
     /// Its kind.
     pub template: String,
-    /// Its runs.
+    /// Its runs where the connection held.
     pub runs: u64,
     /// Those that failed.
     pub failed: u64,
@@ -61,7 +63,7 @@ pub struct RemoteHistory {
     pub hosts: u64,
 }
 
-/// All that is remembered of a command.
+/// The history of a command.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     /// The kind of command.
@@ -69,12 +71,12 @@ pub struct History {
     /// Its newest runs, newest first.
     pub runs: Vec<PastRun>,
     /// Where it last succeeded.
-    pub last_success: Option<Place>,
+    pub last_success: Option<RunPlace>,
     /// Its runs in this session's window.
     pub retries: Vec<Outcome>,
-    /// The newest runs of others of its kind in that window.
+    /// The newest runs of its kind in that window, if the command itself has none.
     pub similar: Vec<Outcome>,
-    /// Equal results in a row.
+    /// Consecutive equal results.
     pub streak: Streak,
     /// How long it takes.
     pub estimate: Option<Estimate>,
@@ -82,12 +84,23 @@ pub struct History {
     pub host: Option<HostHistory>,
     /// What it runs there.
     pub remote: Option<RemoteHistory>,
-    /// Failures of its kind in a row in this session, as [`failures_in_a_row`] counts.
+    /// Consecutive failures of its kind in this session, by [`failures_in_a_row`].
     pub failures: u32,
 }
 
+/// Shares of a command's runs, weighted by age.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    /// The number of runs counted.
+    pub runs: usize,
+    /// The share that succeeded.
+    pub success: f64,
+    /// The share that reached its deadline.
+    pub timeout: f64,
+}
+
 impl History {
-    /// The same without the single runs and their durations, which are most of it.
+    /// A copy without the runs and their durations, which take most of the memory.
     pub fn without_runs(&self) -> History {
         History {
             template: self.template.clone(),
@@ -96,27 +109,13 @@ impl History {
             ..History::default()
         }
     }
-}
 
-/// Parts of a command's runs, weighted by age.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Rates {
-    /// Runs that the rates are made from.
-    pub runs: usize,
-    /// The part that succeeded.
-    pub success: f64,
-    /// The part that ran into its deadline.
-    pub timeout: f64,
-}
-
-impl History {
     /// Whether the command has run before.
     pub fn is_known(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// Success and timeout rates. Interrupted runs are the server's doing and count for
-    /// neither.
+    /// Success and timeout rates. Interrupted runs are the server's doing and are not counted.
     pub fn rates(&self) -> Rates {
         let (mut all, mut success, mut timeout, mut runs) = (0.0, 0.0, 0.0, 0);
         let counted = self.runs.iter();
@@ -133,26 +132,21 @@ impl History {
         if all <= 0.0 {
             return Rates::default();
         }
-        Rates {
-            runs,
-            success: success / all,
-            timeout: timeout / all,
-        }
+        Rates { runs, success: success / all, timeout: timeout / all }
     }
 
-    /// How many of the newest runs, this one included, failed with this fingerprint one
-    /// after the other. The history is that from before the run.
+    /// How often in a row the command failed with this fingerprint, including the run that has
+    /// just ended. The history is the one from before that run.
     pub fn same_failures(&self, fingerprint: &str) -> u32 {
         let finished = self.runs.iter().filter(|run| run.outcome.is_complete());
-        let same = finished
-            .take_while(|run| run.fingerprint.as_deref() == Some(fingerprint))
-            .count();
+        let same =
+            finished.take_while(|run| run.fingerprint.as_deref() == Some(fingerprint)).count();
         u32::try_from(same).unwrap_or(u32::MAX).saturating_add(1)
     }
 }
 
-/// Failures in a row, from the newest run backwards until a success; what was ended from
-/// outside says nothing about a command's options.
+/// Consecutive failures, from the newest run back to a success. Runs ended from outside are
+/// skipped: they say nothing about a command's options.
 pub fn failures_in_a_row(newest_first: impl IntoIterator<Item = Outcome>) -> u32 {
     let mut failures = 0;
     for outcome in newest_first {
@@ -170,11 +164,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn run(outcome: Outcome, age: f64, fingerprint: Option<&str>) -> PastRun {
-        PastRun {
-            outcome,
-            age,
-            fingerprint: fingerprint.map(str::to_owned),
-        }
+        PastRun { outcome, age, fingerprint: fingerprint.map(str::to_owned) }
     }
 
     #[test]
@@ -229,11 +219,7 @@ pub(crate) mod tests {
             (vec![Killed, Killed, Killed], 0),
             (vec![Success, Failure], 0),
         ] {
-            assert_eq!(
-                failures_in_a_row(newest_first.clone()),
-                wanted,
-                "{newest_first:?}"
-            );
+            assert_eq!(failures_in_a_row(newest_first.clone()), wanted, "{newest_first:?}");
         }
     }
 }

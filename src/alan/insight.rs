@@ -1,8 +1,7 @@
-//! What is worth saying about a command, and the words for it: nowhere else are these
-//! texts written.
+//! Insights about a command and their texts, which are written only here.
 //!
-//! [`before`] decides what its history says, [`after`] what its end says. Limits: advice
-//! never stops anything. Pure.
+//! [`before`] derives insights from the command's history, [`after`] from its end. Insights
+//! advise and never stop anything. Pure.
 
 pub mod after;
 pub mod before;
@@ -13,13 +12,12 @@ use std::fmt;
 use super::history::RETRY_WINDOW_MINUTES;
 use crate::shell::lint::Lint;
 
-/// Of a kind of command an insight names so many characters: who reads it has the command
-/// itself before it.
+/// How many characters of a kind of command an insight shows: its reader knows the command.
 pub const KIND_CHARS: usize = 60;
-/// Of an error line it repeats so many.
+/// How many characters of an error line it shows.
 const ERROR_CHARS: usize = 120;
 
-/// The beginning of a text, and an ellipsis where there is more.
+/// The beginning of a text, with an ellipsis if there is more.
 pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         None => Cow::Borrowed(text),
@@ -46,31 +44,30 @@ impl Level {
     }
 }
 
-/// One thing worth saying; its text is what [`fmt::Display`] gives.
+/// One insight; [`fmt::Display`] gives its text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Insight {
     /// The command has not run before.
     NewPattern,
-    /// It ran in this session a moment ago, and failed each time.
+    /// It ran recently in this session and failed each time.
     RetryFailed {
         /// How often it ran.
         previous: usize,
     },
-    /// It ran in this session a moment ago, and succeeded each time.
+    /// It ran recently in this session and succeeded each time.
     RetrySucceeded {
         /// How often it ran.
         previous: usize,
     },
-    /// It ran in this session a moment ago, with changing luck.
+    /// It ran recently in this session, with mixed results.
     RetryMixed {
         /// How often it ran.
         previous: usize,
         /// How often it succeeded.
         succeeded: usize,
     },
-    /// Others of its kind ran a moment ago.
+    /// Others of its kind ran recently.
     Similar {
-        /// The kind.
         template: String,
         /// How often they ran.
         runs: usize,
@@ -81,16 +78,15 @@ pub enum Insight {
     SuccessStreak(u64),
     /// It fails again and again.
     FailingStreak(u64),
-    /// It often runs into its deadline.
+    /// It often reaches its deadline.
     Timeouts {
-        /// The part of its runs.
+        /// The share of its runs.
         rate: f64,
     },
     /// It nearly always succeeds.
     Reliable {
-        /// The part of its runs.
+        /// The share of its runs.
         rate: f64,
-        /// Its runs.
         runs: usize,
     },
     /// It takes a while.
@@ -98,83 +94,50 @@ pub enum Insight {
         /// The median, in seconds.
         seconds: f64,
     },
-    /// The host is often not reached.
-    HostFails {
-        /// The host.
-        host: String,
-        /// Failed connections.
-        failed: u64,
-        /// Tries.
-        tries: u64,
-    },
-    /// The host was always reached.
-    HostReliable {
-        /// The host.
-        host: String,
-        /// Connections.
-        connections: u64,
-    },
+    /// Connections to the host often fail.
+    HostFails { host: String, failed: u64, tries: u64 },
+    /// Connections to the host never failed.
+    HostReliable { host: String, connections: u64 },
     /// The remote command often fails.
-    RemoteFails {
-        /// Its kind.
-        template: String,
-        /// Failures.
-        failed: u64,
-        /// Runs.
-        runs: u64,
-    },
+    RemoteFails { template: String, failed: u64, runs: u64 },
     /// The remote command always succeeds, on several hosts.
-    RemoteReliable {
-        /// Its kind.
-        template: String,
-        /// The hosts.
-        hosts: u64,
-    },
+    RemoteReliable { template: String, hosts: u64 },
     /// The command will not do what it looks like.
     Pitfall(Lint),
     /// The options of a command that keeps failing.
-    Options {
-        /// The command.
-        command: String,
-        /// The table.
-        table: String,
-    },
-    /// It succeeded without a word.
+    Options { command: String, table: String },
+    /// It succeeded without output.
     NoOutput,
     /// An exit code that means the same for every program.
     Exit(UniversalExit),
-    /// An exit code that is an answer.
-    NormalExit {
-        /// The program.
-        program: String,
-        /// The code.
-        code: i32,
-        /// What it says.
-        meaning: &'static str,
-    },
-    /// A segment of a pipeline failed, and the pipeline's code does not show it.
+    /// An exit code that is an answer and no failure.
+    NormalExit { program: String, code: i32, meaning: &'static str },
+    /// A segment of a pipeline failed, which the pipeline's exit code does not show.
     MaskedSegment {
-        /// Its place, from 1.
+        /// Its position, from 1.
         segment: usize,
-        /// Its code.
         code: i32,
     },
-    /// It failed in the same way as the times before.
+    /// It failed in the same way as before.
     SameFailure {
         /// How often in a row, this time included.
         times: u32,
         /// The first error line.
         line: String,
-        /// What is different since it last succeeded.
-        changes: Vec<Change>,
+        /// What has changed since it last succeeded.
+        changes: Vec<TreeChange>,
     },
-    /// What is learned is not written to disk.
-    NotOnDisk {
-        /// The database.
+    /// The database was corrupt and was moved.
+    MovedAside { path: String, aside: String },
+    /// Rows of an older database could not be read.
+    UnreadableRows {
         path: String,
-        /// Why not.
-        cause: String,
+        rows: usize,
+        /// The file that still contains them; none if they were removed.
+        kept: Option<String>,
     },
+    /// The command history is not written to disk.
+    NotOnDisk { path: String, cause: String },
 }
 
 /// An exit code that means the same for every program.
@@ -195,7 +158,7 @@ pub enum UniversalExit {
     Interrupted,
     /// 137.
     Killed {
-        /// The kernel says that it ran out of memory.
+        /// The kernel reported that memory ran out.
         out_of_memory: bool,
     },
     /// 139.
@@ -204,21 +167,16 @@ pub enum UniversalExit {
     Terminated,
 }
 
-/// What is different since a command last succeeded.
+/// A difference from when a command last succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// The directory.
+pub enum TreeChange {
     Directory {
-        /// Then.
         from: String,
-        /// Now.
         to: String,
     },
-    /// The commit that is checked out.
+    /// The checked-out commit.
     GitHead {
-        /// Then.
         from: String,
-        /// Now.
         to: String,
     },
 }
@@ -236,25 +194,16 @@ impl Insight {
             | Insight::Exit(_)
             | Insight::MaskedSegment { .. }
             | Insight::SameFailure { .. }
+            | Insight::MovedAside { .. }
+            | Insight::UnreadableRows { .. }
             | Insight::NotOnDisk { .. } => Level::Warning,
-            Insight::NewPattern
-            | Insight::RetrySucceeded { .. }
-            | Insight::RetryMixed { .. }
-            | Insight::Similar { .. }
-            | Insight::SuccessStreak(_)
-            | Insight::Reliable { .. }
-            | Insight::UsuallyTakes { .. }
-            | Insight::HostReliable { .. }
-            | Insight::RemoteReliable { .. }
-            | Insight::Options { .. }
-            | Insight::NoOutput
-            | Insight::NormalExit { .. } => Level::Info,
+            _ => Level::Info,
         }
     }
 }
 
-/// One line for each level that has something to say, warnings first; insights of a
-/// level are joined by ` | `.
+/// At most one line for each level, warnings first. The insights of a level are joined by
+/// ` | `.
 pub fn lines(insights: &[Insight]) -> Vec<(Level, String)> {
     let line = |level| {
         let texts: Vec<String> = insights
@@ -264,10 +213,7 @@ pub fn lines(insights: &[Insight]) -> Vec<(Level, String)> {
             .collect();
         (!texts.is_empty()).then(|| (level, texts.join(" | ")))
     };
-    [Level::Warning, Level::Info]
-        .into_iter()
-        .filter_map(line)
-        .collect()
+    [Level::Warning, Level::Info].into_iter().filter_map(line).collect()
 }
 
 impl fmt::Display for Insight {
@@ -282,19 +228,12 @@ impl fmt::Display for Insight {
             Insight::RetrySucceeded { previous } => {
                 write!(f, "Retry #{}. Previous {previous} succeeded.", previous + 1)
             }
-            Insight::RetryMixed {
-                previous,
-                succeeded,
-            } => write!(
+            Insight::RetryMixed { previous, succeeded } => write!(
                 f,
                 "Retry #{} in last {RETRY_WINDOW_MINUTES}m. {succeeded}/{previous} succeeded.",
                 previous + 1
             ),
-            Insight::Similar {
-                template,
-                runs,
-                succeeded,
-            } => write!(
+            Insight::Similar { template, runs, succeeded } => write!(
                 f,
                 "Similar to '{}' - {succeeded}/{runs} succeeded recently.",
                 cut(template, KIND_CHARS)
@@ -308,30 +247,19 @@ impl fmt::Display for Insight {
             Insight::Timeouts { rate } => {
                 write!(f, "{:.0}% timeout rate for this pattern.", rate * 100.0)
             }
-            Insight::Reliable { rate, runs } => write!(
-                f,
-                "Reliable pattern: {:.0}% success ({runs} runs).",
-                rate * 100.0
-            ),
+            Insight::Reliable { rate, runs } => {
+                write!(f, "Reliable pattern: {:.0}% success ({runs} runs).", rate * 100.0)
+            }
             Insight::UsuallyTakes { seconds } => write!(f, "Usually takes ~{seconds:.0}s."),
-            Insight::HostFails {
-                host,
-                failed,
-                tries,
-            } => write!(
+            Insight::HostFails { host, failed, tries } => write!(
                 f,
                 "Host '{host}' has {:.0}% connection failure rate ({failed}/{tries}).",
                 100.0 * *failed as f64 / (*tries).max(1) as f64
             ),
-            Insight::HostReliable { host, connections } => write!(
-                f,
-                "Host '{host}' is reliable: {connections} successful connections."
-            ),
-            Insight::RemoteFails {
-                template,
-                failed,
-                runs,
-            } => write!(
+            Insight::HostReliable { host, connections } => {
+                write!(f, "Host '{host}' is reliable: {connections} successful connections.")
+            }
+            Insight::RemoteFails { template, failed, runs } => write!(
                 f,
                 "Remote command '{}' fails often ({failed}/{runs}).",
                 cut(template, KIND_CHARS)
@@ -347,39 +275,35 @@ impl fmt::Display for Insight {
             Insight::Options { command, table } => write!(f, "Options for '{command}':\n{table}"),
             Insight::NoOutput => write!(f, "No output produced."),
             Insight::Exit(exit) => write!(f, "{exit}"),
-            Insight::NormalExit {
-                program,
-                code,
-                meaning,
-            } => write!(f, "{program} exit {code} = {meaning} (normal)"),
-            Insight::MaskedSegment { segment, code } => write!(
-                f,
-                "pipe segment {segment} exited {code} (masked by downstream)"
-            ),
-            Insight::SameFailure {
-                times,
-                line,
-                changes,
-            } => {
+            Insight::NormalExit { program, code, meaning } => {
+                write!(f, "{program} exit {code} = {meaning} (normal)")
+            }
+            Insight::MaskedSegment { segment, code } => {
+                write!(f, "pipe segment {segment} exited {code} (masked by downstream)")
+            }
+            Insight::SameFailure { times, line, changes } => {
                 let line = cut(line, ERROR_CHARS);
-                let end = if line.ends_with(['.', '…']) {
-                    ""
-                } else {
-                    "."
-                };
+                let end = if line.ends_with(['.', '…']) { "" } else { "." };
                 write!(f, "Same failure {times} times: {line}{end}")?;
                 for (place, change) in changes.iter().enumerate() {
-                    let start = if place == 0 {
-                        " Since the last success: "
-                    } else {
-                        ", "
-                    };
+                    let start = if place == 0 { " Since the last success: " } else { ", " };
                     write!(f, "{start}{change}")?;
                 }
                 if !changes.is_empty() {
                     write!(f, ".")?;
                 }
                 Ok(())
+            }
+            Insight::MovedAside { path, aside } => write!(
+                f,
+                "the database {path} was corrupt: it was moved to {aside}, and a new one was begun."
+            ),
+            Insight::UnreadableRows { path, rows, kept } => {
+                write!(f, "unreadable rows of the database {path} were left out: {rows}")?;
+                match kept {
+                    Some(kept) => write!(f, ". They are still in {kept}."),
+                    None => write!(f, "."),
+                }
             }
             Insight::NotOnDisk { path, cause } => write!(
                 f,
@@ -391,51 +315,42 @@ impl fmt::Display for Insight {
 
 impl fmt::Display for UniversalExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UniversalExit::NotExecutable => write!(f, "permission denied (exit 126)"),
-            UniversalExit::NotFound { nearest: None } => {
-                write!(f, "command not found (exit 127)")
+        let text = match self {
+            UniversalExit::NotExecutable => "permission denied (exit 126)",
+            UniversalExit::NotFound { nearest: None } => "command not found (exit 127)",
+            UniversalExit::NotFound { nearest: Some(name) } => {
+                return write!(f, "command not found (exit 127): did you mean `{name}`?");
             }
-            UniversalExit::NotFound {
-                nearest: Some(name),
-            } => write!(f, "command not found (exit 127): did you mean `{name}`?"),
-            UniversalExit::SshConnection => write!(f, "SSH connection failed (exit 255)"),
-            UniversalExit::TimeLimit => {
-                write!(f, "the time limit of timeout(1) was reached (exit 124)")
+            UniversalExit::SshConnection => "SSH connection failed (exit 255)",
+            UniversalExit::TimeLimit => "the time limit of timeout(1) was reached (exit 124)",
+            UniversalExit::Interrupted => "interrupted by SIGINT (exit 130)",
+            UniversalExit::Killed { out_of_memory: false } => "killed by SIGKILL (exit 137)",
+            UniversalExit::Killed { out_of_memory: true } => {
+                "killed by the kernel, out of memory (exit 137)"
             }
-            UniversalExit::Interrupted => write!(f, "interrupted by SIGINT (exit 130)"),
-            UniversalExit::Killed {
-                out_of_memory: false,
-            } => write!(f, "killed by SIGKILL (exit 137)"),
-            UniversalExit::Killed {
-                out_of_memory: true,
-            } => write!(f, "killed by the kernel, out of memory (exit 137)"),
-            UniversalExit::SegmentationFault => write!(f, "segmentation fault (exit 139)"),
-            UniversalExit::Terminated => write!(f, "terminated by SIGTERM (exit 143)"),
-        }
+            UniversalExit::SegmentationFault => "segmentation fault (exit 139)",
+            UniversalExit::Terminated => "terminated by SIGTERM (exit 143)",
+        };
+        f.write_str(text)
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for TreeChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Change::Directory { from, to } => write!(f, "directory {from} → {to}"),
-            Change::GitHead { from, to } => {
+            TreeChange::Directory { from, to } => write!(f, "directory {from} → {to}"),
+            TreeChange::GitHead { from, to } => {
                 write!(f, "git HEAD {} → {}", short(from), short(to))
             }
         }
     }
 }
 
-/// A commit's number as git shows it; a branch's name stays whole.
+/// Shortens a commit's hash as git does; other names stay whole.
 fn short(head: &str) -> &str {
     const SHOWN: usize = 8;
     let is_commit = head.len() >= 40 && head.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_commit {
-        head.get(..SHOWN).unwrap_or(head)
-    } else {
-        head
-    }
+    if is_commit { head.get(..SHOWN).unwrap_or(head) } else { head }
 }
 
 #[cfg(test)]
@@ -444,16 +359,8 @@ mod tests {
 
     #[test]
     fn long_kinds_and_error_lines_are_cut() {
-        let similar = Insight::Similar {
-            template: "make * && ".repeat(50),
-            runs: 2,
-            succeeded: 1,
-        };
-        let same = Insight::SameFailure {
-            times: 2,
-            line: "é".repeat(300),
-            changes: Vec::new(),
-        };
+        let similar = Insight::Similar { template: "make * && ".repeat(50), runs: 2, succeeded: 1 };
+        let same = Insight::SameFailure { times: 2, line: "é".repeat(300), changes: Vec::new() };
         for (insight, most) in [(similar, 110), (same, 150)] {
             let text = insight.to_string();
             assert!(text.chars().count() < most && text.contains('…'), "{text}");
@@ -464,42 +371,24 @@ mod tests {
     #[test]
     fn each_insight_has_its_level_and_its_words() {
         let table: Vec<(Insight, Level, &str)> = vec![
-            (
-                Insight::NewPattern,
-                Level::Info,
-                "New pattern. No history yet.",
-            ),
+            (Insight::NewPattern, Level::Info, "New pattern. No history yet."),
             (
                 Insight::RetrySucceeded { previous: 2 },
                 Level::Info,
                 "Retry #3. Previous 2 succeeded.",
             ),
             (
-                Insight::RetryMixed {
-                    previous: 3,
-                    succeeded: 1,
-                },
+                Insight::RetryMixed { previous: 3, succeeded: 1 },
                 Level::Info,
                 "Retry #4 in last 15m. 1/3 succeeded.",
             ),
+            (Insight::SuccessStreak(5), Level::Info, "Streak: 5 successes in a row. Solid."),
             (
-                Insight::SuccessStreak(5),
-                Level::Info,
-                "Streak: 5 successes in a row. Solid.",
-            ),
-            (
-                Insight::Reliable {
-                    rate: 0.964,
-                    runs: 12,
-                },
+                Insight::Reliable { rate: 0.964, runs: 12 },
                 Level::Info,
                 "Reliable pattern: 96% success (12 runs).",
             ),
-            (
-                Insight::UsuallyTakes { seconds: 46.6 },
-                Level::Info,
-                "Usually takes ~47s.",
-            ),
+            (Insight::UsuallyTakes { seconds: 46.6 }, Level::Info, "Usually takes ~47s."),
             (
                 Insight::Similar {
                     template: "git push origin *".to_owned(),
@@ -511,11 +400,7 @@ mod tests {
             ),
             (Insight::NoOutput, Level::Info, "No output produced."),
             (
-                Insight::NormalExit {
-                    program: "grep".to_owned(),
-                    code: 1,
-                    meaning: "no match",
-                },
+                Insight::NormalExit { program: "grep".to_owned(), code: 1, meaning: "no match" },
                 Level::Info,
                 "grep exit 1 = no match (normal)",
             ),
@@ -524,31 +409,19 @@ mod tests {
                 Level::Warning,
                 "Retry #3. Previous 2 all failed. Different approach?",
             ),
-            (
-                Insight::FailingStreak(4),
-                Level::Warning,
-                "Failing streak: 4. Same approach?",
-            ),
+            (Insight::FailingStreak(4), Level::Warning, "Failing streak: 4. Same approach?"),
             (
                 Insight::Timeouts { rate: 0.75 },
                 Level::Warning,
                 "75% timeout rate for this pattern.",
             ),
             (
-                Insight::HostFails {
-                    host: "vps".to_owned(),
-                    failed: 2,
-                    tries: 3,
-                },
+                Insight::HostFails { host: "vps".to_owned(), failed: 2, tries: 3 },
                 Level::Warning,
                 "Host 'vps' has 67% connection failure rate (2/3).",
             ),
             (
-                Insight::RemoteFails {
-                    template: "git pull".to_owned(),
-                    failed: 3,
-                    runs: 4,
-                },
+                Insight::RemoteFails { template: "git pull".to_owned(), failed: 3, runs: 4 },
                 Level::Warning,
                 "Remote command 'git pull' fails often (3/4).",
             ),
@@ -558,41 +431,27 @@ mod tests {
                 "command not found (exit 127)",
             ),
             (
-                Insight::Exit(UniversalExit::NotFound {
-                    nearest: Some("cargo".to_owned()),
-                }),
+                Insight::Exit(UniversalExit::NotFound { nearest: Some("cargo".to_owned()) }),
                 Level::Warning,
                 "command not found (exit 127): did you mean `cargo`?",
             ),
             (
-                Insight::MaskedSegment {
-                    segment: 1,
-                    code: 2,
-                },
+                Insight::MaskedSegment { segment: 1, code: 2 },
                 Level::Warning,
                 "pipe segment 1 exited 2 (masked by downstream)",
             ),
             (
-                Insight::HostReliable {
-                    host: "vps".to_owned(),
-                    connections: 5,
-                },
+                Insight::HostReliable { host: "vps".to_owned(), connections: 5 },
                 Level::Info,
                 "Host 'vps' is reliable: 5 successful connections.",
             ),
             (
-                Insight::RemoteReliable {
-                    template: "git pull".to_owned(),
-                    hosts: 3,
-                },
+                Insight::RemoteReliable { template: "git pull".to_owned(), hosts: 3 },
                 Level::Info,
                 "Remote command 'git pull' reliable across 3 hosts.",
             ),
             (
-                Insight::Options {
-                    command: "tar".to_owned(),
-                    table: "-x  extract".to_owned(),
-                },
+                Insight::Options { command: "tar".to_owned(), table: "-x  extract".to_owned() },
                 Level::Info,
                 "Options for 'tar':\n-x  extract",
             ),
@@ -601,14 +460,8 @@ mod tests {
                     times: 2,
                     line: "error: no".to_owned(),
                     changes: vec![
-                        Change::Directory {
-                            from: "/a".to_owned(),
-                            to: "/b".to_owned(),
-                        },
-                        Change::GitHead {
-                            from: "a".repeat(40),
-                            to: "main".to_owned(),
-                        },
+                        TreeChange::Directory { from: "/a".to_owned(), to: "/b".to_owned() },
+                        TreeChange::GitHead { from: "a".repeat(40), to: "main".to_owned() },
                     ],
                 },
                 Level::Warning,
@@ -617,10 +470,7 @@ mod tests {
             ),
         ];
         for (insight, level, text) in table {
-            assert_eq!(
-                (insight.level(), insight.to_string().as_str()),
-                (level, text)
-            );
+            assert_eq!((insight.level(), insight.to_string().as_str()), (level, text));
         }
     }
 
@@ -640,10 +490,7 @@ mod tests {
                     "Failing streak: 3. Same approach? | terminated by SIGTERM (exit 143)"
                         .to_owned()
                 ),
-                (
-                    Level::Info,
-                    "No output produced. | New pattern. No history yet.".to_owned()
-                ),
+                (Level::Info, "No output produced. | New pattern. No history yet.".to_owned()),
             ]
         );
     }

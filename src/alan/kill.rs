@@ -1,7 +1,8 @@
-//! What a kill says: too early, too late, as usual, or that the command is the problem.
+//! Classifies a kill: too early, too late, as usual, or a command that is killed again and
+//! again.
 //!
-//! The time at which the kill was asked for is compared with how long such commands
-//! take. Limits: advice after the fact; no kill is prevented. Pure.
+//! The time of the kill request is compared with how long such commands take. The result is
+//! advice after the fact; no kill is prevented. Pure.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,15 +10,15 @@ use std::time::Duration;
 use super::estimate::Estimate;
 use super::insight::{KIND_CHARS, cut};
 
-/// From so many kills on, a kind of command may itself be the problem …
+/// A kind of command killed at least this often may itself be the problem …
 const PATTERN_KILLS: u64 = 3;
-/// … when more than this part of its runs was killed, or so many in one session.
+/// … if more than this share of its runs was killed, or that many in one session.
 const PATTERN_KILL_RATE: f64 = 0.5;
-/// Below this part of the median, a kill came early.
+/// A kill before this multiple of the median is early.
 const EARLY_RATIO: f64 = 0.5;
-/// Above it, the command took too long.
+/// A kill after this multiple of the median is late.
 const LATE_RATIO: f64 = 2.0;
-/// Shorter silences before a kill are not worth a word.
+/// Shorter silences before a kill are not mentioned.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
 
 /// What is known at a kill. All counts include this one.
@@ -25,11 +26,11 @@ const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
 pub struct KillFacts {
     /// The kind of command.
     pub template: String,
-    /// From its start to when the kill was asked for.
+    /// From the start to the kill request.
     pub elapsed: Duration,
-    /// Kills of the kind that are remembered …
+    /// Remembered kills of the kind …
     pub kills: u64,
-    /// … of so many runs.
+    /// … out of this many runs.
     pub runs: u64,
     /// Kills of the kind in this session.
     pub session_kills: u64,
@@ -41,17 +42,17 @@ pub struct KillFacts {
     pub waiting_at: Option<String>,
 }
 
-/// The class of a kill, with what its text needs.
+/// The class of a kill, with the numbers its text shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum KillClass {
     /// Commands of the kind are killed again and again.
     PatternProblem {
         /// Kills of the kind …
         kills: u64,
-        /// … of so many runs.
+        /// … out of this many runs.
         runs: u64,
     },
-    /// Not enough history.
+    /// There is not enough history.
     Unknown,
     /// Well before such commands end.
     EarlyKill {
@@ -83,39 +84,36 @@ impl KillClass {
     }
 }
 
-/// What there is to say about a kill; its text is what [`fmt::Display`] gives.
+/// What to report about a kill; [`fmt::Display`] gives the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KillInsight {
-    /// Which class.
     pub class: KillClass,
     /// The kind of command.
     pub template: String,
-    /// From its start to when the kill was asked for.
+    /// From the start to the kill request.
     pub elapsed: Duration,
     silent_for: Option<Duration>,
     waiting_at: Option<String>,
 }
 
-/// The class of a kill and what else is known about it.
+/// Classifies a kill.
 pub fn classify(facts: KillFacts) -> KillInsight {
+    let class = class(&facts);
+    // A median is that of the estimate's kind, counts of kills are those of the template.
+    let has_median = !matches!(class, KillClass::PatternProblem { .. } | KillClass::Unknown);
+    let estimate = facts.estimate.filter(|_| has_median);
     KillInsight {
-        class: class(&facts),
-        template: facts.template,
+        class,
+        template: estimate.map_or(facts.template, |estimate| estimate.template),
         elapsed: facts.elapsed,
-        silent_for: facts
-            .silent_for
-            .filter(|silent| *silent >= SHORTEST_SILENCE),
+        silent_for: facts.silent_for.filter(|silent| *silent >= SHORTEST_SILENCE),
         waiting_at: facts.waiting_at,
     }
 }
 
 fn class(facts: &KillFacts) -> KillClass {
     let (kills, runs) = (facts.kills, facts.runs);
-    let rate = if runs > 0 {
-        kills as f64 / runs as f64
-    } else {
-        0.0
-    };
+    let rate = if runs > 0 { kills as f64 / runs as f64 } else { 0.0 };
     let often = rate > PATTERN_KILL_RATE && kills >= PATTERN_KILLS;
     if often || facts.session_kills >= PATTERN_KILLS {
         return KillClass::PatternProblem { kills, runs };
@@ -124,11 +122,7 @@ fn class(facts: &KillFacts) -> KillClass {
         return KillClass::Unknown;
     };
     let median = estimate.median.seconds;
-    let ratio = if median > 0.0 {
-        facts.elapsed.as_secs_f64() / median
-    } else {
-        1.0
-    };
+    let ratio = if median > 0.0 { facts.elapsed.as_secs_f64() / median } else { 1.0 };
     if ratio < EARLY_RATIO {
         KillClass::EarlyKill { median }
     } else if ratio > LATE_RATIO {
@@ -149,10 +143,9 @@ impl fmt::Display for KillInsight {
                  This pattern may need a different approach.",
                 100.0 * kills as f64 / runs.max(1) as f64,
             ),
-            KillClass::Unknown => write!(
-                f,
-                "Killed after {elapsed:.1}s. Not enough history to classify."
-            ),
+            KillClass::Unknown => {
+                write!(f, "Killed after {elapsed:.1}s. Not enough history to classify.")
+            }
             KillClass::EarlyKill { median } => write!(
                 f,
                 "Killed '{template}' at {elapsed:.1}s. Median completion is {median:.1}s. \
@@ -163,10 +156,9 @@ impl fmt::Display for KillInsight {
                 "Killed '{template}' after {elapsed:.1}s. Median is {median:.1}s. \
                  Something is wrong — this isn't normal duration."
             ),
-            KillClass::NormalKill { median } => write!(
-                f,
-                "Killed '{template}' at {elapsed:.1}s (median: {median:.1}s)."
-            ),
+            KillClass::NormalKill { median } => {
+                write!(f, "Killed '{template}' at {elapsed:.1}s (median: {median:.1}s).")
+            }
         }?;
         if let Some(prompt) = &self.waiting_at {
             match prompt.as_str() {
@@ -187,10 +179,7 @@ mod tests {
     use crate::alan::estimate::Sample;
 
     fn usual(median: f64) -> Option<Estimate> {
-        let runs = [Sample {
-            seconds: median,
-            completed: true,
-        }; 5];
+        let runs = [Sample { seconds: median, completed: true }; 5];
         Estimate::new("pip install *", &[], &runs)
     }
 
@@ -221,17 +210,10 @@ mod tests {
                 "Killed 'pip install *' after 180.0s. Median is 45.0s. \
                  Something is wrong — this isn't normal duration.",
             ),
-            (
-                45.0,
-                "NORMAL_KILL",
-                "Killed 'pip install *' at 45.0s (median: 45.0s).",
-            ),
+            (45.0, "NORMAL_KILL", "Killed 'pip install *' at 45.0s (median: 45.0s)."),
         ] {
             let kill = classify(facts(elapsed));
-            assert_eq!(
-                (kill.class.as_str(), kill.to_string().as_str()),
-                (class, text)
-            );
+            assert_eq!((kill.class.as_str(), kill.to_string().as_str()), (class, text));
         }
     }
 
@@ -260,19 +242,11 @@ mod tests {
     #[test]
     fn more_than_half_killed_and_three_kills_are_a_problem_of_the_pattern() {
         for (kills, runs, problem) in [(3, 5, true), (3, 6, false), (2, 2, false), (4, 6, true)] {
-            let kill = classify(KillFacts {
-                kills,
-                runs,
-                ..facts(10.0)
-            });
+            let kill = classify(KillFacts { kills, runs, ..facts(10.0) });
             let found = matches!(kill.class, KillClass::PatternProblem { .. });
             assert_eq!(found, problem, "{kills} of {runs}");
         }
-        let kill = classify(KillFacts {
-            kills: 3,
-            runs: 4,
-            ..facts(10.0)
-        });
+        let kill = classify(KillFacts { kills: 3, runs: 4, ..facts(10.0) });
         assert_eq!(
             kill.to_string(),
             "'pip install *' gets killed 75% of the time (3/4). \
@@ -281,41 +255,30 @@ mod tests {
     }
 
     #[test]
+    fn a_median_is_named_with_the_kind_whose_it_is() {
+        let with = |kills| KillFacts { template: "pip *".to_owned(), kills, ..facts(10.0) };
+        assert_eq!(classify(with(1)).template, "pip install *");
+        assert_eq!(classify(with(4)).template, "pip *", "kills are counted by it");
+    }
+
+    #[test]
     fn three_kills_in_one_session_are_a_problem_whatever_the_rate() {
-        let kill = classify(KillFacts {
-            kills: 3,
-            runs: 100,
-            session_kills: 3,
-            ..facts(10.0)
-        });
+        let kill = classify(KillFacts { kills: 3, runs: 100, session_kills: 3, ..facts(10.0) });
         assert_eq!(kill.class.as_str(), "PATTERN_PROBLEM");
     }
 
     #[test]
     fn silence_or_a_prompt_before_the_kill_is_told() {
-        let silent = classify(KillFacts {
-            silent_for: Some(Duration::from_secs(45)),
-            ..facts(45.0)
-        });
-        assert!(
-            silent
-                .to_string()
-                .ends_with(" Command produced no output for 45s before kill.")
-        );
+        let silent =
+            classify(KillFacts { silent_for: Some(Duration::from_secs(45)), ..facts(45.0) });
+        assert!(silent.to_string().ends_with(" Command produced no output for 45s before kill."));
         let waiting = classify(KillFacts {
             silent_for: Some(Duration::from_secs(45)),
             waiting_at: Some("Password:".to_owned()),
             ..facts(45.0)
         });
-        assert!(
-            waiting
-                .to_string()
-                .ends_with(" It was waiting for input at \"Password:\".")
-        );
-        let silently = classify(KillFacts {
-            waiting_at: Some(String::new()),
-            ..facts(45.0)
-        });
+        assert!(waiting.to_string().ends_with(" It was waiting for input at \"Password:\"."));
+        let silently = classify(KillFacts { waiting_at: Some(String::new()), ..facts(45.0) });
         assert!(silently.to_string().ends_with(" It was waiting for input."));
     }
 }

@@ -1,9 +1,8 @@
-//! What a command is known by: the values that a shell lexer derives from it.
+//! The identity of a command in the history: values derived from its text by a shell lexer.
 //!
-//! Everything here has been redacted by whoever made it; the store never sees a command
-//! line in any other form. Limits: this module derives nothing itself. Pure.
+//! All of it is redacted; the store never sees a command line in any other form. Pure.
 
-use crate::shell::decisive::is_complaint;
+use crate::shell::exit_status_source::is_complaint;
 
 /// A command line, as the store knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,21 +11,24 @@ pub struct Pattern {
     pub hash: String,
     /// The kind of command, as in `git push origin *`.
     pub template: String,
-    /// The redacted command, cut to [`PREVIEW_BYTES`] at most.
+    /// The kind including a word that may be a subcommand, as in `tailscale up` where the
+    /// template is `tailscale *`; `None` without such a word.
+    pub subcommand_template: Option<String>,
+    /// The redacted command, at most [`PREVIEW_BYTES`] long.
     pub preview: String,
-    /// Base name of the program whose exit status the command's is, unless the shell
-    /// complained ([`Pattern::decides`]): a single command's, or that of the last segment
-    /// of a pipeline. `None` for lists (`a && b`) whose status may be another member's.
+    /// Base name of the program that determines the exit status, unless the shell reported an
+    /// error ([`Pattern::decides`]): a single command, or the last segment of a pipeline.
+    /// `None` for lists (`a && b`), whose status may come from any member.
     pub program: Option<String>,
     /// The segments of a pipeline, from the left; empty for anything else.
     pub segments: Vec<Segment>,
-    /// Where the command goes over SSH.
+    /// The SSH connection, if the command uses one.
     pub ssh: Option<Ssh>,
 }
 
 impl Pattern {
-    /// The program whose exit status a run's is, by the run's output: none where the shell
-    /// itself complains of something, since it may have failed before the program began.
+    /// The program that determined a run's exit status, judged by the run's output: none if
+    /// the shell itself reported an error, since it may have failed before the program began.
     pub fn decides(&self, output: &[&str]) -> Option<&str> {
         let mut lines = output.iter().flat_map(|text| text.lines());
         let program = self.program.as_deref();
@@ -34,8 +36,8 @@ impl Pattern {
     }
 }
 
-/// The longest preview, in bytes. One that is shorter is the whole command, so that its
-/// hash can be computed again from it.
+/// The longest preview, in bytes. A shorter one is the whole command, so that its hash can be
+/// computed from it again.
 pub const PREVIEW_BYTES: usize = 200;
 
 /// One segment of a pipeline.
@@ -51,13 +53,12 @@ pub struct Segment {
     pub program: Option<String>,
 }
 
-/// A command that goes to another host: ssh itself, or scp, rsync and git over ssh.
+/// A connection to another host: by ssh itself, or by scp, rsync or git over ssh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ssh {
     /// The host, without a user.
     pub host: String,
-    /// What runs there; `None` where the command only uses the connection (scp, rsync,
-    /// git) or opens a shell.
+    /// `None` if the command only uses the connection (scp, rsync, git) or opens a shell.
     pub remote: Option<RemoteCommand>,
 }
 

@@ -1,7 +1,7 @@
-//! The rows of the database as typed values, with the names of their columns.
+//! The rows of the database as types whose fields are named like the columns.
 //!
-//! They are what is written, what an export holds, and what readers add to the rows of
-//! the file when those are not written yet. Limits: no SQL here. Pure.
+//! They are what the store writes, what an export contains, and what readers see of runs that
+//! are still queued. No SQL here. Pure.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,8 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-use super::outcome::Outcome;
+use crate::neverhang::Lease;
+use crate::shell::outcome::Outcome;
 
 /// One run of a command, or of a segment of a pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub struct Observation {
     pub command_hash: String,
     /// As [`crate::alan::pattern::Pattern::template`].
     pub command_template: Option<String>,
+    /// As [`crate::alan::pattern::Pattern::subcommand_template`]; none for a segment.
+    pub subcommand_template: Option<String>,
     /// As [`crate::alan::pattern::Pattern::preview`].
     pub command_preview: Option<String>,
     /// −9 for a kill.
@@ -34,7 +37,7 @@ pub struct Observation {
     pub output_snippet: Option<String>,
     /// The error lines of a failure.
     pub error_snippet: Option<String>,
-    /// 1 when written; what a row weighs is computed from its age.
+    /// Always 1 when written; a row's weight is computed from its age.
     pub weight: Option<f64>,
     /// When it ended: RFC 3339 in UTC.
     pub created_at: String,
@@ -42,7 +45,7 @@ pub struct Observation {
     pub last_accessed: Option<String>,
     /// As [`Outcome::as_str`]; none in old rows.
     pub outcome_type: Option<String>,
-    /// From the start to when a kill was asked for.
+    /// From the start to the kill request.
     pub kill_elapsed_ms: Option<i64>,
     /// Where it ran.
     pub cwd: Option<String>,
@@ -55,7 +58,7 @@ pub struct Observation {
 impl Observation {
     /// What became of it.
     pub fn outcome(&self) -> Outcome {
-        outcome(self.outcome_type.as_deref(), self.timed_out, self.exit_code)
+        Outcome::of_row(self.outcome_type.as_deref(), self.timed_out, self.exit_code)
     }
 }
 
@@ -86,30 +89,25 @@ pub struct RecentCommand {
 }
 
 impl RecentCommand {
-    /// What became of it; old rows without the column tell only success from failure.
+    /// The outcome; old rows without the column only distinguish success from failure.
     pub fn outcome(&self) -> Outcome {
         let code = if self.success { Some(0) } else { Some(1) };
-        outcome(self.outcome_type.as_deref(), self.timed_out, code)
+        Outcome::of_row(self.outcome_type.as_deref(), self.timed_out, code)
     }
 }
 
-/// A column's code may be any number; beyond 32 bits it is only known not to be 0.
-fn outcome(outcome_type: Option<&str>, timed_out: bool, exit_code: Option<i64>) -> Outcome {
-    let code = exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX));
-    Outcome::of_row(outcome_type, timed_out, code)
-}
-
-/// Equal results in a row.
+/// The column may hold any number; one beyond 32 bits only counts as not 0.
+/// Consecutive equal results.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Streak {
     /// As in [`Observation`].
     pub command_hash: String,
-    /// Successes in a row, or failures as a negative number.
+    /// Consecutive successes, or failures as a negative number.
     pub current_streak: i64,
-    /// The most successes in a row.
+    /// The most consecutive successes.
     pub longest_success_streak: i64,
-    /// The most failures in a row.
+    /// The most consecutive failures.
     pub longest_fail_streak: i64,
     /// 1 or 0.
     pub last_result: Option<i64>,
@@ -118,8 +116,8 @@ pub struct Streak {
 }
 
 impl Streak {
-    /// Adds a result. Kills and timeouts break streaks as failures do; an interruption
-    /// is the server's doing and leaves the streak as it is.
+    /// Adds a result. Kills and timeouts count as failures; an interruption is the server's
+    /// doing and leaves the streak unchanged.
     pub fn add(&mut self, outcome: Outcome, at: f64) {
         let current = self.current_streak;
         match outcome {
@@ -140,7 +138,7 @@ impl Streak {
     }
 }
 
-/// What one run says of a host, and of the remote command where there is one.
+/// One run over SSH: the host, and the remote command if there was one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SshObservation {
@@ -179,7 +177,7 @@ pub struct CachedOptions {
     pub created_at: String,
 }
 
-/// The circuit of a pattern, as far as it lasts.
+/// The circuit of a pattern.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CircuitRow {
     /// The pattern.
@@ -188,30 +186,19 @@ pub struct CircuitRow {
     pub command_preview: String,
     /// When it opened, in seconds since 1970; none while it is closed.
     pub opened_at: Option<f64>,
-    /// Whether one run may try it.
+    /// Whether a single run may probe it.
     pub half_open: bool,
-    /// Who tries it, since when and until when that counts.
-    pub lease: Option<LeaseRow>,
-    /// The timeouts of the window: when, and how many seconds the run had (none: it had
-    /// no deadline).
+    /// The right of the probing run.
+    pub lease: Option<Lease>,
+    /// The timeouts within the window: when, and the run's time limit in seconds, if it had
+    /// one.
     pub timeouts: Vec<(f64, Option<f64>)>,
-}
-
-/// The lease of a half-open circuit's one run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct LeaseRow {
-    /// Whose it is.
-    pub owner: String,
-    /// In seconds since 1970.
-    pub taken_at: f64,
-    /// In seconds since 1970.
-    pub until: f64,
 }
 
 /// One line of an export.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "table", rename_all = "snake_case")]
-pub enum Entry {
+pub enum JournalRow {
     /// Of `observations`.
     Observations(Observation),
     /// Of `recent_commands`.
@@ -228,20 +215,17 @@ pub enum Entry {
 
 /// Seconds since 1970; 0 for a clock before that.
 pub fn unix_seconds(at: SystemTime) -> f64 {
-    at.duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs_f64()
+    at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// A point in time as the text columns hold it: RFC 3339 in UTC with microseconds, so
-/// that the order of the texts is that of the times.
+/// A time as the text columns hold it: RFC 3339 in UTC with microseconds, so that texts sort
+/// by time.
 pub fn timestamp(at: SystemTime) -> String {
     let at = Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH);
     at.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
 }
 
-/// The point in time of a text column, in seconds since 1970: RFC 3339, or without an
-/// offset, as in UTC.
+/// Parses the time of a text column into seconds since 1970. Without an offset it is UTC.
 pub fn seconds_of(timestamp: &str) -> Option<f64> {
     let parsed = timestamp.parse::<Timestamp>().ok().or_else(|| {
         let civil = timestamp.parse::<DateTime>().ok()?;
@@ -289,18 +273,14 @@ mod tests {
         assert_eq!(follow(&[Outcome::Interrupted]).current_streak, -3);
         let back = follow(&[Outcome::Success]);
         assert_eq!(
-            (
-                back.current_streak,
-                back.longest_success_streak,
-                back.longest_fail_streak
-            ),
+            (back.current_streak, back.longest_success_streak, back.longest_fail_streak),
             (1, 4, 3)
         );
     }
 
     #[test]
     fn an_export_line_reads_back_as_it_was() {
-        let entry = Entry::Observations(Observation {
+        let entry = JournalRow::Observations(Observation {
             id: "a".to_owned(),
             output_snippet: Some("two\nlines \u{1f600}".to_owned()),
             weight: Some(1.0),
@@ -308,21 +288,21 @@ mod tests {
         });
         let line = serde_json::to_string(&entry).expect("json");
         assert!(line.starts_with("{\"table\":\"observations\""), "{line}");
-        assert_eq!(
-            serde_json::from_str::<Entry>(&line).expect("an entry"),
-            entry
-        );
+        assert_eq!(serde_json::from_str::<JournalRow>(&line).expect("an entry"), entry);
+        let older = line.replace(",\"subcommand_template\":null", "");
+        assert_ne!(older, line);
+        assert_eq!(serde_json::from_str::<JournalRow>(&older).expect("an older export"), entry);
     }
 
     proptest! {
         #[test]
         fn numbers_of_an_export_read_back_as_they_were(timestamp in 0.0f64..4e9) {
-            let entry = Entry::RecentCommands(RecentCommand {
+            let entry = JournalRow::RecentCommands(RecentCommand {
                 timestamp,
                 ..RecentCommand::default()
             });
             let line = serde_json::to_string(&entry).expect("json");
-            prop_assert_eq!(serde_json::from_str::<Entry>(&line).expect("an entry"), entry);
+            prop_assert_eq!(serde_json::from_str::<JournalRow>(&line).expect("an entry"), entry);
         }
 
         #[test]

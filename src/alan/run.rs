@@ -1,38 +1,76 @@
-//! A run as it is remembered: what of it may be kept, and the rows that this makes.
+//! A finished run, redacted, and the database rows made from it.
 //!
-//! Snippets are redacted here, before anything is queued. Limits: a run that printed
-//! nothing that looks like an error has no fingerprint. Pure.
+//! Snippets are redacted here, before anything is queued. Pure.
 
 use std::time::{Duration, SystemTime};
 
 use super::fingerprint::{self, Fingerprint};
-use super::history::Place;
-use super::outcome::{Ending, Outcome, of_exit};
+use super::history::RunPlace;
 use super::pattern::{Pattern, Segment};
 use super::rows::{Observation, RecentCommand, SshObservation, timestamp, unix_seconds};
+use crate::shell::outcome::{Outcome, of_exit};
 use crate::shell::ssh::ExitType;
 use crate::text::redact::Redactor;
 
 /// Characters of a snippet.
 pub const SNIPPET_CHARS: usize = 500;
-/// Bytes of output that are redacted to get a snippet: enough for a secret that begins
-/// within the snippet to be recognised.
+/// Bytes of output that are redacted to make a snippet: enough to recognise a secret that
+/// begins within the snippet.
 const SNIPPET_SOURCE_BYTES: usize = 8 * 1024;
+
+/// The exit code recorded for a kill, whatever signal ended the command.
+pub const KILLED_EXIT: i32 = -9;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself, with this code.
+    Exited(i32),
+    /// At its deadline, with the code that the signal caused.
+    TimedOut(i32),
+    /// By a kill request.
+    Killed {
+        /// From the start to the request.
+        after: Duration,
+    },
+    /// Because the server exited, with the code that the signal caused.
+    Interrupted(i32),
+}
+
+impl Ending {
+    /// The exit code to record.
+    pub fn exit_code(self) -> i32 {
+        match self {
+            Ending::Exited(code) | Ending::TimedOut(code) | Ending::Interrupted(code) => code,
+            Ending::Killed { .. } => KILLED_EXIT,
+        }
+    }
+
+    /// The outcome for this program.
+    pub fn outcome(self, program: Option<&str>) -> Outcome {
+        match self {
+            Ending::Exited(code) => of_exit(code, program),
+            Ending::TimedOut(_) => Outcome::Timeout,
+            Ending::Killed { .. } => Outcome::Killed,
+            Ending::Interrupted(_) => Outcome::Interrupted,
+        }
+    }
+}
 
 /// What is known when a task has ended.
 #[derive(Debug, Clone)]
-pub struct Ended<'a> {
+pub struct EndedRun<'a> {
     /// What ran.
     pub pattern: Pattern,
     /// How it ended.
     pub ending: Ending,
-    /// The command's own time, without the drain after it.
+    /// The command's own time, without draining its output.
     pub duration: Duration,
-    /// The codes of a pipeline's segments, from the left; empty where unknown.
+    /// The exit codes of a pipeline's segments, from the left; empty if unknown.
     pub pipestatus: Vec<i32>,
-    /// The beginning and the end of the output, plain; what lies between does not matter.
+    /// The beginning of the plain output.
     pub output_head: &'a str,
-    /// See [`Ended::output_head`].
+    /// Its end.
     pub output_tail: &'a str,
     /// Where it ran.
     pub cwd: Option<String>,
@@ -42,24 +80,17 @@ pub struct Ended<'a> {
     pub at: SystemTime,
 }
 
-/// A run, redacted and ready to be remembered.
+/// A run that is classified and redacted, ready to be stored.
 #[derive(Debug, Clone)]
-pub struct Run {
-    /// What ran.
-    pub pattern: Pattern,
-    /// What became of it.
+pub struct Run<'a> {
+    /// Its directory is redacted, its output is not.
+    pub ended: EndedRun<'a>,
     pub outcome: Outcome,
-    /// The program whose exit status its own is, where that is known.
+    /// The program that determined the exit status, if known.
     pub program: Option<String>,
     /// The failure's fingerprint.
     pub fingerprint: Option<Fingerprint>,
-    ending: Ending,
-    duration_ms: i64,
-    pipestatus: Vec<i32>,
     output_snippet: Option<String>,
-    cwd: Option<String>,
-    git_head: Option<String>,
-    at: SystemTime,
 }
 
 /// The rows that one run makes.
@@ -67,9 +98,9 @@ pub struct Run {
 pub struct RunRows {
     /// The whole command first, then its segments.
     pub observations: Vec<Observation>,
-    /// Its place in the session.
+    /// The row of this session.
     pub recent: RecentCommand,
-    /// What it says of a host.
+    /// The row of the host, for a run over SSH.
     pub ssh: Option<SshObservation>,
 }
 
@@ -80,9 +111,9 @@ impl RunRows {
     }
 }
 
-impl Run {
-    /// A run of what is known at a task's end.
-    pub fn new(ended: Ended<'_>, redactor: &Redactor) -> Run {
+impl<'a> Run<'a> {
+    /// Redacts and classifies what is known at a task's end.
+    pub fn new(mut ended: EndedRun<'a>, redactor: &Redactor) -> Run<'a> {
         let output = [ended.output_head, ended.output_tail];
         let program = ended.pattern.decides(&output).map(str::to_owned);
         let outcome = ended.ending.outcome(program.as_deref());
@@ -90,31 +121,17 @@ impl Run {
         let fingerprint = (outcome == Outcome::Failure)
             .then(|| fingerprint::of_failure(ended.output_tail, code, redactor))
             .flatten();
-        let redact = |text: String| redactor.redact(&text).into_owned();
-        Run {
-            outcome,
-            program,
-            fingerprint,
-            ending: ended.ending,
-            duration_ms: milliseconds(ended.duration),
-            pipestatus: ended.pipestatus,
-            output_snippet: snippet(ended.output_head, redactor),
-            cwd: ended.cwd.map(redact),
-            git_head: ended.git_head,
-            at: ended.at,
-            pattern: ended.pattern,
-        }
+        ended.cwd = ended.cwd.map(|cwd| redactor.redact(&cwd).into_owned());
+        let output_snippet = snippet(ended.output_head, redactor);
+        Run { ended, outcome, program, fingerprint, output_snippet }
     }
 
     /// Where it ran.
-    pub fn place(&self) -> Place {
-        Place {
-            cwd: self.cwd.clone(),
-            git_head: self.git_head.clone(),
-        }
+    pub fn place(&self) -> RunPlace {
+        RunPlace { cwd: self.ended.cwd.clone(), git_head: self.ended.git_head.clone() }
     }
 
-    /// The rows of the run, under an id that no other run has.
+    /// The rows of the run, under a unique id.
     pub fn rows(&self, id: &str, session: &str) -> RunRows {
         let whole = self.whole(id);
         let recent = RecentCommand {
@@ -122,7 +139,7 @@ impl Run {
             command_hash: whole.command_hash.clone(),
             command_template: whole.command_template.clone(),
             command_preview: whole.command_preview.clone(),
-            timestamp: unix_seconds(self.at),
+            timestamp: unix_seconds(self.ended.at),
             duration_ms: whole.duration_ms,
             exit_code: whole.exit_code,
             timed_out: whole.timed_out,
@@ -132,49 +149,45 @@ impl Run {
         let ssh = self.ssh(&whole);
         let mut observations = vec![whole];
         observations.extend(self.segments(id));
-        RunRows {
-            observations,
-            recent,
-            ssh,
-        }
+        RunRows { observations, recent, ssh }
     }
 
     fn whole(&self, id: &str) -> Observation {
-        let kill_elapsed_ms = match self.ending {
+        let kill_elapsed_ms = match self.ended.ending {
             Ending::Killed { after } => Some(milliseconds(after)),
             _ => None,
         };
         let errors = self.fingerprint.as_ref();
         Observation {
             id: id.to_owned(),
-            command_hash: self.pattern.hash.clone(),
-            command_template: Some(self.pattern.template.clone()),
-            command_preview: Some(self.pattern.preview.clone()),
-            exit_code: Some(i64::from(self.ending.exit_code())),
-            duration_ms: Some(kill_elapsed_ms.unwrap_or(self.duration_ms)),
+            command_hash: self.ended.pattern.hash.clone(),
+            command_template: Some(self.ended.pattern.template.clone()),
+            subcommand_template: self.ended.pattern.subcommand_template.clone(),
+            command_preview: Some(self.ended.pattern.preview.clone()),
+            exit_code: Some(i64::from(self.ended.ending.exit_code())),
+            duration_ms: Some(kill_elapsed_ms.unwrap_or(milliseconds(self.ended.duration))),
             timed_out: self.outcome == Outcome::Timeout,
             output_snippet: self.output_snippet.clone(),
             error_snippet: errors.map(|errors| first_chars(&errors.lines.join("\n"))),
             weight: Some(1.0),
-            created_at: timestamp(self.at),
+            created_at: timestamp(self.ended.at),
             last_accessed: None,
             outcome_type: Some(self.outcome.as_str().to_owned()),
             kill_elapsed_ms,
-            cwd: self.cwd.clone(),
-            git_head: self.git_head.clone(),
+            cwd: self.ended.cwd.clone(),
+            git_head: self.ended.git_head.clone(),
             failure_fingerprint: errors.map(|errors| errors.hash.clone()),
         }
     }
 
-    /// The segments of a pipeline whose statuses are all known.
+    /// One row for each segment of a pipeline, if all their statuses are known.
     fn segments(&self, id: &str) -> Vec<Observation> {
-        let segments = &self.pattern.segments;
-        if segments.len() < 2 || segments.len() != self.pipestatus.len() {
+        let segments = &self.ended.pattern.segments;
+        if segments.len() < 2 || segments.len() != self.ended.pipestatus.len() {
             return Vec::new();
         }
-        let rows = segments.iter().zip(&self.pipestatus).enumerate();
-        rows.map(|(place, (segment, code))| self.segment(id, place + 1, segment, *code))
-            .collect()
+        let rows = segments.iter().zip(&self.ended.pipestatus).enumerate();
+        rows.map(|(place, (segment, code))| self.segment(id, place + 1, segment, *code)).collect()
     }
 
     fn segment(&self, id: &str, place: usize, segment: &Segment, code: i32) -> Observation {
@@ -186,18 +199,18 @@ impl Run {
             command_preview: Some(segment.preview.clone()),
             exit_code: Some(i64::from(code)),
             weight: Some(1.0),
-            created_at: timestamp(self.at),
+            created_at: timestamp(self.ended.at),
             outcome_type: Some(outcome.as_str().to_owned()),
-            cwd: self.cwd.clone(),
-            git_head: self.git_head.clone(),
+            cwd: self.ended.cwd.clone(),
+            git_head: self.ended.git_head.clone(),
             ..Observation::default()
         }
     }
 
-    /// A command that did not end by itself says nothing about the host.
+    /// None for a command that did not end by itself: it says nothing about the host.
     fn ssh(&self, whole: &Observation) -> Option<SshObservation> {
-        let ssh = self.pattern.ssh.as_ref()?;
-        let Ending::Exited(code) = self.ending else {
+        let ssh = self.ended.pattern.ssh.as_ref()?;
+        let Ending::Exited(code) = self.ended.ending else {
             return None;
         };
         let remote = ssh.remote.as_ref();
@@ -217,17 +230,13 @@ impl Run {
     }
 }
 
-/// At least 1: a run without a duration would count as a segment.
+/// At least 1, since a row without a duration counts as a segment.
 fn milliseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis())
-        .unwrap_or(i64::MAX)
-        .max(1)
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
 fn snippet(output: &str, redactor: &Redactor) -> Option<String> {
-    let source = output
-        .get(..output.floor_char_boundary(SNIPPET_SOURCE_BYTES))
-        .unwrap_or(output);
+    let source = output.get(..output.floor_char_boundary(SNIPPET_SOURCE_BYTES)).unwrap_or(output);
     let snippet = first_chars(&redactor.redact(source));
     (!snippet.is_empty()).then_some(snippet)
 }
@@ -255,8 +264,8 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn ended(command: &str, ending: Ending, at: SystemTime) -> Ended<'static> {
-        Ended {
+    pub(crate) fn ended(command: &str, ending: Ending, at: SystemTime) -> EndedRun<'static> {
+        EndedRun {
             pattern: pattern(command),
             ending,
             duration: Duration::from_millis(1500),
@@ -269,25 +278,25 @@ pub(crate) mod tests {
         }
     }
 
-    fn rows(ended: Ended<'_>) -> RunRows {
+    #[test]
+    fn a_kill_is_remembered_by_one_code() {
+        let killed = Ending::Killed { after: Duration::from_secs(3) };
+        assert_eq!(killed.exit_code(), -9);
+        assert_eq!(killed.outcome(Some("grep")), Outcome::Killed);
+    }
+
+    fn rows(ended: EndedRun<'_>) -> RunRows {
         Run::new(ended, &Redactor::default()).rows("id", "session")
     }
 
     #[test]
     fn a_kill_is_recorded_with_its_time_and_code() {
         let after = Duration::from_millis(700);
-        let rows = rows(ended(
-            "sleep 9",
-            Ending::Killed { after },
-            SystemTime::now(),
-        ));
+        let rows = rows(ended("sleep 9", Ending::Killed { after }, SystemTime::now()));
         let whole = &rows.observations[0];
         assert_eq!(whole.outcome_type.as_deref(), Some("KILLED"));
         assert_eq!(whole.exit_code, Some(-9));
-        assert_eq!(
-            (whole.kill_elapsed_ms, whole.duration_ms),
-            (Some(700), Some(700))
-        );
+        assert_eq!((whole.kill_elapsed_ms, whole.duration_ms), (Some(700), Some(700)));
         assert!(!rows.recent.success && !whole.timed_out);
     }
 
@@ -316,13 +325,7 @@ pub(crate) mod tests {
             .skip(1)
             .map(|row| (row.exit_code, row.duration_ms, row.outcome()))
             .collect();
-        assert_eq!(
-            facts,
-            [
-                (Some(2), None, Outcome::Failure),
-                (Some(1), None, Outcome::Success)
-            ]
-        );
+        assert_eq!(facts, [(Some(2), None, Outcome::Failure), (Some(1), None, Outcome::Success)]);
         piped.pipestatus = vec![1];
         assert_eq!(rows(piped).observations.len(), 1);
     }
@@ -346,23 +349,13 @@ pub(crate) mod tests {
 
     #[test]
     fn snippets_hold_no_secret_and_at_most_500_characters() {
-        let secret = format!(
-            "{}API_KEY=hunter2hunter2\n{}",
-            "x".repeat(480),
-            "y".repeat(900)
-        );
+        let secret = format!("{}API_KEY=hunter2hunter2\n{}", "x".repeat(480), "y".repeat(900));
         let mut failed = ended("make", Ending::Exited(2), SystemTime::now());
         failed.output_head = &secret;
         failed.output_tail = "error: bad password=hunter2\n";
         let row = rows(failed).observations.remove(0);
-        let (output, error) = (
-            row.output_snippet.expect("some"),
-            row.error_snippet.expect("some"),
-        );
-        assert!(
-            !output.contains("hunter2") && !error.contains("hunter2"),
-            "{output} {error}"
-        );
+        let (output, error) = (row.output_snippet.expect("some"), row.error_snippet.expect("some"));
+        assert!(!output.contains("hunter2") && !error.contains("hunter2"), "{output} {error}");
         assert_eq!(output.chars().count(), SNIPPET_CHARS);
         assert!(row.failure_fingerprint.is_some());
     }

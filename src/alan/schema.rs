@@ -1,25 +1,26 @@
-//! The database's tables, and how older ones become the present ones.
+//! The database's tables, and the migration of older databases.
 //!
-//! Versions only go forward: `user_version` says where a file stands, each step is one
-//! file of SQL, and all steps that are due are one transaction. A database without a
-//! version may be one of the original zsh-tool, whose tables these are. Limits: a file
-//! of a newer version is refused, not guessed at.
+//! Versions only go forward: `user_version` holds a file's version, each step is one file of
+//! SQL, and all missing steps run in one transaction. A database without a version may belong
+//! to the original zsh-tool, which has the same tables. A newer version is refused.
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::pattern::PREVIEW_BYTES;
 use crate::text::redact::Redactor;
 
-/// The present version.
+/// The current version.
 pub const CURRENT: i64 = STEPS.len() as i64;
 
-/// Each step's SQL; the columns of step 2 are added before it.
-const STEPS: [&str; 2] = [
+/// The SQL of each step. [`ADDED_COLUMNS`] are added before step 2.
+const STEPS: [&str; 3] = [
     include_str!("../../data/schema/1-tables.sql"),
     include_str!("../../data/schema/2-places-and-circuits.sql"),
+    include_str!("../../data/schema/3-subcommands.sql"),
 ];
 
-/// Columns that a database of the original may lack or have.
+/// Columns that a database of the original may or may not have.
 const ADDED_COLUMNS: [(&str, &str, &str); 6] = [
     ("observations", "outcome_type", "TEXT"),
     ("observations", "kill_elapsed_ms", "INTEGER"),
@@ -29,26 +30,40 @@ const ADDED_COLUMNS: [(&str, &str, &str); 6] = [
     ("recent_commands", "outcome_type", "TEXT"),
 ];
 
-/// Where `meta` keeps the version of the hashes and templates.
+/// The tables whose rows are read back. All have a rowid.
+const TABLES: [&str; 8] = [
+    "observations",
+    "recent_commands",
+    "streaks",
+    "ssh_observations",
+    "manopt_cache",
+    "meta",
+    "circuits",
+    "circuit_timeouts",
+];
+
+/// The key in `meta` of the version of hashes and templates.
 const DERIVATION_KEY: &str = "hash_version";
 
-/// How hashes and templates are made, for rows that were made in another way.
+/// How hashes and templates are made, to update rows that an older version made.
 #[derive(Debug, Clone)]
 pub struct Derivation {
-    /// Changes when one of the functions does.
+    /// Changes with any of the functions.
     pub version: u32,
     /// The hash of a redacted command.
     pub hash: fn(&str) -> String,
     /// Its template.
     pub template: fn(&str) -> String,
-    /// What takes secrets out of rows that were written without it.
+    /// Its template including words that may be subcommands, if there are any.
+    pub with_subcommands: fn(&str) -> Option<String>,
+    /// Redacts rows that were written without redaction.
     pub redactor: Redactor,
 }
 
-/// Why a database cannot be brought to the present version.
+/// Why a database cannot be migrated.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// Somebody newer made it.
+    /// A newer zsh-tool made it.
     #[error(
         "it has version {found} and this zsh-tool knows up to {CURRENT}: update zsh-tool or set ALAN_DB_PATH"
     )]
@@ -56,25 +71,28 @@ pub enum SchemaError {
         /// Its version.
         found: i64,
     },
-    /// SQLite refused.
+    /// SQLite failed.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
 }
 
-/// Brings a database to the present version; one that is there already is only looked at.
+/// Migrates a database to the current version, if necessary. Removes rows that cannot be read
+/// (a BLOB instead of a text, text that is not UTF-8) and returns their number.
 ///
 /// # Errors
-/// When it is newer, or SQLite refuses; it is then as it was.
-pub fn migrate(connection: &mut Connection, derivation: &Derivation) -> Result<(), SchemaError> {
+/// If the database is newer, or SQLite fails; the database is then unchanged.
+pub fn migrate(connection: &mut Connection, derivation: &Derivation) -> Result<usize, SchemaError> {
     let version = version(connection)?;
     if version > CURRENT {
         return Err(SchemaError::Newer { found: version });
     }
     if version == CURRENT && derived_by(connection)? == Some(derivation.version) {
-        return Ok(());
+        return Ok(0);
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Somebody else may have done it while this one waited.
+    // A circuit and its timeouts get their new hash in separate statements.
+    transaction.pragma_update(None, "defer_foreign_keys", true)?;
+    // Another server may have done it while this one waited.
     let version = self::version(&transaction)?;
     for (step, sql) in STEPS.iter().enumerate() {
         let step = step as i64 + 1;
@@ -86,6 +104,7 @@ pub fn migrate(connection: &mut Connection, derivation: &Derivation) -> Result<(
             transaction.pragma_update(None, "user_version", step)?;
         }
     }
+    let unreadable = remove_unreadable(&transaction)?;
     let derived_by = derived_by(&transaction)?;
     if derived_by != Some(derivation.version) {
         derive(&transaction, derivation, derived_by.is_none())?;
@@ -93,7 +112,49 @@ pub fn migrate(connection: &mut Connection, derivation: &Derivation) -> Result<(
     if version < CURRENT || derived_by != Some(derivation.version) {
         count_templates(&transaction)?;
     }
-    Ok(transaction.commit()?)
+    transaction.commit()?;
+    Ok(unreadable)
+}
+
+/// Removes rows with cells of the wrong type, and returns their number.
+fn remove_unreadable(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
+    let mut removed = 0;
+    for table in TABLES {
+        let columns: Vec<(String, bool)> = transaction
+            .prepare("SELECT type, \"notnull\" OR pk FROM pragma_table_info(?1) ORDER BY cid")?
+            .query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        let mut statement = transaction.prepare(&format!("SELECT rowid, * FROM {table}"))?;
+        let mut rows = statement.query([])?;
+        let mut unreadable: Vec<i64> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let mut cells = columns.iter().zip(1..);
+            let is_readable = cells.all(|((kind, is_needed), at)| {
+                let cell = row.get_ref(at);
+                cell.is_ok_and(|cell| can_be_read(cell, kind, *is_needed))
+            });
+            if !is_readable {
+                unreadable.push(row.get(0)?);
+            }
+        }
+        let mut delete = transaction.prepare(&format!("DELETE FROM {table} WHERE rowid = ?1"))?;
+        for rowid in unreadable {
+            removed += delete.execute([rowid])?;
+        }
+    }
+    Ok(removed)
+}
+
+/// Whether a cell fits its column's declared type. SQLite itself accepts any value in any
+/// column.
+fn can_be_read(cell: ValueRef<'_>, kind: &str, is_needed: bool) -> bool {
+    match (kind, cell) {
+        (_, ValueRef::Null) => !is_needed,
+        ("TEXT", ValueRef::Text(text)) => std::str::from_utf8(text).is_ok(),
+        ("REAL", cell) => matches!(cell, ValueRef::Integer(_) | ValueRef::Real(_)),
+        ("INTEGER", cell) => matches!(cell, ValueRef::Integer(_)),
+        (kind, _) => kind != "TEXT",
+    }
 }
 
 fn version(connection: &Connection) -> rusqlite::Result<i64> {
@@ -101,14 +162,12 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 fn derived_by(connection: &Connection) -> rusqlite::Result<Option<u32>> {
-    let found: Option<Option<String>> = connection
-        .query_row(
-            "SELECT value FROM meta WHERE key = ?1",
-            [DERIVATION_KEY],
-            |row| row.get(0),
-        )
-        .optional()?;
-    Ok(found.flatten().and_then(|value| value.parse().ok()))
+    let sql = "SELECT value FROM meta WHERE key = ?1";
+    let found = connection.query_row(sql, [DERIVATION_KEY], |row| {
+        // Anything but a number as text counts as no version.
+        Ok(row.get_ref(0)?.as_str().ok().and_then(|value| value.parse().ok()))
+    });
+    Ok(found.optional()?.flatten())
 }
 
 fn add_columns(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
@@ -118,14 +177,14 @@ fn add_columns(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
                 .execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {column} {kind}"))?;
         }
     }
-    // The original has these two under the same names.
+    // The original has two indexes of the same names.
     transaction.execute_batch(
         "DROP INDEX IF EXISTS idx_outcome_type; DROP INDEX IF EXISTS idx_recent_outcome;",
     )
 }
 
-/// Computes hashes and templates again from previews, where a preview is the whole
-/// command; the others keep what they have. Rows of the original are redacted first.
+/// Recomputes hashes and templates of rows whose preview is the whole command; the others
+/// keep theirs. Rows of the original are redacted as well.
 fn derive(
     transaction: &Transaction<'_>,
     derivation: &Derivation,
@@ -134,6 +193,7 @@ fn derive(
     for table in ["observations", "recent_commands"] {
         rederive_table(transaction, table, derivation)?;
     }
+    keep_subcommands(transaction, derivation)?;
     if is_original {
         redact_column(transaction, "observations", "output_snippet", derivation)?;
         redact_column(transaction, "observations", "error_snippet", derivation)?;
@@ -153,39 +213,60 @@ fn rederive_table(
     table: &str,
     derivation: &Derivation,
 ) -> rusqlite::Result<()> {
-    let mut previews = transaction.prepare(&format!(
-        "SELECT DISTINCT command_hash, command_preview FROM {table} WHERE command_preview IS NOT NULL"
-    ))?;
-    let found: Vec<(String, String)> = previews
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<_>>()?;
     let mut change = transaction.prepare(&format!(
         "UPDATE {table} SET command_hash = ?1, command_template = coalesce(?2, command_template), \
          command_preview = ?3 WHERE command_hash = ?4 AND command_preview = ?5"
     ))?;
-    for (hash, preview) in found {
+    for (hash, preview) in previews(transaction, table, "")? {
         let redacted = derivation.redactor.redact(&preview);
         let is_whole = preview.len() < PREVIEW_BYTES;
-        let (new_hash, template) = if is_whole {
-            (
-                (derivation.hash)(&redacted),
-                Some((derivation.template)(&redacted)),
-            )
-        } else {
-            (hash.clone(), None)
-        };
+        let new_hash = if is_whole { (derivation.hash)(&redacted) } else { hash.clone() };
+        let template = is_whole.then(|| (derivation.template)(&redacted));
         change.execute(params![new_hash, template, redacted, hash, preview])?;
-        if is_whole && new_hash != hash {
+        if new_hash != hash {
             follow(transaction, &hash, &new_hash)?;
         }
     }
     redact_column(transaction, table, "command_template", derivation)
 }
 
-/// Takes what else is kept under a hash along to its new one, unless something newer is
-/// there.
+/// The distinct commands of a table, as hash and preview.
+fn previews(
+    transaction: &Transaction<'_>,
+    table: &str,
+    condition: &str,
+) -> rusqlite::Result<Vec<(String, String)>> {
+    transaction
+        .prepare(&format!(
+            "SELECT DISTINCT command_hash, command_preview FROM {table}
+             WHERE command_preview IS NOT NULL {condition}"
+        ))?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
+}
+
+/// Recomputes which words may be subcommands, where the preview is the whole command.
+fn keep_subcommands(
+    transaction: &Transaction<'_>,
+    derivation: &Derivation,
+) -> rusqlite::Result<()> {
+    let mut change = transaction.prepare(
+        "UPDATE observations SET subcommand_template = ?1
+         WHERE command_hash = ?2 AND command_preview = ?3 AND duration_ms > 0
+             AND subcommand_template IS NOT ?1",
+    )?;
+    for (hash, preview) in previews(transaction, "observations", "AND duration_ms > 0")? {
+        if preview.len() < PREVIEW_BYTES {
+            let kept = (derivation.with_subcommands)(&preview);
+            change.execute(params![kept, hash, preview])?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves what other tables keep under a hash to the new hash, unless that is taken.
 fn follow(transaction: &Transaction<'_>, old: &str, new: &str) -> rusqlite::Result<()> {
-    for table in ["streaks", "circuits"] {
+    for table in ["streaks", "circuits", "circuit_timeouts"] {
         transaction
             .prepare_cached(&format!(
                 "UPDATE OR IGNORE {table} SET command_hash = ?1 WHERE command_hash = ?2"
@@ -201,12 +282,10 @@ fn redact_column(
     column: &str,
     derivation: &Derivation,
 ) -> rusqlite::Result<()> {
-    let mut texts = transaction.prepare(&format!(
-        "SELECT rowid, {column} FROM {table} WHERE {column} IS NOT NULL"
-    ))?;
-    let mut change = transaction.prepare(&format!(
-        "UPDATE {table} SET {column} = ?1 WHERE rowid = ?2"
-    ))?;
+    let mut texts = transaction
+        .prepare(&format!("SELECT rowid, {column} FROM {table} WHERE {column} IS NOT NULL"))?;
+    let mut change =
+        transaction.prepare(&format!("UPDATE {table} SET {column} = ?1 WHERE rowid = ?2"))?;
     let mut changed: Vec<(i64, String)> = Vec::new();
     let mut rows = texts.query([])?;
     while let Some(row) = rows.next()? {
@@ -237,6 +316,8 @@ fn count_templates(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
     use rusqlite::types::Value;
 
@@ -264,13 +345,12 @@ pub(crate) mod tests {
         format!("t({command})")
     }
 
+    fn with_subcommands(command: &str) -> Option<String> {
+        (!command.starts_with("cat ")).then(|| format!("s({command})"))
+    }
+
     pub(crate) fn derivation(version: u32) -> Derivation {
-        Derivation {
-            version,
-            hash,
-            template,
-            redactor: Redactor::default(),
-        }
+        Derivation { version, hash, template, with_subcommands, redactor: Redactor::default() }
     }
 
     /// A database of the original, before (`false`) or after it knew outcomes.
@@ -358,8 +438,7 @@ pub(crate) mod tests {
                 }
                 old.execute_batch(sql).expect("step");
             }
-            old.pragma_update(None, "user_version", version as i64)
-                .expect("version");
+            old.pragma_update(None, "user_version", version as i64).expect("version");
             migrate(&mut old, &derivation(1)).expect("from an earlier version");
             assert_eq!(objects(&old), wanted, "from version {version}");
         }
@@ -372,27 +451,22 @@ pub(crate) mod tests {
         migrate(&mut old, &derivation(1)).expect("migration");
         for table in ["observations", "recent_commands"] {
             assert_eq!(
-                number(
-                    &old,
-                    &format!("SELECT count(*) FROM {table} WHERE command_hash = 'old'")
-                ),
+                number(&old, &format!("SELECT count(*) FROM {table} WHERE command_hash = 'old'")),
                 0
             );
         }
         let of = |column: &str, id: u32| {
-            text(
-                &old,
-                &format!("SELECT {column} FROM observations WHERE id = '{id}'"),
-            )
+            text(&old, &format!("SELECT {column} FROM observations WHERE id = '{id}'"))
         };
         assert_eq!(of("command_hash", 1), "h(git push)");
         assert_eq!(of("command_template", 1), "t(git push)");
+        assert_eq!(of("subcommand_template", 1), "s(git push)");
+        let without = "SELECT count(*) FROM observations
+                       WHERE id = '4' AND subcommand_template IS NULL";
+        assert_eq!(number(&old, without), 1, "its preview is cut");
         assert_eq!(of("command_hash", 4), "long");
         assert_eq!(of("command_template", 4), "cat *");
-        assert_eq!(
-            text(&old, "SELECT command_hash FROM streaks"),
-            "h(git push)"
-        );
+        assert_eq!(text(&old, "SELECT command_hash FROM streaks"), "h(git push)");
         assert_eq!(
             number(
                 &old,
@@ -412,10 +486,7 @@ pub(crate) mod tests {
             "SELECT group_concat(coalesce(command_preview, '') || coalesce(command_template, '')
              || coalesce(output_snippet, '')) FROM observations",
         );
-        assert!(
-            !all.contains("hunter2") && !all.contains("abcdefghijklmnop1234"),
-            "{all}"
-        );
+        assert!(!all.contains("hunter2") && !all.contains("abcdefghijklmnop1234"), "{all}");
         assert!(all.contains("[redacted]"));
     }
 
@@ -429,26 +500,21 @@ pub(crate) mod tests {
         assert_eq!(text(&database, again), "h(git push)");
         let mut other = derivation(2);
         other.hash = |command| format!("second {command}");
+        other.with_subcommands = |_| None;
         migrate(&mut database, &other).expect("second");
         assert_eq!(text(&database, again), "second git push");
+        let kept = "SELECT count(subcommand_template) FROM observations";
+        assert_eq!(number(&database, kept), 0);
     }
 
     #[test]
     fn a_newer_database_is_refused_and_left_as_it_is() {
         let mut database = Connection::open_in_memory().expect("memory");
         migrate(&mut database, &derivation(1)).expect("first");
-        database
-            .pragma_update(None, "user_version", CURRENT + 1)
-            .expect("version");
+        database.pragma_update(None, "user_version", CURRENT + 1).expect("version");
         let refused = migrate(&mut database, &derivation(2));
         assert!(matches!(refused, Err(SchemaError::Newer { found }) if found == CURRENT + 1));
-        assert_eq!(
-            text(
-                &database,
-                "SELECT value FROM meta WHERE key = 'hash_version'"
-            ),
-            "1"
-        );
+        assert_eq!(text(&database, "SELECT value FROM meta WHERE key = 'hash_version'"), "1");
     }
 
     #[test]
@@ -465,10 +531,27 @@ pub(crate) mod tests {
             .expect("rows");
         let totals = "SELECT runs * 100 + successes * 10 + kills FROM template_totals";
         assert_eq!(number(&database, totals), 321);
-        database
-            .execute_batch("DELETE FROM observations")
-            .expect("none");
+        database.execute_batch("DELETE FROM observations").expect("none");
         assert_eq!(number(&database, "SELECT count(*) FROM template_totals"), 0);
+    }
+
+    #[test]
+    fn a_circuit_keeps_its_timeouts_under_a_new_hash() {
+        let mut database = Connection::open_in_memory().expect("memory");
+        original(&database, true);
+        migrate(&mut database, &derivation(1)).expect("first");
+        database
+            .execute_batch(
+                "INSERT INTO circuits (command_hash, command_preview) VALUES ('h(git push)', 'x');
+                 INSERT INTO circuit_timeouts VALUES ('h(git push)', 1.0, 2.0);",
+            )
+            .expect("a circuit");
+        let mut other = derivation(2);
+        other.hash = |command| format!("second {command}");
+        migrate(&mut database, &other).expect("second");
+        let joined = "SELECT count(*) FROM circuits JOIN circuit_timeouts USING (command_hash)
+                      WHERE command_hash = 'second git push'";
+        assert_eq!(number(&database, joined), 1);
     }
 
     /// A cell of a row that another program or another time has written.
@@ -483,25 +566,44 @@ pub(crate) mod tests {
         ]
     }
 
+    fn rowids(connection: &Connection) -> BTreeSet<(&'static str, i64)> {
+        let of_table = |table: &'static str| {
+            let mut found =
+                connection.prepare(&format!("SELECT rowid FROM {table}")).expect("a table");
+            let rows = found.query_map([], |row| row.get(0)).expect("rows");
+            rows.map(|rowid| (table, rowid.expect("a rowid"))).collect::<Vec<_>>()
+        };
+        let tables = ["observations", "recent_commands", "streaks"];
+        tables.into_iter().flat_map(of_table).collect()
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn whatever_an_older_database_holds_it_is_taken_or_left_as_it_was(
-            cells in prop::collection::vec((prop::sample::select(CELLS.to_vec()), any_cell()), 0..6),
+        fn whatever_an_older_database_holds_its_sound_rows_are_taken_and_the_others_counted(
+            cells in prop::collection::vec(
+                (prop::sample::select(CELLS.to_vec()), any_cell(), 1..5_i64),
+                0..6,
+            ),
             with_outcomes: bool,
         ) {
             let mut old = Connection::open_in_memory().expect("memory");
             original(&old, with_outcomes);
-            for ((table, column), cell) in cells {
+            let mut sound = rowids(&old);
+            let before = sound.len();
+            for ((table, column), cell, rowid) in cells {
+                sound.remove(&(table, rowid));
+                let sql = format!("UPDATE {table} SET {column} = ?1 WHERE rowid = ?2");
                 // What the column's own rules refuse cannot be there either.
-                let _ = old.execute(&format!("UPDATE {table} SET {column} = ?1"), [cell]);
+                let _ = old.execute(&sql, params![cell, rowid]);
             }
-            let before = objects(&old);
-            match migrate(&mut old, &derivation(1)) {
-                Ok(()) => prop_assert_eq!(version(&old).expect("a version"), CURRENT),
-                Err(_) => prop_assert_eq!(objects(&old), before),
-            }
+            let removed = migrate(&mut old, &derivation(1)).expect("a migration");
+            prop_assert_eq!(version(&old).expect("a version"), CURRENT);
+            let after = rowids(&old);
+            prop_assert!(sound.is_subset(&after), "{:?} of {:?}", after, sound);
+            prop_assert_eq!(after.len() + removed, before);
+            prop_assert_eq!(migrate(&mut old, &derivation(2)).expect("all is sound now"), 0);
         }
     }
 }

@@ -1,22 +1,19 @@
-//! The store: what commands did, in one SQLite file that all servers of a user share.
+//! The command history, in one SQLite file that all servers of a user share.
 //!
-//! Recording queues and returns; one thread writes. Reading goes by connections of its
-//! own and by what is still queued, so that what this server has recorded it sees at
-//! once, whatever the disk does. A database that cannot be used costs memory between
-//! sessions, never a command: see [`Status`]. Limits: only redacted values come here.
+//! Recording queues a run and returns; one thread writes. Readers have their own connections
+//! and also see what is still queued, so that a server sees at once what it has recorded,
+//! however slow the disk. If the database cannot be used, history is lost when the server
+//! exits, but no command fails: see [`Status`]. Only redacted values are stored.
 
-pub mod breaker;
-pub mod circuits;
+pub(crate) mod admin;
+pub(crate) mod circuits;
 mod connection;
-mod look;
-pub mod maintenance;
-mod orders;
-pub mod plots;
-mod pool;
+mod import_legacy;
+pub(crate) mod plots;
 mod queue;
-mod takeover;
+mod read;
+mod tables;
 mod write;
-mod writer;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,13 +24,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
-use self::circuits::NamedCircuit;
-use self::connection::{Database, DatabaseError};
-pub use self::look::KillCounts;
-use self::look::Look;
-use self::pool::Pool;
-use self::queue::{Job, Phase, Queue, Queued};
-use self::writer::Setup;
+use self::circuits::CircuitStatus;
+use self::connection::{Database, DatabaseError, Pool};
+use self::queue::{Job, Phase, Queue, note_losses};
+pub use self::read::KillCounts;
+use self::read::ReadView;
 use super::estimate::Estimate;
 use super::history::History;
 use super::insight::Insight;
@@ -45,30 +40,30 @@ use crate::base::sync::Monitor;
 use crate::neverhang::Rules;
 use crate::process::files;
 
-/// How long after the newest record readers wait until it is written: on a disk that is
-/// slow, or locked by others, only the next one waits, and only so long.
+/// How long after the newest record readers wait for it to be written. On a slow disk, or one
+/// that others have locked, only the next reader waits, and no longer than this.
 const WRITTEN_PATIENCE: Duration = Duration::from_millis(20);
-/// How long after the beginning of its opening anybody waits until the database is open.
+/// How long a caller waits for the database to open, from when opening began.
 const OPENING_PATIENCE: Duration = Duration::from_millis(500);
-/// How long a person's order waits for others' locks and for the queue.
-const ORDER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a user's command waits for the locks of others and for the queue.
+const ADMIN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the store is and what it needs.
+/// The configuration of a store.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct StoreSettings {
     /// The database.
     pub path: PathBuf,
-    /// The session whose retries are told of.
+    /// The session whose retries are reported.
     pub session: String,
     /// How hashes and templates are made.
     pub derivation: Derivation,
-    /// Older databases to take over, once.
+    /// Older databases to import and rename.
     pub old_databases: Vec<PathBuf>,
     /// When circuits open and recover.
     pub rules: Rules,
 }
 
-/// Why an order of a person failed; calls never see it.
+/// Why an operation failed that needs the database itself.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the database {path}: {source}")]
 pub struct StoreError {
@@ -76,153 +71,157 @@ pub struct StoreError {
     source: DatabaseError,
 }
 
-/// How the store is.
+/// The state of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// The database.
     pub path: PathBuf,
-    /// Why it cannot be written; what is learned stays in memory meanwhile.
+    /// Why it cannot be written. Meanwhile, records stay in memory.
     pub failure: Option<String>,
-    /// Whether it has been opened; it is when it is first needed.
+    /// Whether it has been opened, which happens at the first use.
     pub opened: bool,
     /// Where a corrupt one was moved to.
     pub moved_aside: Option<PathBuf>,
-    /// Records that wait to be written.
+    /// Records waiting to be written.
     pub queued: usize,
-    /// Records that had to go, because too many waited.
+    /// Records dropped because too many were waiting.
     pub dropped: u64,
 }
 
-/// The store of one server. Everything may be called from any thread.
+/// The store of one server. All methods may be called from any thread.
 pub struct Store {
     shared: Arc<Shared>,
     writer: Mutex<Option<JoinHandle<()>>>,
     leases: AtomicU64,
-    /// Circuits that could not be kept in the database.
-    circuits: Mutex<HashMap<String, NamedCircuit>>,
-    session: String,
-    rules: Rules,
+    /// Circuits that could not be written to the database.
+    circuits: Mutex<HashMap<String, CircuitStatus>>,
 }
 
 struct Shared {
-    setup: Setup,
+    settings: StoreSettings,
+    /// A unique name of this server.
+    instance: String,
     queue: Monitor<Queue>,
     pool: Pool,
 }
 
 impl Store {
-    /// A store; the database is opened when it is first needed.
-    pub fn open(settings: Settings) -> Store {
-        let setup = Setup {
-            path: settings.path.clone(),
-            instance: format!("{}{}", files::random_id(), files::random_id()),
-            derivation: settings.derivation,
-            old_databases: settings.old_databases,
-        };
+    /// Creates the store. The database is opened at the first use.
+    pub fn open(settings: StoreSettings) -> Store {
         Store {
             shared: Arc::new(Shared {
-                setup,
+                instance: format!("{}{}", files::random_id(), files::random_id()),
                 queue: Monitor::new(Queue::default()),
-                pool: Pool::new(settings.path),
+                pool: Pool::new(settings.path.clone()),
+                settings,
             }),
             writer: Mutex::new(None),
             leases: AtomicU64::new(0),
             circuits: Mutex::new(HashMap::new()),
-            session: settings.session,
-            rules: settings.rules,
         }
     }
 
     /// The database.
     pub fn path(&self) -> &Path {
-        &self.shared.setup.path
+        &self.shared.settings.path
     }
 
-    /// Records a run. It is queued, and seen by every later question to this store.
-    pub fn record(&self, run: &Run) {
+    /// Queues a run. Every later query of this store sees it.
+    pub fn record(&self, run: &Run<'_>) {
+        let Shared { instance, settings, .. } = &*self.shared;
+        self.push(|sequence| {
+            let id = format!("{instance}-{sequence:x}");
+            Job::Run(Box::new(run.rows(&id, &settings.session)))
+        });
+    }
+
+    /// Queues the table of a command's options.
+    pub fn put_options(&self, command: &str, table: &str, now: SystemTime) {
+        self.push(|_| {
+            Job::Options(CachedOptions {
+                base_command: command.to_owned(),
+                options_text: table.to_owned(),
+                created_at: timestamp(now),
+            })
+        });
+    }
+
+    /// Queues the job made for its number.
+    fn push(&self, job: impl FnOnce(u64) -> Job) {
         self.start();
         let mut queue = self.shared.queue.lock();
-        let id = format!("{}-{:x}", self.shared.setup.instance, queue.next_sequence());
-        queue.push(Job::Run(Box::new(run.rows(&id, &self.session))));
+        let job = job(queue.last + 1);
+        queue.push(job);
         drop(queue);
         self.shared.queue.notify_all();
     }
 
-    /// Keeps the table of a command's options.
-    pub fn put_options(&self, command: &str, table: &str, now: SystemTime) {
-        self.start();
-        self.shared.queue.lock().push(Job::Options(CachedOptions {
-            base_command: command.to_owned(),
-            options_text: table.to_owned(),
-            created_at: timestamp(now),
-        }));
-        self.shared.queue.notify_all();
-    }
-
-    /// All that is remembered of a command.
+    /// The history of a command.
     pub fn history(&self, pattern: &Pattern, now: SystemTime) -> History {
         let now = unix_seconds(now);
-        self.look(|look| look.history(pattern, &self.session, now))
+        self.view(|view| view.history(pattern, &self.shared.settings.session, now))
     }
 
     /// How long a command takes.
     pub fn estimate(&self, pattern: &Pattern) -> Option<Estimate> {
-        self.look(|look| look.estimate(pattern))
+        self.view(|view| view.estimate(pattern))
     }
 
-    /// Kills of a kind of command.
+    /// Counts the kills of a kind of command.
     pub fn kills(&self, template: &str) -> KillCounts {
-        self.look(|look| look.kills(template, &self.session))
+        self.view(|view| view.kills(template, &self.shared.settings.session))
     }
 
-    /// Failures of a kind in a row in this session.
+    /// Counts the consecutive failures of a kind in this session.
     pub fn failures(&self, template: &str) -> u32 {
-        self.look(|look| look.failures(template, &self.session))
+        self.view(|view| view.failures(template, &self.shared.settings.session))
     }
 
-    /// The kept table of a command's options.
+    /// The stored table of a command's options.
     pub fn options(&self, command: &str) -> Option<String> {
-        self.look(|look| look.options(command))
+        self.view(|view| view.options(command))
     }
 
-    /// Programs that have been run with success, for the names nearest to a mistyped one.
+    /// Programs that have run successfully: candidates for a mistyped name.
     pub fn programs(&self) -> Vec<String> {
-        self.look(|look| look.programs())
+        self.view(|view| view.programs())
     }
 
-    /// How the store is.
+    /// The state of the store.
     pub fn status(&self) -> Status {
         let queue = self.shared.queue.lock();
         Status {
-            path: self.shared.setup.path.clone(),
+            path: self.shared.settings.path.clone(),
             failure: match &queue.phase {
                 Phase::Failing { cause, .. } => Some(cause.clone()),
                 _ => None,
             },
             opened: is_readable(&queue),
             moved_aside: queue.moved_aside.clone(),
-            queued: queue.len(),
+            queued: queue.entries.len(),
             dropped: queue.dropped,
         }
     }
 
-    /// The warning that what is learned is not on disk: once for each time that this
-    /// comes about.
-    pub fn take_warning(&self) -> Option<Insight> {
+    /// Takes the warnings that history was lost or is not on disk. Each occurrence is reported
+    /// once.
+    pub fn take_warnings(&self) -> Vec<Insight> {
         let mut queue = self.shared.queue.lock();
-        let Phase::Failing { cause, .. } = &queue.phase else {
-            return None;
-        };
-        let warning = Insight::NotOnDisk {
-            path: self.shared.setup.path.display().to_string(),
-            cause: cause.clone(),
-        };
-        let told = std::mem::replace(&mut queue.told, true);
-        (!told).then_some(warning)
+        let mut warnings = std::mem::take(&mut queue.losses);
+        if let Phase::Failing { cause, .. } = &queue.phase
+            && !queue.failure_reported
+        {
+            warnings.push(Insight::NotOnDisk {
+                path: self.shared.settings.path.display().to_string(),
+                cause: cause.clone(),
+            });
+            queue.failure_reported = true;
+        }
+        warnings
     }
 
-    /// Writes what is queued, as far as that takes no longer than half a second of waiting
-    /// for others, and ends the writer.
+    /// Writes the queue, waiting for others' locks for at most half a second, and ends the
+    /// writer.
     pub fn close(&self) {
         self.shared.queue.lock().closing = true;
         self.shared.queue.notify_all();
@@ -233,105 +232,104 @@ impl Store {
         self.shared.pool.clear();
     }
 
-    /// Starts the writer, if that has not been done.
+    /// Frees the connections' page caches.
+    pub fn release_memory(&self) {
+        self.shared.pool.clear();
+        self.shared.queue.lock().release = true;
+        self.shared.queue.notify_all();
+        let until = Instant::now() + WRITTEN_PATIENCE;
+        self.wait(until, |queue| !queue.release || queue.phase != Phase::Ready);
+    }
+
+    /// Starts the writer, unless it has been started.
     fn start(&self) {
         let mut queue = self.shared.queue.lock();
         if queue.phase != Phase::Idle || queue.closing {
             return;
         }
-        queue.phase = Phase::Opening {
-            since: Instant::now(),
-        };
+        queue.phase = Phase::Opening { since: Instant::now() };
         drop(queue);
         let shared = Arc::clone(&self.shared);
         let spawned = std::thread::Builder::new()
             .name("store".to_owned())
-            .spawn(move || writer::run(&shared.setup, &shared.queue));
+            .spawn(move || write::run(&shared.settings, &shared.instance, &shared.queue));
         match spawned {
             Ok(writer) => *self.writer.lock() = Some(writer),
             Err(error) => {
-                self.shared.queue.lock().phase = Phase::Failing {
-                    cause: format!("no thread for it: {error}"),
-                    readable: false,
-                };
+                self.shared.queue.lock().phase =
+                    Phase::Failing { cause: format!("no thread for it: {error}"), readable: false };
             }
         }
     }
 
-    /// One consistent look at the database and the queue. Without a database, at the
-    /// queue alone.
-    fn look<T: Default>(&self, see: impl Fn(&Look<'_>) -> rusqlite::Result<T>) -> T {
+    /// Runs a query on one consistent view of the database and the queue, or of the queue
+    /// alone if the database cannot be read.
+    fn view<T: Default>(&self, query: impl Fn(&ReadView<'_>) -> rusqlite::Result<T>) -> T {
         self.start();
         self.wait_until_written();
-        let (queued, readable) = self.queued();
-        let instance = &self.shared.setup.instance;
+        let instance = &self.shared.instance;
+        let queue = self.shared.queue.lock();
+        let (queued, readable) = (queue.oldest(usize::MAX), is_readable(&queue));
+        drop(queue);
         if readable {
-            let seen = self.shared.pool.with(|database| {
+            let found = self.shared.pool.with(|database| {
                 let transaction = database.connection.unchecked_transaction()?;
-                see(&Look::new(Some(&transaction), instance, queued.clone())?)
+                query(&ReadView::new(Some(&transaction), instance, queued.clone())?)
             });
-            match seen {
-                Ok(seen) => return seen,
+            match found {
+                Ok(found) => return found,
                 Err(error) => self.note(&error),
             }
         }
-        let look = Look::new(None, instance, queued);
-        look.and_then(|look| see(&look)).unwrap_or_default()
+        ReadView::new(None, instance, queued).and_then(|view| query(&view)).unwrap_or_default()
     }
 
-    /// What the database alone says; `None` when it cannot be read.
-    fn read<T>(&self, see: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Option<T> {
+    /// Runs a query on the database alone; `None` if it cannot be read.
+    fn read<T>(
+        &self,
+        query: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
+    ) -> Option<T> {
         self.start();
         self.wait_until_open();
         if !is_readable(&self.shared.queue.lock()) {
             return None;
         }
-        let seen = self.shared.pool.with(|database| {
-            let transaction = database.connection.unchecked_transaction()?;
-            see(&transaction)
-        });
-        seen.inspect_err(|error| self.note(error)).ok()
+        let found =
+            self.shared.pool.with(|database| query(&*database.connection.unchecked_transaction()?));
+        found.inspect_err(|error| self.note(error)).ok()
     }
 
-    /// Carries out what a person asks for, on a connection of its own.
-    fn order<T>(
+    /// Carries out a user's command on a connection of its own.
+    fn with_connection<T>(
         &self,
         work: impl FnOnce(&mut Database) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.start();
-        // Also until an older one has been taken over, or a corrupt one moved aside.
-        let until = Instant::now() + ORDER_PATIENCE;
+        // This includes importing older databases and moving a corrupt one aside.
+        let until = Instant::now() + ADMIN_PATIENCE;
         self.wait(until, |queue| {
-            !matches!(queue.phase, Phase::Opening { .. }) && queue.is_written(queue.last())
+            !matches!(queue.phase, Phase::Opening { .. }) && queue.is_written(queue.last)
         });
-        let setup = &self.shared.setup;
-        connection::open_present(&setup.path, ORDER_PATIENCE, &setup.derivation)
-            .and_then(|(mut database, _)| Ok(work(&mut database)?))
-            .map_err(|source| StoreError {
-                path: setup.path.clone(),
-                source,
+        let StoreSettings { path, derivation, .. } = &self.shared.settings;
+        connection::open_present(path, ADMIN_PATIENCE, derivation)
+            .and_then(|(mut database, losses)| {
+                note_losses(&self.shared.queue, path, losses);
+                Ok(work(&mut database)?)
             })
-    }
-
-    /// Copies of what is queued, and whether the database can be read.
-    fn queued(&self) -> (Vec<Queued>, bool) {
-        let queue = self.shared.queue.lock();
-        (queue.oldest(usize::MAX), is_readable(&queue))
+            .map_err(|source| StoreError { path: path.clone(), source })
     }
 
     fn wait_until_open(&self) {
         let Phase::Opening { since } = self.shared.queue.lock().phase else {
             return;
         };
-        self.wait(since + OPENING_PATIENCE, |queue| {
-            !matches!(queue.phase, Phase::Opening { .. })
-        });
+        self.wait(since + OPENING_PATIENCE, |queue| !matches!(queue.phase, Phase::Opening { .. }));
     }
 
     fn wait_until_written(&self) {
         self.wait_until_open();
         let queue = self.shared.queue.lock();
-        let (last, pushed) = (queue.last(), queue.last_pushed());
+        let (last, pushed) = (queue.last, queue.last_pushed);
         drop(queue);
         let Some(pushed) = pushed else {
             return;
@@ -343,12 +341,15 @@ impl Store {
 
     fn wait(&self, until: Instant, done: impl Fn(&Queue) -> bool) {
         let mut queue = self.shared.queue.lock();
-        while !done(&queue) && !is_hopeless(&queue) && Instant::now() < until {
+        // Waiting for a writer that failed or has ended is pointless.
+        let is_pointless =
+            |queue: &Queue| matches!(queue.phase, Phase::Failing { .. } | Phase::Closed);
+        while !done(&queue) && !is_pointless(&queue) && Instant::now() < until {
             queue = self.shared.queue.wait(queue, Some(until));
         }
     }
 
-    /// A reader's failure is the writer's to mend.
+    /// Asks the writer to recover from a reader's failure.
     fn note(&self, error: &DatabaseError) {
         tracing::debug!(%error, "the database cannot be read");
         if !error.is_busy() {
@@ -370,11 +371,6 @@ fn is_readable(queue: &Queue) -> bool {
     }
 }
 
-/// Whether waiting for the writer is in vain.
-fn is_hopeless(queue: &Queue) -> bool {
-    matches!(queue.phase, Phase::Failing { .. } | Phase::Closed)
-}
-
 impl Drop for Store {
     fn drop(&mut self) {
         self.close();
@@ -390,18 +386,19 @@ mod tests {
     use rusqlite::Connection;
     use tempfile::TempDir;
 
-    use super::maintenance::Forget;
+    use super::admin::Forget;
     use super::*;
     use crate::alan::estimate::Basis;
-    use crate::alan::outcome::{Ending, Outcome};
-    use crate::alan::rows::Entry;
+    use crate::alan::rows::JournalRow;
+    use crate::alan::run::Ending;
     use crate::alan::run::tests::{ended, pattern};
     use crate::alan::schema::tests::{derivation, original};
     use crate::neverhang::{Decision, Lease, RunEnd};
+    use crate::shell::outcome::Outcome;
     use crate::text::redact::Redactor;
 
-    fn settings(path: &Path, session: &str) -> Settings {
-        Settings {
+    fn settings(path: &Path, session: &str) -> StoreSettings {
+        StoreSettings {
             path: path.to_path_buf(),
             session: session.to_owned(),
             derivation: derivation(1),
@@ -431,11 +428,8 @@ mod tests {
         store
     }
 
-    fn run(command: &str, ending: Ending) -> Run {
-        Run::new(
-            ended(command, ending, SystemTime::now()),
-            &Redactor::default(),
-        )
+    fn run(command: &str, ending: Ending) -> Run<'static> {
+        Run::new(ended(command, ending, SystemTime::now()), &Redactor::default())
     }
 
     fn history(store: &Store, command: &str) -> History {
@@ -443,16 +437,14 @@ mod tests {
     }
 
     fn killed(milliseconds: u64) -> Ending {
-        Ending::Killed {
-            after: Duration::from_millis(milliseconds),
-        }
+        Ending::Killed { after: Duration::from_millis(milliseconds) }
     }
 
     /// Waits until what a store was told is on disk.
     pub(super) fn flush(store: &Store) {
         let until = Instant::now() + Duration::from_secs(30);
         let mut queue = store.shared.queue.lock();
-        while !queue.is_empty() && Instant::now() < until {
+        while !queue.entries.is_empty() && Instant::now() < until {
             queue = store.shared.queue.wait(queue, Some(until));
         }
         drop(queue);
@@ -462,9 +454,7 @@ mod tests {
     fn count(path: &Path, table: &str) -> i64 {
         let connection = Connection::open(path).expect("the database");
         connection
-            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
-                row.get(0)
-            })
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
             .expect("a count")
     }
 
@@ -511,10 +501,7 @@ mod tests {
                 store.circuit_report(&command, timed_out(5.0), None, now);
             }
             let refused = store.circuit_check_and_lease(&command, now, limit);
-            assert!(
-                matches!(refused, Decision::Refuse(_)),
-                "{round}: {refused:?}"
-            );
+            assert!(matches!(refused, Decision::Refuse(_)), "{round}: {refused:?}");
             now += Duration::from_secs(301);
             let Decision::Probe(lease) = store.circuit_check_and_lease(&command, now, limit) else {
                 panic!("nothing is let through in round {round}");
@@ -573,9 +560,8 @@ mod tests {
         assert_eq!(count(&path, "observations"), 10_000);
         assert_eq!(count(&path, "recent_commands"), 10_000);
         let connection = Connection::open(&path).expect("the database");
-        let sound: String = connection
-            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-            .expect("a check");
+        let sound: String =
+            connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
         assert_eq!(sound, "ok");
     }
 
@@ -588,10 +574,7 @@ mod tests {
         let history = history(&opened(&path, "session"), "make");
         assert_eq!(history.runs.len(), 3);
         assert_eq!(history.streak.current_streak, -3);
-        assert_eq!(
-            history.estimate.map(|estimate| estimate.sample_size),
-            Some(3)
-        );
+        assert_eq!(history.estimate.map(|estimate| estimate.sample_size), Some(3));
     }
 
     #[test]
@@ -628,11 +611,7 @@ mod tests {
         }
         store.record(&run("sleep 9", killed(100)));
         assert_eq!(history(&store, "sleep 9").streak.current_streak, -1);
-        let counts = KillCounts {
-            kills: 1,
-            runs: 4,
-            session_kills: 1,
-        };
+        let counts = KillCounts { kills: 1, runs: 4, session_kills: 1 };
         assert_eq!(store.kills("sleep *"), counts);
         flush(&store);
         assert_eq!(store.kills("sleep *"), counts, "also from the file");
@@ -645,13 +624,7 @@ mod tests {
         for _ in 0..5 {
             store.record(&run("make", Ending::Exited(0)));
         }
-        let median = |store: &Store| {
-            store
-                .estimate(&pattern("make"))
-                .expect("one")
-                .median
-                .seconds
-        };
+        let median = |store: &Store| store.estimate(&pattern("make")).expect("one").median.seconds;
         let before = median(&store);
         for _ in 0..4 {
             store.record(&run("make", killed(1)));
@@ -724,9 +697,9 @@ mod tests {
         let status = wait_for_failure(&store);
         assert_eq!(status.failure.as_deref(), Some("it is no regular file"));
         assert_eq!((status.queued, status.path), (3, path.clone()));
-        let warning = store.take_warning().expect("a warning").to_string();
+        let warning = store.take_warnings().first().expect("a warning").to_string();
         assert!(warning.contains(&path.display().to_string()), "{warning}");
-        assert_eq!(store.take_warning(), None, "said once");
+        assert_eq!(store.take_warnings(), [], "said once");
     }
 
     #[test]
@@ -822,11 +795,7 @@ mod tests {
         let cause = status.failure.expect("a cause");
         assert!(cause.contains("locked"), "{cause}");
         assert_eq!(status.queued, 3);
-        assert_eq!(
-            history(&store, "make").runs.len(),
-            4,
-            "file and queue together"
-        );
+        assert_eq!(history(&store, "make").runs.len(), 4, "file and queue together");
         holder.execute_batch("ROLLBACK").expect("released");
         flush(&store);
         assert_eq!(store.status().failure, None);
@@ -851,9 +820,7 @@ mod tests {
         let status = wait_for_failure(&store);
         assert!(status.failure.is_some_and(|cause| cause.contains("full")));
         assert_eq!(history(&store, "make").streak.current_streak, -2);
-        other
-            .execute_batch("DROP TRIGGER full")
-            .expect("space again");
+        other.execute_batch("DROP TRIGGER full").expect("space again");
         flush(&store);
         assert_eq!(count(&path, "observations"), 2);
     }
@@ -863,9 +830,7 @@ mod tests {
         let (_directory, path) = scratch();
         store(&path).record(&run("make", Ending::Exited(0)));
         let connection = Connection::open(&path).expect("the database");
-        connection
-            .pragma_update(None, "user_version", 99)
-            .expect("a version");
+        connection.pragma_update(None, "user_version", 99).expect("a version");
         let store = store(&path);
         works_in_memory(&store);
         let failure = wait_for_failure(&store).failure.expect("a cause");
@@ -889,7 +854,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_database_elsewhere_is_taken_over_at_the_start() {
+    fn an_older_database_elsewhere_is_imported_old_at_the_start() {
         let (directory, path) = scratch();
         let old = directory.path().join("plugin.db");
         original(&Connection::open(&old).expect("a database"), true);
@@ -907,10 +872,7 @@ mod tests {
         let (directory, path) = scratch();
         let one = store(&path);
         let mut tried = ended("ssh h ls", Ending::Exited(255), SystemTime::now());
-        tried.pattern.ssh = Some(crate::alan::pattern::Ssh {
-            host: "h".to_owned(),
-            remote: None,
-        });
+        tried.pattern.ssh = Some(crate::alan::pattern::Ssh { host: "h".to_owned(), remote: None });
         tried.output_tail = "error: no \u{1f600}\n";
         one.record(&Run::new(tried, &Redactor::default()));
         one.record(&run("make", killed(5)));
@@ -931,10 +893,8 @@ mod tests {
         };
         let exported = lines(&one);
         let other = store(&directory.path().join("other.db"));
-        let entries: Vec<Entry> = exported
-            .iter()
-            .map(|line| serde_json::from_str(line).expect("an entry"))
-            .collect();
+        let entries: Vec<JournalRow> =
+            exported.iter().map(|line| serde_json::from_str(line).expect("an entry")).collect();
         let imported = other.import(&entries).expect("an import");
         assert_eq!((imported.added, imported.known), (entries.len(), 0));
         assert_eq!(lines(&other), exported);
@@ -962,7 +922,7 @@ mod tests {
         }
         assert_eq!(store.prune(now).expect("again").observations, 0);
         let database = &mut Connection::open(&path).expect("the database");
-        let removed = maintenance::prune(database, now, Some(40)).expect("pruned");
+        let removed = admin::prune(database, now, Some(40)).expect("pruned");
         assert_eq!(removed.observations, 45, "the oldest beyond the limit");
         assert_eq!(history(&store, "young x").runs.len(), 40);
     }
@@ -975,28 +935,19 @@ mod tests {
         store.record(&run("git two", Ending::Exited(1)));
         store.record(&run("make", Ending::Exited(1)));
         let forgotten = pattern("git one").hash;
-        store
-            .forget(Forget::Command(&forgotten))
-            .expect("forgotten");
+        store.forget(Forget::Command(&forgotten)).expect("forgotten");
         assert!(!history(&store, "git one").is_known());
         assert!(history(&store, "git two").is_known());
         store.forget(Forget::Template("git *")).expect("forgotten");
         let forgotten = history(&store, "git two");
         assert!(!forgotten.is_known() && forgotten.retries.is_empty());
-        assert_eq!(
-            (forgotten.streak.current_streak, forgotten.failures),
-            (0, 0)
-        );
+        assert_eq!((forgotten.streak.current_streak, forgotten.failures), (0, 0));
         assert!(history(&store, "make").is_known());
         assert_eq!(store.counts().expect("counts").observations, 1);
     }
 
     fn timed_out(allowed: f64) -> RunEnd {
-        RunEnd::TimedOut {
-            allowed,
-            usual: None,
-            waited_for_input: false,
-        }
+        RunEnd::TimedOut { allowed, usual: None, waited_for_input: false }
     }
 
     #[test]
@@ -1026,9 +977,7 @@ mod tests {
                     scope.spawn(move || store.circuit_check_and_lease(command, later, limit))
                 })
                 .collect();
-            let decided = asked
-                .into_iter()
-                .map(|asked| asked.join().expect("an answer"));
+            let decided = asked.into_iter().map(|asked| asked.join().expect("an answer"));
             decided.collect::<Vec<_>>()
         });
         let leases: Vec<&Lease> = decided
@@ -1063,10 +1012,7 @@ mod tests {
         let begun = Instant::now();
         store.circuit_report(&command, timed_out(5.0), None, now);
         // Two seconds as a rule; the writer would wait for five.
-        assert!(
-            begun.elapsed() < Duration::from_millis(4_500),
-            "the end waited"
-        );
+        assert!(begun.elapsed() < Duration::from_millis(4_500), "the end waited");
         let decided = store.circuit_check_and_lease(&command, now, limit);
         assert!(matches!(decided, Decision::Refuse(_)), "{decided:?}");
         holder.execute_batch("ROLLBACK").expect("the end");

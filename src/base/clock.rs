@@ -1,30 +1,30 @@
 //! The time, as a value that is passed in.
 //!
-//! Everything that decides takes a [`Now`] and never reads a clock itself, so that
-//! tests own the time. Limits: no time zones, no formatting.
+//! Code that makes decisions takes a [`Now`] and never reads a clock itself, so that tests
+//! control the time. Limits: no time zones, no formatting.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
+
+#[cfg(test)]
+pub(crate) use tests::FakeClock;
 
 /// One moment, on both clocks: monotonic for durations, wall for records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
     /// Never goes back; used for every deadline and duration.
     pub mono: Instant,
-    /// May be set back by the user; used for what people read.
+    /// May be set back by the user; used for times that people read.
     pub wall: SystemTime,
 }
 
 impl Now {
     /// Seconds since the Unix epoch with fractions; 0 for a clock before 1970.
     pub fn unix_seconds(&self) -> f64 {
-        self.wall
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs_f64()
+        self.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
     }
 }
 
-/// Where the time comes from: the system for the program, [`FakeClock`] for tests.
+/// The source of the time: [`SystemClock`], or a `FakeClock` in tests.
 pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> Now;
@@ -36,42 +36,38 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Now {
-        Now {
-            mono: Instant::now(),
-            wall: SystemTime::now(),
+        Now { mono: Instant::now(), wall: SystemTime::now() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Clock, Now, SystemClock};
+
+    /// A clock that moves only when it is advanced.
+    #[derive(Debug)]
+    pub(crate) struct FakeClock(parking_lot::Mutex<Now>);
+
+    impl Default for FakeClock {
+        fn default() -> Self {
+            FakeClock(parking_lot::Mutex::new(SystemClock.now()))
         }
     }
-}
 
-/// A clock that moves only when it is told to.
-#[derive(Debug)]
-pub struct FakeClock {
-    start: Now,
-    elapsed: parking_lot::Mutex<Duration>,
-}
-
-impl Default for FakeClock {
-    fn default() -> Self {
-        FakeClock {
-            start: SystemClock.now(),
-            elapsed: parking_lot::Mutex::new(Duration::ZERO),
+    impl FakeClock {
+        /// Moves the clock forward.
+        pub(crate) fn advance(&self, by: Duration) {
+            let mut now = self.0.lock();
+            now.mono += by;
+            now.wall += by;
         }
     }
-}
 
-impl FakeClock {
-    /// Moves the clock forward.
-    pub fn advance(&self, by: Duration) {
-        *self.elapsed.lock() += by;
-    }
-}
-
-impl Clock for FakeClock {
-    fn now(&self) -> Now {
-        let elapsed = *self.elapsed.lock();
-        Now {
-            mono: self.start.mono + elapsed,
-            wall: self.start.wall + elapsed,
+    impl Clock for FakeClock {
+        fn now(&self) -> Now {
+            *self.0.lock()
         }
     }
 }

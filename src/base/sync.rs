@@ -1,9 +1,9 @@
 //! One mutex with its condvar, from parking_lot or, under `cfg(shuttle)`, from the
 //! model checker.
 //!
-//! Guards are moved through the waits, as in std, because that is the form that both
-//! have in common. Shuttle's timed waits never time out: a lost wake-up is a deadlock
-//! there, which is what the model check looks for.
+//! Guards are moved through the waits, as in std, which both implementations support. Under
+//! Shuttle timed waits never time out: a lost wake-up becomes a deadlock, which the model
+//! check detects.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 #[cfg(shuttle)]
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
-/// A value behind a mutex, and the condvar that tells of its changes.
+/// A value behind a mutex, and the condvar that signals its changes.
 #[derive(Debug, Default)]
 pub struct Monitor<T> {
     value: Mutex<T>,
@@ -22,23 +22,27 @@ pub struct Monitor<T> {
 /// The lock of a [`Monitor`], held.
 pub type Guard<'a, T> = MutexGuard<'a, T>;
 
-#[cfg(not(shuttle))]
 impl<T> Monitor<T> {
     /// Puts a value behind the lock.
     pub fn new(value: T) -> Self {
-        Monitor {
-            value: Mutex::new(value),
-            changed: Condvar::new(),
-        }
+        Monitor { value: Mutex::new(value), changed: Condvar::new() }
     }
 
+    /// Wakes every waiting thread.
+    pub fn notify_all(&self) {
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(not(shuttle))]
+impl<T> Monitor<T> {
     /// Takes the lock.
     pub fn lock(&self) -> Guard<'_, T> {
         self.value.lock()
     }
 
-    /// Releases the lock until somebody notifies or `deadline` passes (`None`: never);
-    /// the caller looks at the value again, since wake-ups may be spurious.
+    /// Releases the lock until another thread notifies or `deadline` passes (`None`: never);
+    /// the caller checks the value again, since wake-ups may be spurious.
     pub fn wait<'a>(&self, mut guard: Guard<'a, T>, deadline: Option<Instant>) -> Guard<'a, T> {
         match deadline {
             Some(deadline) => {
@@ -48,28 +52,13 @@ impl<T> Monitor<T> {
         }
         guard
     }
-
-    /// Wakes everyone who waits.
-    pub fn notify_all(&self) {
-        self.changed.notify_all();
-    }
 }
 
 #[cfg(shuttle)]
 impl<T> Monitor<T> {
-    /// Puts a value behind the lock.
-    pub fn new(value: T) -> Self {
-        Monitor {
-            value: Mutex::new(value),
-            changed: Condvar::new(),
-        }
-    }
-
     /// Takes the lock.
     pub fn lock(&self) -> Guard<'_, T> {
-        self.value
-            .lock()
-            .unwrap_or_else(|broken| broken.into_inner())
+        self.value.lock().unwrap_or_else(|broken| broken.into_inner())
     }
 
     /// Waits for a notification; the deadline is never reached under the model checker.
@@ -77,13 +66,6 @@ impl<T> Monitor<T> {
         // The checker switches threads at its own operations only; a real one may switch
         // between a caller's last look and the wait.
         shuttle::thread::yield_now();
-        self.changed
-            .wait(guard)
-            .unwrap_or_else(|broken| broken.into_inner())
-    }
-
-    /// Wakes everyone who waits.
-    pub fn notify_all(&self) {
-        self.changed.notify_all();
+        self.changed.wait(guard).unwrap_or_else(|broken| broken.into_inner())
     }
 }

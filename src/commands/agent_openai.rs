@@ -1,6 +1,6 @@
 //! `zsh-tool agent-openai`: a model behind an OpenAI-compatible endpoint as an agent
-//! program, to be supervised like any other. The prompt stands on stdin; what the model
-//! says comes out on stdout as it comes, one JSON object a line:
+//! program, to be supervised like any other. It reads the prompt from stdin and streams the
+//! model's answer to stdout, one JSON object per line:
 //!
 //! ```text
 //! {"type":"text","text":"…"}
@@ -9,38 +9,32 @@
 //! ```
 //!
 //! The last line is always a `result`; its `error` is one of `connection_refused`,
-//! `auth_failed`, `api_error`, and `message` says more. Exit codes: 0; 1 with an error;
-//! 2 when the endpoint is not configured.
+//! `auth_failed`, `api_error`, and `message` has the details. Exit codes: 0; 1 with an
+//! error; 2 when the endpoint is not configured.
 //!
-//! Limits: it has no tools, and so only says what to do. It has no limit of time: whoever
-//! supervises it sees whether it gets on.
+//! Limits: it has no tools, so it can only say what to do. It has no time limit: its
+//! supervisor sees whether it makes progress.
 
 use std::io::Read;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::output::{Output, OutputError, complain};
+use super::output::{EXIT_USAGE, Output, OutputError, complain};
 use super::setup;
-use crate::agent::activity::AgentError;
 use crate::agent::endpoint::{BrokenOff, Endpoint, EndpointError, Piece};
-use crate::agent::interrupt::Interrupt;
-use crate::cli::AgentOpenaiArguments;
 
-/// The longest prompt.
+/// The longest prompt, in bytes.
 const MAX_PROMPT: u64 = 16 << 20;
-/// As for other faults of the command line.
-const EXIT_USAGE: u8 = 2;
-
 /// Runs the command.
-pub fn run(arguments: &AgentOpenaiArguments) -> ExitCode {
+pub(crate) fn run(model: Option<String>, base_url: Option<String>) -> ExitCode {
     let (config, warnings) = setup::load_config();
     for warning in &warnings {
         complain(warning);
     }
     let mut settings = setup::endpoint(&config);
-    settings.model = arguments.model.clone().or(settings.model);
-    settings.base_url = arguments.base_url.clone().or(settings.base_url);
+    settings.model = model.or(settings.model);
+    settings.base_url = base_url.or(settings.base_url);
     let endpoint = match Endpoint::new(settings) {
         Ok(endpoint) => endpoint,
         Err(error) => {
@@ -58,10 +52,7 @@ pub fn run(arguments: &AgentOpenaiArguments) -> ExitCode {
     let told = Output::stdout()
         .map_err(OutputError::from)
         .and_then(|output| ask(&endpoint, &prompt, output));
-    match told {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => ExitCode::from(error.report()),
-    }
+    ExitCode::from(told.unwrap_or_else(|error| error.report()))
 }
 
 fn read_prompt() -> Result<String, String> {
@@ -75,16 +66,16 @@ fn read_prompt() -> Result<String, String> {
         return Err("the prompt on stdin is longer than 16 MiB".to_owned());
     }
     let prompt = String::from_utf8_lossy(&bytes).into_owned();
-    match prompt.trim().is_empty() {
-        true => Err("the prompt is empty: write it to stdin".to_owned()),
-        false => Ok(prompt),
+    if prompt.trim().is_empty() {
+        return Err("the prompt is empty: write it to stdin".to_owned());
     }
+    Ok(prompt)
 }
 
-/// Asks, tells, and concludes; the exit code.
+/// Sends the prompt and prints the answer; the exit code.
 fn ask(endpoint: &Endpoint, prompt: &str, mut output: Output) -> Result<u8, OutputError> {
     let mut told = Ok(());
-    let answer = endpoint.stream(prompt, &Interrupt::default(), &mut |piece| {
+    let answer = endpoint.stream(prompt, &mut |piece| {
         told = tell(
             &mut output,
             match piece {
@@ -102,7 +93,7 @@ fn ask(endpoint: &Endpoint, prompt: &str, mut output: Output) -> Result<u8, Outp
     let result = json!({
         "type": "result",
         "text": text,
-        "error": error.as_ref().map(word),
+        "error": error.as_ref().map(|error| error.class().name()),
         "message": error.as_ref().map(EndpointError::to_string),
     });
     tell(&mut output, result)?;
@@ -117,12 +108,4 @@ fn ask(endpoint: &Endpoint, prompt: &str, mut output: Output) -> Result<u8, Outp
 
 fn tell(output: &mut Output, line: Value) -> Result<(), OutputError> {
     output.write(format!("{line}\n").as_bytes())
-}
-
-fn word(error: &EndpointError) -> &'static str {
-    match error.class() {
-        AgentError::ConnectionRefused => "connection_refused",
-        AgentError::AuthFailed => "auth_failed",
-        AgentError::ApiError | AgentError::ToolError => "api_error",
-    }
 }

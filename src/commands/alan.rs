@@ -1,8 +1,8 @@
-//! `zsh-tool alan`: what is remembered of commands, for people and scripts.
+//! `zsh-tool alan`: the command history, for people and scripts.
 //!
-//! It may be used while servers run: the store is the same as theirs, and every change a
-//! short transaction. Exit codes: 0, or 1 when the database cannot be used, a line cannot
-//! be imported, or nothing was found to forget.
+//! Safe while servers run: they share the store, and every change is a short transaction.
+//! Exit codes: 0, or 1 when the database cannot be used, a line cannot be imported, or
+//! nothing was found to delete.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,22 +12,22 @@ use std::time::SystemTime;
 
 use super::output::{self, Output, OutputError};
 use super::setup;
-use crate::alan::rows::Entry;
-use crate::alan::store::maintenance::{Forget, Imported, Removed};
+use crate::alan::rows::JournalRow;
+use crate::alan::store::admin::{Forget, Imported, Removed};
 use crate::alan::store::{Store, StoreError};
 use crate::cli::AlanCommand;
+use crate::history::recorder::Recorder;
+use crate::mcp::dispatch::ToolResult;
 use crate::mcp::memory;
-use crate::mcp::overview::Overview;
-use crate::record::recorder::Recorder;
 
-/// Rows of an import that are added at a time.
+/// Rows that an import adds at a time.
 const IMPORT_CHUNK: usize = 1000;
 /// The longest line of an import, in bytes; an export's are a few kilobytes.
 const LONGEST_LINE: u64 = 1 << 20;
-/// How much of an export is gathered before it is written, in bytes.
+/// Bytes of an export that are buffered before they are written.
 const EXPORT_BUFFER: usize = 64 * 1024;
 
-/// Why an order was not carried out.
+/// Why the command failed.
 #[derive(Debug, thiserror::Error)]
 enum AlanError {
     #[error("there is no place for the database: set ZSH_TOOL_STATE_DIR or ALAN_DB_PATH")]
@@ -39,12 +39,7 @@ enum AlanError {
     #[error("cannot read {name}: {source}")]
     Input { name: String, source: io::Error },
     #[error("{name}, line {line}: {cause}; {} rows before it were imported, and doing so again is harmless", .before.added)]
-    Line {
-        name: String,
-        line: usize,
-        cause: String,
-        before: Imported,
-    },
+    Line { name: String, line: usize, cause: String, before: Imported },
     #[error("nothing is known of {0}: `zsh-tool alan query` shows how a command's kind is written")]
     Unknown(String),
     #[error(transparent)]
@@ -52,7 +47,7 @@ enum AlanError {
 }
 
 /// Runs the command.
-pub fn run(command: &AlanCommand) -> ExitCode {
+pub(crate) fn run(command: &AlanCommand) -> ExitCode {
     let (config, _) = setup::load_config();
     setup::start_log(&config);
     let recorder = setup::recorder(&config, &setup::redactor(&config));
@@ -88,22 +83,22 @@ fn say(line: &str) -> Result<(), AlanError> {
     Ok(output::print(&format!("{line}\n"))?)
 }
 
-fn show(overview: Overview, json: bool) -> Result<(), AlanError> {
-    match json {
-        true => say(&overview.structured.to_string()),
-        false => say(&overview.text),
+fn show(result: ToolResult, json: bool) -> Result<(), AlanError> {
+    match result.structured {
+        Some(structured) if json => say(&structured.to_string()),
+        _ => say(&result.text),
     }
 }
 
 fn query(recorder: &Recorder, command: &str, json: bool) -> Result<(), AlanError> {
-    let overview = memory::query(recorder, command);
+    let result = memory::query(recorder, command);
     let status = recorder.store().status();
-    // Without a database nothing is known, which is no answer.
+    // Without a database, "nothing known" would be misleading.
     if let Some(cause) = status.failure {
         let path = status.path.display().to_string();
         return Err(AlanError::Unusable { path, cause });
     }
-    show(overview, json)
+    show(result, json)
 }
 
 fn export(store: &Store) -> Result<(), AlanError> {
@@ -134,19 +129,16 @@ fn import(store: &Store, file: Option<&Path>) -> Result<(), AlanError> {
         },
     };
     let imported = import_lines(store, &name, BufReader::new(input))?;
-    say(&format!(
-        "{} rows added, {} known already",
-        imported.added, imported.known
-    ))
+    say(&format!("{} rows added, {} known already", imported.added, imported.known))
 }
 
 fn import_lines(store: &Store, name: &str, mut input: impl BufRead) -> Result<Imported, AlanError> {
     let mut sum = Imported::default();
     let mut line = 0;
     loop {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<JournalRow> = Vec::new();
         let read = read_chunk(&mut input, &mut line, &mut entries);
-        // What was read before a faulty line is sound.
+        // The rows before a faulty line are still imported.
         let imported = store.import(&entries)?;
         sum.added += imported.added;
         sum.known += imported.known;
@@ -154,22 +146,17 @@ fn import_lines(store: &Store, name: &str, mut input: impl BufRead) -> Result<Im
             Ok(true) => {}
             Ok(false) => return Ok(sum),
             Err(cause) => {
-                return Err(AlanError::Line {
-                    name: name.to_owned(),
-                    line,
-                    cause,
-                    before: sum,
-                });
+                return Err(AlanError::Line { name: name.to_owned(), line, cause, before: sum });
             }
         }
     }
 }
 
-/// Reads rows until there are enough, counting lines; whether there may be more.
+/// Reads up to [`IMPORT_CHUNK`] rows, counting lines; returns whether there may be more.
 fn read_chunk(
     input: &mut impl BufRead,
     line: &mut usize,
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<JournalRow>,
 ) -> Result<bool, String> {
     let mut bytes = Vec::new();
     while entries.len() < IMPORT_CHUNK {
@@ -195,8 +182,7 @@ fn read_chunk(
     Ok(true)
 }
 
-/// Forgets what is known under this text as a command and as a kind of command: `ls *`
-/// may be either.
+/// Deletes this text both as a command and as a kind of command: `ls *` may be either.
 fn forget(recorder: &Recorder, pattern: &str) -> Result<(), AlanError> {
     let known = recorder.known(pattern);
     let store = recorder.store();
@@ -213,8 +199,5 @@ fn forget(recorder: &Recorder, pattern: &str) -> Result<(), AlanError> {
 }
 
 fn removed(removed: Removed) -> String {
-    format!(
-        "{} observations and {} other rows removed",
-        removed.observations, removed.others
-    )
+    format!("{} observations and {} other rows removed", removed.observations, removed.others)
 }

@@ -1,4 +1,4 @@
-//! `zsh-tool completions`: a script that completes this program's command line.
+//! `zsh-tool completions`: a shell's completion script for this program.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use super::output;
 use crate::cli::Arguments;
 
 /// Runs the command.
-pub fn run(shell: Shell) -> ExitCode {
+pub(crate) fn run(shell: Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "zsh-tool", &mut script);
     let printed = output::print(&String::from_utf8_lossy(&script));

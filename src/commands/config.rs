@@ -1,21 +1,21 @@
-//! `zsh-tool config`: the settings in use and where each comes from; what is wrong with
-//! them follows on stderr.
+//! `zsh-tool config`: the settings in use and where each comes from; warnings about them go
+//! to stderr.
 
 use std::process::ExitCode;
 
 use super::{output, setup};
 use crate::config::{Row, RunFlags};
 
-/// Longer values do not move the column of the sources.
+/// Longer values do not widen the column.
 const WIDEST_VALUE: usize = 40;
 
 /// Runs the command.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     let (config, mut warnings) = setup::load_config();
     let (runs, of_runs) = setup::load_run_settings(&config, &RunFlags::default());
     warnings.extend(of_runs);
     let mut rows = config.rows();
-    rows.extend(runs.rows());
+    rows.extend(runs.settings());
     let printed = output::print(&table(&rows));
     for warning in &warnings {
         output::say(format_args!("warning: {warning}"));
@@ -26,18 +26,10 @@ pub fn run() -> ExitCode {
 fn table(rows: &[Row]) -> String {
     let width_of = |text: &str| text.chars().count();
     let keys = rows.iter().map(|row| width_of(row.key)).max();
-    let values = rows
-        .iter()
-        .map(|row| width_of(&row.value))
-        .filter(|width| *width <= WIDEST_VALUE)
-        .max();
+    let values =
+        rows.iter().map(|row| width_of(&row.value)).filter(|width| *width <= WIDEST_VALUE).max();
     let (keys, values) = (keys.unwrap_or(0), values.unwrap_or(0));
     rows.iter()
-        .map(|row| {
-            format!(
-                "{:<keys$}  {:<values$}  {}\n",
-                row.key, row.value, row.source
-            )
-        })
+        .map(|row| format!("{:<keys$}  {:<values$}  {}\n", row.key, row.value, row.source))
         .collect()
 }

@@ -1,12 +1,9 @@
-//! `zsh-tool doctor`: what works on this machine, what does not, and how to mend it.
+//! `zsh-tool doctor`: what works on this machine, what does not, and how to fix it.
 //!
-//! Each line is `ok`, `warning` or `error`, what was looked at and what was found, with
-//! the mend after an arrow. The exit code is 1 when there is an error.
+//! Each line has a grade (`ok`, `warning` or `error`), what was checked, what was found, and
+//! the fix after an arrow. The exit code is 1 if there is an error.
 
-mod database;
-mod machine;
-mod plugin;
-mod secrets;
+mod checks;
 mod self_check;
 
 use std::fmt;
@@ -18,47 +15,34 @@ use crate::config::{Config, Warning};
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Grade {
-    /// As it should be.
     Ok,
-    /// Something is done in a lesser way, or not at all.
+    /// Some feature is limited or missing.
     Warning,
-    /// Commands cannot be run as they should.
+    /// Commands cannot run properly.
     Error,
 }
 
-/// What was found of one thing.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
     grade: Grade,
     what: &'static str,
     found: String,
-    /// What to do about it; empty when there is nothing to do.
-    mend: String,
+    /// How to fix it; empty if there is nothing to fix.
+    fix: String,
 }
 
 impl Finding {
     fn ok(what: &'static str, found: impl Into<String>) -> Finding {
-        Finding {
-            grade: Grade::Ok,
-            what,
-            found: found.into(),
-            mend: String::new(),
-        }
+        Finding { grade: Grade::Ok, what, found: found.into(), fix: String::new() }
     }
 
-    fn warning(what: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Finding {
-        Finding {
-            grade: Grade::Warning,
-            mend: mend.into(),
-            ..Finding::ok(what, found)
-        }
+    fn warning(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding { grade: Grade::Warning, fix: fix.into(), ..Finding::ok(what, found) }
     }
 
-    fn error(what: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Finding {
-        Finding {
-            grade: Grade::Error,
-            ..Finding::warning(what, found, mend)
-        }
+    fn error(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding { grade: Grade::Error, ..Finding::warning(what, found, fix) }
     }
 }
 
@@ -70,19 +54,19 @@ impl fmt::Display for Finding {
             Grade::Error => "error",
         };
         write!(f, "{grade:<7}  {}: {}", self.what, self.found)?;
-        if !self.mend.is_empty() {
-            write!(f, " → {}", self.mend)?;
+        if !self.fix.is_empty() {
+            write!(f, " → {}", self.fix)?;
         }
         Ok(())
     }
 }
 
 /// Runs the command.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     let (config, warnings) = setup::load_config();
     let mut worst = Grade::Ok;
     for check in checks(&config, &warnings) {
-        // Each line appears as soon as it is known: the last ones take their time.
+        // Print each line as soon as it is known: the last checks take a while.
         for finding in check() {
             worst = worst.max(finding.grade);
             if let Err(error) = output::print(&format!("{finding}\n")) {
@@ -100,15 +84,15 @@ type Check<'a> = Box<dyn FnOnce() -> Vec<Finding> + 'a>;
 
 fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
     vec![
-        Box::new(|| vec![machine::shell(config)]),
-        Box::new(machine::kernel),
-        Box::new(|| vec![machine::terminal()]),
-        Box::new(|| machine::state_directory(config)),
-        Box::new(|| database::check(config)),
-        Box::new(|| vec![machine::manual(config)]),
+        Box::new(|| vec![checks::shell(config)]),
+        Box::new(checks::kernel),
+        Box::new(|| vec![checks::terminal()]),
+        Box::new(|| checks::state_directory(config)),
+        Box::new(|| checks::database(config)),
+        Box::new(|| vec![checks::manual(config)]),
         Box::new(|| configuration(warnings)),
-        Box::new(|| secrets::check(config)),
-        Box::new(|| vec![plugin::check()]),
+        Box::new(|| checks::secrets(config)),
+        Box::new(|| vec![checks::plugin()]),
         Box::new(|| vec![self_check::run(config)]),
     ]
 }
@@ -116,13 +100,10 @@ fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
 fn configuration(warnings: &[Warning]) -> Vec<Finding> {
     const WHAT: &str = "configuration";
     if warnings.is_empty() {
-        return vec![Finding::ok(
-            WHAT,
-            "no faults (`zsh-tool config` shows the values)",
-        )];
+        return vec![Finding::ok(WHAT, "no faults (`zsh-tool config` shows the values)")];
     }
     warnings
         .iter()
-        .map(|warning| Finding::warning(WHAT, warning.to_string(), "mend or remove it"))
+        .map(|warning| Finding::warning(WHAT, warning.to_string(), "fix or remove it"))
         .collect()
 }

@@ -1,21 +1,20 @@
-//! `zsh-tool exec`: one command under the same supervision as the server's tasks. Its
-//! output goes to stdout as it comes, a status line to stderr at the end, and its exit
-//! code is this program's.
+//! `zsh-tool exec`: runs one command under the same supervision as the server's tasks. It
+//! streams the output to stdout, ends with a status line on stderr, and exits with the
+//! command's exit code.
 //!
-//! The main thread waits for what happens and ends things; other threads copy output,
-//! copy input and take signals, so that a reader that does not read or a command that
-//! does not end keeps nobody from a second Ctrl-C.
+//! The main thread waits for events and ends processes. Other threads copy output and input
+//! and take signals, so that a second Ctrl-C works even if stdout is blocked or the command
+//! does not end.
 //!
-//! What the command does is remembered as that of the server's tasks, and one that has
-//! timed out again and again is refused as there.
+//! The command becomes part of the history like a server's tasks, and one that has timed out
+//! repeatedly is refused.
 //!
-//! Exit codes: the command's; 124 after the deadline; 125 when it is refused; 128 + N
-//! after signal N; 141 when the reader of stdout is gone; 126 or 127 when no shell could
-//! be started.
+//! Exit codes: the command's; 124 after a timeout; 125 when it is refused; 128 + N after
+//! signal N; 141 when the reader of stdout is gone; 126 or 127 when no shell could be
+//! started.
 
 mod input;
 mod report;
-mod signals;
 mod stream;
 
 use std::io;
@@ -25,59 +24,54 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, at, bounded, never, select};
-use signal_hook::consts::SIGTERM;
+use parking_lot::Mutex;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 
-use super::output::{self, OutputError};
+use super::output::{self, EXIT_USAGE, OutputError};
 use super::setup;
+use super::signals::{self, EXIT_SIGNALLED, StopRequest};
 use crate::cli::ExecArguments;
 use crate::config::Config;
+use crate::history::recorder::Recorder;
 use crate::process::descriptors;
 use crate::process::pty::{self, RawTerminal, TerminalSize};
+use crate::process::signals::Signal;
 use crate::process::spawn::SpawnError;
-use crate::record::recorder::Recorder;
-use crate::task::live::{Cancel, Leftover, Look};
+use crate::process::survivors;
+use crate::progress::wait::ProcessName;
+use crate::shell::outcome::Outcome;
+use crate::task::housekeeping::wake_housekeeping;
+use crate::task::live::{Cancel, StateView};
 use crate::task::registry::TaskHandle;
 use crate::task::request::{Request, StartError, Stderr, Stdin};
-use crate::task::state::{KILL_GRACE, KillOrder, Outcome};
+use crate::task::state::{KILL_GRACE, KillRequest};
 use crate::task::supervisor::Supervisor;
 
-use input::Source;
-use signals::{HeldTerminal, Notices};
-use stream::{Copied, Sink};
+use input::InputOrigin;
+use stream::Copied;
 
 /// As `timeout(1)`.
 const EXIT_TIMEOUT: u8 = 124;
-/// As `timeout(1)` when it does not run the command at all.
+/// As `timeout(1)` when it does not run the command.
 const EXIT_REFUSED: u8 = 125;
-/// As a shell for what cannot be run.
+/// As a shell for a command that cannot be run.
 const EXIT_CANNOT_RUN: u8 = 126;
-/// As a shell for what is not there.
+/// As a shell for a command that is not found.
 const EXIT_NOT_FOUND: u8 = 127;
-/// As clap for what is written wrongly.
-const EXIT_USAGE: u8 = 2;
-/// Added to the number of the signal that ended the run.
-const EXIT_SIGNALLED: i32 = 128;
-/// After a signal, a reader of stdout that does not read gets no more time than this.
+/// How long to wait for a reader of stdout that does not read, after a signal.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Runs the command.
-pub fn run(arguments: &ExecArguments) -> ExitCode {
-    if let Err(error) = descriptors::seal_inherited() {
-        output::complain(format_args!("cannot open /dev/null: {error}"));
-        return ExitCode::from(EXIT_CANNOT_RUN);
-    }
-    let (config, warnings) = setup::load_config();
-    setup::start_log(&config);
-    for warning in &warnings {
-        tracing::warn!("{warning}");
-    }
+pub(crate) fn run(arguments: &ExecArguments) -> ExitCode {
+    descriptors::seal_inherited();
+    let (config, _) = setup::start();
     setup::adopt_orphans();
     let supervisor = setup::supervisor(&config);
-    let recorder = setup::recorder(&config, &supervisor.settings().redactor);
+    let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let code = start(arguments, &config, &supervisor, &recorder);
     supervisor.shut_down();
     recorder.close();
-    supervisor.remove_directory();
+    supervisor.remove_server_dir();
     ExitCode::from(code)
 }
 
@@ -92,20 +86,30 @@ fn start(
     let (signalled, signals) = bounded(1);
     let (resized, resizes) = bounded(1);
     let (wake, woken) = bounded(1);
-    let notices = Notices {
-        signalled,
-        resized,
-        wake,
-    };
-    let taken = signals::take(notices, Arc::clone(&terminal), config.daemons.clone());
+    let (held, daemons) = (Arc::clone(&terminal), config.daemons.clone());
+    // Each channel has room for one message: more would say nothing new.
+    let taken = signals::take(None, &[SIGCHLD, SIGWINCH], move |request| match request {
+        StopRequest::Else(SIGWINCH) => {
+            let _ = resized.try_send(());
+        }
+        StopRequest::Else(_) => wake_housekeeping(&wake),
+        StopRequest::End(number) => {
+            let _ = signalled.try_send(number);
+        }
+        StopRequest::EndAtOnce(number) => {
+            survivors::kill_all(&daemons);
+            held.lock().take();
+            std::process::exit(EXIT_SIGNALLED + number);
+        }
+    });
     if let Err(error) = taken {
         output::complain(format_args!("cannot take signals: {error}"));
         return EXIT_CANNOT_RUN;
     }
-    setup::start_housekeeping(supervisor, woken);
+    setup::start_housekeeping(supervisor, woken, || {});
 
-    let source = Source::of_stdin(arguments.pty);
-    let is_raw = source == Source::Terminal && !arguments.json;
+    let source = InputOrigin::of_stdin(arguments.pty);
+    let is_raw = source == InputOrigin::Terminal && !arguments.json;
     let request = request(arguments, source, is_raw);
     let account = match recorder.begin(&request.command, request.timeout, arguments.pty) {
         Ok(account) => account,
@@ -130,38 +134,38 @@ fn start(
         }
     }
     let copying = Arc::new(Cancel::default());
-    let sink = match arguments.json {
-        true => Sink::Nowhere,
-        false => Sink::Stdout,
-    };
-    let copied = stream::start(Arc::clone(&task), sink, Arc::clone(&copying));
-    let copies = match copied {
-        Ok(copies) => copies,
+    // The JSON object is written at the end, from the spool.
+    let copied = stream::start(Arc::clone(&task), !arguments.json, Arc::clone(&copying));
+    let (copies, written) = match copied {
+        Ok(copying) => copying,
         Err(error) => {
             output::complain(format_args!("cannot copy the output: {error}"));
             return EXIT_CANNOT_RUN;
         }
     };
-    if is_raw || source == Source::Stream {
+    if is_raw || source == InputOrigin::Stream {
         input::start(Arc::clone(supervisor), Arc::clone(&task));
     }
-    // Looked up while the command runs, so that its end does not wait for it.
+    // Looked up now, while the command runs, so that its end need not wait.
     account.history();
     let mut run = Run {
         supervisor,
         task: &task,
         copying,
-        written: copies.written,
+        written,
         interrupted: None,
         leftovers: Vec::new(),
         give_up: None,
     };
-    let copied = run.supervise(&signals, &resizes, &copies.told);
+    let copied = run.supervise(&signals, &resizes, &copies);
     terminal.lock().take();
     run.conclude(copied, arguments, config)
 }
 
-/// Puts the terminal back on every way out, a panic among them.
+/// The terminal while it is in raw mode; taking it out restores it.
+type HeldTerminal = Arc<Mutex<Option<RawTerminal>>>;
+
+/// Restores the terminal on every way out, including a panic.
 struct Restore<'a>(&'a HeldTerminal);
 
 impl Drop for Restore<'_> {
@@ -170,32 +174,29 @@ impl Drop for Restore<'_> {
     }
 }
 
-fn request(arguments: &ExecArguments, source: Source, is_raw: bool) -> Request {
+fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Request {
     let terminal = arguments.pty.then(|| own_size().unwrap_or_default());
-    // A person's programs are drawn by that person's terminal.
+    // In raw mode the output is drawn by the person's own terminal.
     let environment = std::env::var("TERM").ok().filter(|_| is_raw);
     Request {
         command: arguments.command.join(" "),
         description: None,
         part_of: None,
         directory: Some(setup::own_directory()),
-        environment: environment
-            .map(|term| ("TERM".to_owned(), term))
-            .into_iter()
-            .collect(),
+        environment: environment.map(|term| ("TERM".to_owned(), term)).into_iter().collect(),
         stdin: match source {
-            Source::Stream => Stdin::Open,
-            Source::Terminal | Source::Nothing => Stdin::Null,
+            InputOrigin::Stream => Stdin::Open,
+            InputOrigin::Terminal | InputOrigin::Nothing => Stdin::Null,
         },
         stderr: Stderr::Merged,
         terminal,
         emulated: !is_raw,
         timeout: arguments.timeout.filter(|timeout| !timeout.is_zero()),
-        timeout_most: None,
+        timeout_max: None,
     }
 }
 
-/// The size of the terminal that a person sees this on.
+/// The size of this process's terminal.
 fn own_size() -> Option<TerminalSize> {
     pty::size_of(io::stdin()).or_else(|| pty::size_of(io::stdout()))
 }
@@ -215,27 +216,27 @@ fn exit_code_of(error: &StartError) -> u8 {
     }
 }
 
-/// A command under way.
+/// A running command.
 struct Run<'a> {
     supervisor: &'a Supervisor,
     task: &'a Arc<TaskHandle>,
-    /// Bytes that have been copied.
+    /// Bytes copied so far.
     written: Arc<AtomicU64>,
-    /// Ends the copying when nothing more can be waited for.
+    /// Cancels the copying when there is nothing left to wait for.
     copying: Arc<Cancel>,
     /// The signal that ended it.
     interrupted: Option<i32>,
-    /// What outlived the shell.
-    leftovers: Vec<Leftover>,
-    /// When the copying is no longer waited for, and how far it was when that was decided.
+    /// Processes that outlived the shell.
+    leftovers: Vec<ProcessName>,
+    /// When to stop waiting for the copying, and how far it was when that was decided.
     give_up: Option<(Instant, Copying)>,
 }
 
-/// How far the copying is: the bytes that were written, and whether no more will come.
+/// How far the copying is: bytes written, and whether the task is closed.
 type Copying = (u64, bool);
 
 impl Run<'_> {
-    /// Waits for the end, and ends what asks for it.
+    /// Waits until all output is copied, and handles signals and resizes.
     fn supervise(
         &mut self,
         signals: &Receiver<i32>,
@@ -274,21 +275,21 @@ impl Run<'_> {
         }
     }
 
-    /// Passes the signal on first, as a terminal would, so that programs that clean up
-    /// on Ctrl-C do; who has not ended after the grace is ended in order.
+    /// Passes the signal on first, as a terminal would, so that programs can clean up on
+    /// Ctrl-C. What has not ended after the grace period is terminated.
     fn interrupt(&mut self, number: i32) {
         self.interrupted = Some(number);
         if number != SIGTERM
-            && let Some(signal) = signals::to_pass_on(number)
+            && let Some(signal) = to_pass_on(number)
         {
-            // The end itself is waited for below.
-            let _ = self.supervisor.kill(self.task, KillOrder::Only(signal));
+            // Whether it was delivered shows below.
+            let _ = self.supervisor.kill(self.task, KillRequest::Only(signal));
             self.task.live.wait_for(
                 Some(Instant::now() + KILL_GRACE),
                 &Cancel::default(),
                 |state| match state.ended {
-                    Some(_) => Look::Found(()),
-                    None => Look::WaitUntil(None),
+                    Some(_) => StateView::Found(()),
+                    None => StateView::WaitUntil(None),
                 },
                 Instant::now,
             );
@@ -297,7 +298,7 @@ impl Run<'_> {
         self.limit_copying();
     }
 
-    /// The copying is given up unless something comes of it in time; how far it is.
+    /// Limits the wait for the copying unless it makes progress; returns how far it is.
     fn limit_copying(&mut self) -> Copying {
         let written = self.written.load(Ordering::Relaxed);
         let copying = (written, self.task.live.state().closed);
@@ -319,14 +320,14 @@ impl Run<'_> {
     }
 
     fn end_tree(&self) {
-        let receipt = self.supervisor.kill(self.task, KillOrder::InOrder);
-        // Who cannot be ended may hold the output open for ever.
+        let receipt = self.supervisor.kill(self.task, KillRequest::Escalate);
+        // A survivor may hold the output open forever.
         if receipt.map_or(true, |receipt| !receipt.survivors.is_empty()) {
             self.copying.cancel();
         }
     }
 
-    /// Says how it ended; the exit code.
+    /// Reports how the command ended; returns the exit code.
     fn conclude(
         &self,
         copied: Result<(), OutputError>,
@@ -355,5 +356,15 @@ impl Run<'_> {
             (None, None) => return EXIT_CANNOT_RUN,
         };
         u8::try_from(code).unwrap_or(u8::MAX)
+    }
+}
+
+/// The signal with this number, if a terminal can send it.
+pub(crate) fn to_pass_on(number: i32) -> Option<Signal> {
+    match number {
+        SIGINT => Some(Signal::Int),
+        SIGHUP => Some(Signal::Hup),
+        SIGQUIT => Some(Signal::Quit),
+        _ => None,
     }
 }

@@ -1,7 +1,6 @@
-//! `zsh-tool log`: the output of a task of any server, read from its spool files.
+//! `zsh-tool log`: the raw output of a task of any server, read from its spool files.
 //!
-//! Bytes go out as they are. Limits: what a server keeps in memory alone cannot be read
-//! from here.
+//! Limits: output that a server keeps in memory only cannot be read.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +11,6 @@ use std::time::Duration;
 
 use super::output::{self, Output, OutputError, complain};
 use super::{setup, tasks};
-use crate::cli::LogArguments;
 use crate::process::descriptors::{Interest, Poller};
 use crate::process::files;
 use crate::process::kill::Handle;
@@ -20,42 +18,30 @@ use crate::process::tree;
 use crate::process::watch_file::DirectoryWatch;
 use crate::task::journal::{self, Entry};
 
-/// Read at once.
+/// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
-/// How soon a look is taken where changes are not told: the user's watches have run out.
+/// How often files are checked when the user has no inotify watches left.
 const BLIND_RECHECK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
-pub fn run(arguments: &LogArguments) -> ExitCode {
+pub(crate) fn run(task: &str, follow: bool) -> ExitCode {
     let (config, _) = setup::load_config();
-    let state = match config.state_dir {
+    let state = match setup::state_directory(&config) {
         Ok(state) => state,
-        Err(error) => {
-            complain(error);
-            return ExitCode::FAILURE;
-        }
+        Err(code) => return code,
     };
-    let Some((server, entry)) = find(&state, &arguments.task) else {
+    let Some((server, entry)) = find(state, task) else {
         return ExitCode::FAILURE;
     };
-    let printed = Output::stdout()
-        .map_err(OutputError::from)
-        .and_then(|output| {
-            let mut log = Log {
-                server: &server,
-                task: &entry.id,
-                output,
-                current: None,
-            };
-            match arguments.follow {
-                true => log.follow(),
-                false => log.print(),
-            }
-        });
+    let printed = Output::stdout().map_err(OutputError::from).and_then(|output| {
+        let mut log = Log { server: &server, task: &entry.id, output, current: None };
+        if follow { log.follow() } else { log.print() }
+    });
     output::conclude(printed, 0)
 }
 
-/// The task of this id, or the only one whose id begins so; says why there is none.
+/// The task with this id, or the only one whose id begins with it. Reports why there is
+/// none.
 fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
     let mut found: Vec<(PathBuf, Entry)> = journal::read_all(state)
         .into_iter()
@@ -84,25 +70,22 @@ struct Log<'a> {
     server: &'a Path,
     task: &'a str,
     output: Output,
-    /// The file that was read last, and its number. Held open, so that it can be read to
-    /// its end even when its server has removed it.
+    /// The number and handle of the file read last. It remains open so that it can be read to
+    /// its end even after its server has removed it.
     current: Option<(u64, File)>,
 }
 
 impl Log<'_> {
-    /// Prints what goes beyond what has been printed.
+    /// Prints what has not been printed yet.
     fn print(&mut self) -> Result<(), OutputError> {
         loop {
             self.print_current()?;
             let Some((number, path)) = self.next_file() else {
                 return Ok(());
             };
-            // The next file is begun after the last byte of the one before.
+            // The server begins the next file after it has written the last byte of this one.
             self.print_current()?;
-            let expected = self
-                .current
-                .as_ref()
-                .map_or(0, |(last, _)| last.saturating_add(1));
+            let expected = self.current.as_ref().map_or(0, |(last, _)| last.saturating_add(1));
             match files::open_private(&path) {
                 Ok(file) => {
                     if number > expected {
@@ -113,7 +96,7 @@ impl Log<'_> {
                     }
                     self.current = Some((number, file));
                 }
-                // Dropped for the quota in this moment.
+                // Just dropped for the quota.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(OutputError::Unreadable(error)),
             }
@@ -141,7 +124,7 @@ impl Log<'_> {
         }
     }
 
-    /// Prints until the task and all that it left have ended, or their server has.
+    /// Prints until the task and its leftover processes have ended, or their server has.
     fn follow(&mut self) -> Result<(), OutputError> {
         let watch = DirectoryWatch::new(self.server).ok();
         let server = journal::server_pid(self.server)
@@ -152,7 +135,7 @@ impl Log<'_> {
             if let Some(watch) = &watch {
                 watch.drain();
             }
-            // Asked before the output is read, so that the last of it is not missed.
+            // Checked before the output is read, so that the last of it is not missed.
             let over = server_ended || self.is_over();
             self.print()?;
             if over {

@@ -1,7 +1,5 @@
-//! `zsh-tool man`: this program's manual page, from the definition of its command line.
-//!
-//! One page tells of all commands. Limits: hidden commands and options are left out, as
-//! they are of `--help`.
+//! `zsh-tool man`: this program's manual page, generated from the definition of its command
+//! line. One page covers all commands; hidden ones are left out, as in `--help`.
 
 use std::io;
 use std::process::ExitCode;
@@ -10,11 +8,11 @@ use clap::{Arg, Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, line_break, roman};
 
-use super::output;
+use super::{help, output};
 use crate::cli::Arguments;
 
 const NAME: &str = "zsh-tool";
-/// Where files are that the page names.
+/// The FILES section.
 const FILES: &[(&str, &str)] = &[
     (
         "~/.config/zsh-tool/config.yaml",
@@ -22,14 +20,14 @@ const FILES: &[(&str, &str)] = &[
     ),
     (
         "~/.local/state/zsh-tool",
-        "Output of tasks, and what is remembered of commands; $ZSH_TOOL_STATE_DIR puts it elsewhere.",
+        "Output of tasks and the command history; $ZSH_TOOL_STATE_DIR overrides it.",
     ),
 ];
-/// Pages that are worth reading beside it.
+/// The SEE ALSO section.
 const SEE_ALSO: &str = "zsh(1), man(1)";
 
 /// Runs the command.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     match page() {
         Ok(page) => output::conclude(output::print(&String::from_utf8_lossy(&page)), 0),
         Err(error) => {
@@ -61,6 +59,9 @@ fn page() -> io::Result<Vec<u8>> {
     for command in shown(&definition) {
         describe(command, NAME, &mut commands);
     }
+    for topic in help::TOPICS {
+        topic.add_to(&mut commands);
+    }
     commands.control("SH", ["FILES"]);
     for (path, what) in FILES {
         commands.control("TP", []);
@@ -73,7 +74,7 @@ fn page() -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A command, or what stands below it, as a part of the page.
+/// A command, or the subcommands below it, as a part of the page.
 fn describe(command: &Command, path: &str, page: &mut Roff) {
     let path = format!("{path} {}", command.get_name());
     if command.has_subcommands() {
@@ -103,10 +104,7 @@ fn describe(command: &Command, path: &str, page: &mut Roff) {
             .map(|value| value.get_name().to_owned())
             .collect();
         if argument.get_action().takes_values() && !values.is_empty() {
-            page.text([
-                line_break(),
-                roman(format!("One of: {}.", values.join(", "))),
-            ]);
+            page.text([line_break(), roman(format!("One of: {}.", values.join(", ")))]);
         }
     }
 }
@@ -127,7 +125,5 @@ fn names(argument: &Arg) -> Vec<Inline> {
 }
 
 fn shown(command: &Command) -> impl Iterator<Item = &Command> {
-    command
-        .get_subcommands()
-        .filter(|below| !below.is_hide_set() && below.get_name() != "help")
+    command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
 }

@@ -1,41 +1,33 @@
-//! `zsh-tool manopt`: the options of a program as its manual page tells them.
+//! `zsh-tool manopt`: the options of a program, from its manual page.
 //!
-//! All of them are printed, those first that stand on the command line. Where there are
-//! none the exit code is 1, and one line on stderr says what is missing.
+//! Options given on the command line come first. If there are none at all, the exit code is
+//! 1 and a line on stderr says what is missing.
 
-use std::io;
 use std::process::ExitCode;
 
-use super::signals::{self, Asked};
-use super::{output, setup};
-use crate::cli::ManoptArguments;
-use crate::process::orphans;
-use crate::record::manopt;
+use super::output::{self, EXIT_USAGE};
+use super::setup;
+use super::signals::{self, StopRequest};
+use crate::history::manopt;
 use crate::shell::manpage;
 
-/// As for other faults of the command line.
-const EXIT_USAGE: u8 = 2;
-
 /// Runs the command.
-pub fn run(arguments: &ManoptArguments) -> ExitCode {
+pub(crate) fn run(words: &[String]) -> ExitCode {
     let (config, _) = setup::load_config();
     setup::adopt_orphans();
-    if let Err(error) = take_man_along() {
-        output::complain(format_args!("signals cannot be taken: {error}"));
+    // `man` runs in its own session, which signals of the terminal do not reach.
+    let taken = signals::take(None, &[], |asked| match asked {
+        StopRequest::End(number) | StopRequest::EndAtOnce(number) | StopRequest::Else(number) => {
+            signals::exit_at_once(&[], number)
+        }
+    });
+    if let Err(error) = taken {
+        output::complain(format_args!("cannot take signals: {error}"));
     }
-    let is_option = |word: &&String| word.starts_with('-');
-    let words: Vec<String> = arguments
-        .words
-        .iter()
-        .take_while(|word| !is_option(word))
-        .cloned()
-        .collect();
-    let used: Vec<&str> = arguments
-        .words
-        .iter()
-        .filter(is_option)
-        .map(String::as_str)
-        .collect();
+    let is_option = |word: &&str| word.starts_with('-');
+    let given = words.iter().map(String::as_str);
+    let used: Vec<&str> = given.clone().filter(is_option).collect();
+    let words: Vec<String> = given.take_while(|word| !is_option(word)).map(str::to_owned).collect();
     if words.is_empty() {
         output::complain("name a command before its options, as in `zsh-tool manopt git push -f`");
         return ExitCode::from(EXIT_USAGE);
@@ -53,16 +45,4 @@ pub fn run(arguments: &ManoptArguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// From now on a signal that asks for the end ends `man` as well, which a terminal does not
-/// reach in its own session.
-fn take_man_along() -> io::Result<()> {
-    let ending = signals::not_ignored(&signals::ENDING);
-    signals::take(ending, &[], |asked| match asked {
-        Asked::End(number) | Asked::EndAtOnce(number) | Asked::Else(number) => {
-            orphans::kill_all(&[]);
-            std::process::exit(128 + number);
-        }
-    })
 }

@@ -1,10 +1,10 @@
-//! `zsh-tool monitor`: the page and the HTTP interface for the tasks and runs of all
-//! servers; and the same beside another command ([`start`]).
+//! `zsh-tool monitor`: the dashboard and the HTTP interface for the tasks and runs of all
+//! servers. Other commands serve them too, by [`start_beside`].
 //!
-//! The link with the token is printed once to whoever asks for the page by a command, and
-//! kept in a file of the server's own directory where there is one. A server's stderr is
-//! no place for it: clients keep that in logs, which others may read. Limits: HTTP alone; on an address that others reach, who
-//! listens in on the network sees everything, and the start says so.
+//! The link with the token is printed once on stdout, and kept in a file in the server's own
+//! directory where there is one. It is not written to a server's stderr: clients keep that
+//! in logs that others may read. Limits: plain HTTP; on an address that other machines can
+//! reach, anyone who listens on the network sees everything, and a warning says so.
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -14,56 +14,43 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, bounded};
 
-use super::signals::{self, Asked};
+use super::signals::{self, StopRequest};
 use super::{output, setup};
 use crate::agent::checks::Checks;
-use crate::cli::MonitorArguments;
 use crate::config::Config;
-use crate::mcp::overview::MonitorAt;
-use crate::monitor::access::Token;
-use crate::monitor::http::{self, Server};
-use crate::monitor::request::Request;
-use crate::monitor::response::{Response, Routes};
-use crate::monitor::routes::Api;
+use crate::history::recorder::Recorder;
+use crate::mcp::dispatch::MonitorAt;
+use crate::monitor::api::Api;
+use crate::monitor::http::access::Token;
+use crate::monitor::http::listener::{Server, StartError};
+use crate::monitor::http::request::Request;
+use crate::monitor::http::response::{Response, Routes};
 use crate::monitor::sessions::Sessions;
 use crate::process::files::{self, Temporary};
-use crate::process::privacy;
-use crate::record::recorder::Recorder;
+use crate::process::memory;
 use crate::task::supervisor::Supervisor;
 use crate::text::redact::Redactor;
 
 /// The file of a server's directory that holds the link.
 const LINK_FILE: &str = "monitor.url";
 
-/// A monitor that runs. Dropping it ends it.
-pub struct Monitor {
+/// A running monitor. Dropping it stops it.
+pub(crate) struct Monitor {
     server: Server,
     link_file: Option<Temporary>,
 }
 
-/// Why there is none.
-#[derive(Debug, thiserror::Error)]
-pub enum MonitorError {
-    /// Nothing to make a token of.
-    #[error("cannot make a token for the monitor: {0}")]
-    Token(io::Error),
-    /// The address cannot be had.
-    #[error(transparent)]
-    Start(#[from] http::StartError),
-}
-
-/// Starts a monitor. The link goes to a file of this directory, if there is one.
+/// Starts a monitor, and writes its link to a file in `directory`.
 ///
 /// # Errors
 /// When it cannot listen there.
-pub fn start(
+fn start(
     address: SocketAddr,
     routes: Arc<dyn Routes>,
     directory: Option<&Path>,
-) -> Result<Monitor, MonitorError> {
-    let digits = files::random_secret().map_err(MonitorError::Token)?;
-    let token = Token::new(digits)
-        .ok_or_else(|| MonitorError::Token(io::Error::other("too few random digits")))?;
+) -> Result<Monitor, StartError> {
+    let token = Token::new(files::random_secret()?)
+        .ok_or_else(|| io::Error::other("too few random digits"))?;
     let server = Server::start(address, token, routes)?;
     if !address.ip().is_loopback() {
         output::complain(format_args!(
@@ -81,23 +68,35 @@ pub fn start(
     Ok(Monitor { server, link_file })
 }
 
+/// Starts a monitor that also shows the tasks of this process.
+///
+/// # Errors
+/// As [`start`].
+pub(crate) fn start_beside(
+    supervisor: &Arc<Supervisor>,
+    address: SocketAddr,
+    config: &Config,
+    recorder: &Arc<Recorder>,
+) -> Result<Monitor, StartError> {
+    let redactor = &supervisor.settings.redactor;
+    let routes = routes(config, Some(Arc::clone(supervisor)), recorder, redactor);
+    let directory = supervisor.directory().ok();
+    start(address, routes, directory.map(|directory| directory.path.as_path()))
+}
+
 impl Monitor {
-    /// The page with the token, for a person.
-    pub fn link(&self) -> String {
+    /// The URL of the dashboard, with the token.
+    pub(crate) fn link(&self) -> String {
         self.server.link()
     }
 
-    /// Where it is, for the start line of a server: with the token only where a person
-    /// reads it.
-    pub fn announcement(&self) -> String {
-        match io::stderr().is_terminal() {
-            true => self.link(),
-            false => self.place().to_string(),
-        }
+    /// Its URL for a server's start line: with the token only if stderr is a terminal.
+    pub(crate) fn announcement(&self) -> String {
+        if io::stderr().is_terminal() { self.link() } else { self.place().to_string() }
     }
 
-    /// Where it is, without the token.
-    pub fn place(&self) -> MonitorAt {
+    /// Its URL without the token, and the file that has it.
+    pub(crate) fn place(&self) -> MonitorAt {
         let file: Option<&PathBuf> = self.link_file.as_ref().map(|Temporary(path)| path);
         MonitorAt {
             address: format!("http://{}/", self.server.address()),
@@ -106,9 +105,9 @@ impl Monitor {
     }
 }
 
-/// What answers the requests: all that the state directory tells, and the tasks of this
-/// process, if it runs any.
-pub fn routes(
+/// The routes for everything in the state directory, and for the tasks of this process, if
+/// it runs any.
+fn routes(
     config: &Config,
     own: Option<Arc<Supervisor>>,
     recorder: &Arc<Recorder>,
@@ -120,7 +119,7 @@ pub fn routes(
         let judge = setup::judge(&config.judge, config, judges);
         let checks = Checks::new(judge, config.enable_concurrent_checks);
         let executors = setup::executors(config)
-            .inspect_err(|error| tracing::warn!("agents are told of as they wrote: {error}"))
+            .inspect_err(|error| tracing::warn!("agents' records are shown unformatted: {error}"))
             .ok();
         let sessions = Sessions::new(state, own, recorder, redactor, executors);
         Api::new(sessions, checks)
@@ -135,7 +134,7 @@ pub fn routes(
     }
 }
 
-/// What answers where no tasks run but the agent programs that judge.
+/// Routes of a process that runs no tasks except the agent programs that judge.
 struct WithJudges {
     api: Api,
     judges: Arc<Supervisor>,
@@ -149,18 +148,14 @@ impl Routes for WithJudges {
     fn close(&self) {
         self.api.close();
         self.judges.shut_down();
-        self.judges.remove_directory();
+        self.judges.remove_server_dir();
     }
 }
 
 /// Runs the command.
-pub fn run(arguments: &MonitorArguments) -> ExitCode {
-    privacy::close_to_others();
-    let (config, warnings) = setup::load_config();
-    setup::start_log(&config);
-    for warning in &warnings {
-        tracing::warn!("{warning}");
-    }
+pub(crate) fn run(address: SocketAddr) -> ExitCode {
+    memory::close_to_others();
+    let (config, _) = setup::start();
     let ended = match take_signals() {
         Ok(ended) => ended,
         Err(error) => {
@@ -171,7 +166,7 @@ pub fn run(arguments: &MonitorArguments) -> ExitCode {
     let redactor = setup::redactor(&config);
     let recorder = setup::recorder(&config, &redactor);
     let routes = routes(&config, None, &recorder, &redactor);
-    let code = match start(arguments.addr, routes, None) {
+    let code = match start(address, routes, None) {
         Ok(monitor) => {
             let printed = output::print(&format!("{}\n", monitor.link()));
             if printed.is_ok() {
@@ -189,14 +184,12 @@ pub fn run(arguments: &MonitorArguments) -> ExitCode {
     code
 }
 
-/// Tells of the first signal that asks for the end; the second ends the process at once.
-/// Those that the caller has chosen to ignore (`nohup`) stay ignored.
+/// Receives once the first signal asks for the end; the second ends the process at once.
 fn take_signals() -> io::Result<Receiver<()>> {
     let (end, ended) = bounded(1);
-    let ending = signals::not_ignored(&signals::ENDING);
-    signals::take(ending, &[], move |asked| match asked {
-        Asked::EndAtOnce(number) => std::process::exit(128 + number),
-        Asked::End(_) | Asked::Else(_) => {
+    signals::take(None, &[], move |asked| match asked {
+        StopRequest::EndAtOnce(number) => std::process::exit(signals::EXIT_SIGNALLED + number),
+        StopRequest::End(_) | StopRequest::Else(_) => {
             let _ = end.try_send(());
         }
     })?;

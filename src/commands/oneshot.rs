@@ -1,50 +1,39 @@
 //! `zsh-tool oneshot`: agent runs.
 
 mod end;
-mod flags;
 mod follow;
-mod list;
 mod mistyped;
 mod planning;
 mod run;
 mod screen;
 mod show;
-mod signals;
-mod stop;
 mod words;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{output, setup};
+use super::output::{self, EXIT_USAGE};
+use super::setup;
+use crate::base::clock::{Clock, SystemClock};
 use crate::cli::{OneshotArguments, OneshotCommand};
 use crate::config::Config;
-use crate::oneshot::sessions::{self, FindError, RunView};
-
-/// The exit code of a wrong argument, an unknown run among them.
-const EXIT_USAGE: u8 = 2;
+use crate::oneshot::sessions::{self, FindError, RunView, StopOutcome};
 
 /// Runs the command.
-pub fn run(arguments: &OneshotArguments) -> ExitCode {
-    match &arguments.command {
-        Some(OneshotCommand::List { json }) => list::run(*json),
-        Some(OneshotCommand::Show { id, json }) => show::run(id, *json),
-        Some(OneshotCommand::Follow { id, json }) => follow::run(id, *json),
-        Some(OneshotCommand::Stop { id }) => stop::run(id),
-        None => run::run(&arguments.run),
-    }
+pub(crate) fn run(arguments: &OneshotArguments) -> ExitCode {
+    let (config, warnings) = setup::load_config();
+    let done = match &arguments.command {
+        Some(OneshotCommand::List { json }) => show::list(&config, *json),
+        Some(OneshotCommand::Show { id, json }) => show::show(&config, id, *json),
+        Some(OneshotCommand::Follow { id, json }) => follow::run(&config, id, *json),
+        Some(OneshotCommand::Stop { id }) => stop(&config, id),
+        None => run::run(&config, warnings, &arguments.run),
+    };
+    done.unwrap_or_else(|code| code)
 }
 
-/// The state directory; says why there is none.
-fn state_directory(config: Config) -> Option<PathBuf> {
-    config.state_dir.map_err(output::complain).ok()
-}
-
-/// The run that is meant; says why there is none, with the exit code of that.
-fn find(wanted: &str) -> Result<RunView, ExitCode> {
-    let (config, _) = setup::load_config();
-    let state = state_directory(config).ok_or(ExitCode::FAILURE)?;
-    sessions::find(&state, wanted).map_err(|error| {
+/// The run with this id. Errors are reported here; the exit code remains.
+fn find(config: &Config, wanted: &str) -> Result<RunView, ExitCode> {
+    sessions::find(setup::state_directory(config)?, wanted).map_err(|error| {
         output::complain(&error);
         match error {
             FindError::Load(_) => ExitCode::FAILURE,
@@ -53,4 +42,33 @@ fn find(wanted: &str) -> Result<RunView, ExitCode> {
             }
         }
     })
+}
+
+/// Ends a run for good, whichever process runs it.
+fn stop(config: &Config, id: &str) -> Result<ExitCode, ExitCode> {
+    let run = find(config, id)?;
+    let redactor = setup::redactor(config);
+    match sessions::stop(&run.directory, redactor, SystemClock.now()) {
+        Ok(stopped) => {
+            let text = format!("{}: {}\n", run.id(), describe_stop(stopped));
+            Ok(output::conclude(output::print(&text), 0))
+        }
+        Err(error) => {
+            output::complain(format_args!("{}: {error}", run.id()));
+            Err(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn describe_stop(stopped: StopOutcome) -> String {
+    match stopped {
+        StopOutcome::ByRunner { state } => format!("stopped, {state}"),
+        StopOutcome::Here { survivors: 0 } => "stopped; nobody ran it".to_owned(),
+        StopOutcome::Here { survivors: 1 } => {
+            "stopped; nobody ran it, 1 process that was left has been ended".to_owned()
+        }
+        StopOutcome::Here { survivors } => {
+            format!("stopped; nobody ran it, {survivors} processes that were left have been ended")
+        }
+    }
 }

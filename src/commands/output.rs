@@ -1,7 +1,5 @@
-//! stdout and stderr of the commands for people.
-//!
-//! `println!` and `eprintln!` panic when nobody reads any more; what is written here
-//! never does. Limits: unbuffered, so one call should carry a whole text or chunk.
+//! Writes to stdout and stderr without the panic of `println!` and `eprintln!` when the
+//! reader is gone. Unbuffered: pass a whole text or chunk in each call.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -10,27 +8,30 @@ use std::process::ExitCode;
 
 use crate::process::descriptors::Waiting;
 
-/// What a shell shows for a program that SIGPIPE ended.
+/// The exit code of usage errors, as clap's.
+pub(crate) const EXIT_USAGE: u8 = 2;
+
+/// The exit code that shells report for a program ended by SIGPIPE.
 const EXIT_SIGPIPE: u8 = 141;
 
-/// Why not all was put out.
+/// Why output is incomplete.
 #[derive(Debug, thiserror::Error)]
-pub enum OutputError {
-    /// Its reader is gone; no fault, and nobody is told.
+pub(crate) enum OutputError {
+    /// The reader is gone, which is not reported.
     #[error("the reader of stdout is gone")]
     Closed,
-    /// The disk is full, or the like.
+    /// For example, the disk is full.
     #[error("cannot write to stdout: {0}")]
     Failed(#[from] io::Error),
-    /// What was to be written could not be read.
+    /// The source of the output could not be read.
     #[error("cannot read what is to be printed: {0}")]
     Unreadable(io::Error),
 }
 
 impl OutputError {
-    /// Says what is worth saying on stderr; the exit code that goes with it: 141 for a
-    /// reader that is gone (as by SIGPIPE), else 1.
-    pub fn report(&self) -> u8 {
+    /// Reports the error on stderr and returns the exit code: 141 if the reader is gone (as
+    /// with SIGPIPE), otherwise 1.
+    pub(crate) fn report(&self) -> u8 {
         match self {
             OutputError::Closed => EXIT_SIGPIPE,
             OutputError::Failed(_) | OutputError::Unreadable(_) => {
@@ -41,29 +42,27 @@ impl OutputError {
     }
 }
 
-/// stdout, for bytes as they are.
+/// stdout, for raw bytes.
 #[derive(Debug)]
-pub struct Output {
+pub(crate) struct Output {
     file: Waiting,
 }
 
 impl Output {
-    /// This process's stdout.
+    /// Opens this process's stdout.
     ///
     /// # Errors
     /// When no descriptor is left.
-    pub fn stdout() -> io::Result<Output> {
+    pub(crate) fn stdout() -> io::Result<Output> {
         let fd = io::stdout().as_fd().try_clone_to_owned()?;
-        Ok(Output {
-            file: Waiting::new(fd),
-        })
+        Ok(Output { file: Waiting::new(fd) })
     }
 
     /// Writes all of it, waiting for a slow reader.
     ///
     /// # Errors
     /// When the reader is gone or the system refuses.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), OutputError> {
+    pub(crate) fn write(&mut self, mut bytes: &[u8]) -> Result<(), OutputError> {
         while !bytes.is_empty() {
             match self.file.write(bytes) {
                 Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
@@ -79,29 +78,52 @@ impl Output {
     }
 }
 
+/// Rows as aligned lines. The columns in `right` are aligned right; the last one is not
+/// padded.
+pub(crate) fn columns<const N: usize>(rows: &[[String; N]], right: &[usize]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).enumerate();
+        let cells: Vec<String> = cells
+            .map(|(column, (cell, width))| match column {
+                _ if column + 1 == N => cell.clone(),
+                _ if right.contains(&column) => format!("{cell:>width$}"),
+                _ => format!("{cell:<width$}"),
+            })
+            .collect();
+        cells.join("  ") + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
 /// Writes a whole text to stdout.
 ///
 /// # Errors
 /// As [`Output::write`].
-pub fn print(text: &str) -> Result<(), OutputError> {
+pub(crate) fn print(text: &str) -> Result<(), OutputError> {
     Output::stdout()?.write(text.as_bytes())
 }
 
-/// Writes a line to stderr, with the program's name before it; when nobody reads there,
-/// nothing can be done.
-pub fn complain(text: impl Display) {
+/// Writes a line to stderr, prefixed with the program's name. Errors are ignored: there is
+/// nowhere to report them.
+pub(crate) fn complain(text: impl Display) {
     say(format_args!("zsh-tool: {text}"));
 }
 
-/// Writes a line to stderr as it is.
-pub fn say(text: impl Display) {
-    // In one write, so that lines of several processes do not mix.
+/// Writes a line to stderr.
+pub(crate) fn say(text: impl Display) {
+    // One write, so that lines of several processes do not mix.
     let line = format!("{text}\n");
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// The end of a command that has printed something: `code`, if it could be printed.
-pub fn conclude(printed: Result<(), OutputError>, code: u8) -> ExitCode {
+/// The exit code of a command: `code`, if its output could be printed.
+pub(crate) fn conclude(printed: Result<(), OutputError>, code: u8) -> ExitCode {
     ExitCode::from(match printed {
         Ok(()) => code,
         Err(error) => error.report(),

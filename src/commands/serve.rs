@@ -1,4 +1,4 @@
-//! `zsh-tool serve`: the guard, and below it the server proper.
+//! `zsh-tool serve`: the guard, and below it the server itself.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,96 +10,83 @@ use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use signal_hook::consts::SIGCHLD;
 
 use super::monitor::{self, Monitor};
-use super::signals::{self, Asked};
+use super::signals::{self, StopRequest};
 use super::{output, setup};
-use crate::cli::ServeArguments;
 use crate::config::{Config, Warning};
+use crate::history::recorder::Recorder;
 use crate::mcp::dispatch::Tools;
 use crate::mcp::server::Server;
 use crate::process::descriptors::Waiting;
-use crate::process::{descriptors, guard, orphans, privacy};
-use crate::protocol::framing::{Frame, FrameError};
-use crate::protocol::transport::{Ended, Outbound, Transport};
-use crate::record::recorder::Recorder;
+use crate::process::signals::Exit;
+use crate::process::{descriptors, files, guard, memory, survivors};
+use crate::protocol::transport::{Outbound, StreamEnd, Transport};
 use crate::task::housekeeping::wake_housekeeping;
 use crate::task::supervisor::Supervisor;
+use crate::task::{journal, tombstone};
 
-/// After the end of the input, calls that are almost done may still answer: scripts pipe
-/// a few requests in and close.
+/// How long calls may still answer after the end of the input: scripts pipe a few requests
+/// in and close.
 const LAST_CALLS: Duration = Duration::from_millis(150);
-/// Calls whose task was interrupted say so.
+/// How long calls get to report that their task was interrupted.
 const INTERRUPTED_CALLS: Duration = Duration::from_millis(300);
-/// After the client has closed the input: answers that fill the queue at two looks so
-/// far apart are no longer read.
+/// If the answers fill the queue at two checks this far apart after the client has closed
+/// the input, it no longer reads them.
 const STUCK: Duration = Duration::from_millis(150);
-/// A client that does not read gets no more time than this.
+/// How long to wait for a client that does not read its answers.
 const FLUSH: Duration = Duration::from_millis(150);
 
-/// After the second signal that asks for the end: what there is to note of tasks that were
-/// killed is on the disk by then.
+/// How long the records of killed tasks get to reach the disk after the second signal that
+/// asks for the end.
 const LAST_NOTES: Duration = Duration::from_millis(500);
-/// Added to the number of the signal that ended the server at once.
-const EXIT_SIGNALLED: i32 = 128;
 
-/// The number of the second signal that asked for the end, once there is one.
+/// The number of the second signal that asked for the end.
 type Hurried = Arc<OnceLock<i32>>;
 
 /// Runs the command.
-pub fn run(arguments: &ServeArguments) -> ExitCode {
-    if let Err(error) = descriptors::seal_inherited() {
-        output::complain(format_args!("cannot open /dev/null: {error}"));
-        return ExitCode::FAILURE;
-    }
-    if arguments.guarded {
+pub(crate) fn run(guarded: Option<String>) -> ExitCode {
+    descriptors::seal_inherited();
+    if let Some(instance) = guarded {
         if let Err(error) = guard::attend() {
             output::complain(format_args!(
-                "no word to the guard ({error}): when this server is killed, processes may be left"
+                "cannot talk to the guard ({error}): if this server is killed, processes may be left behind"
             ));
         }
         let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
-        return serve(guard);
+        return serve(guard, instance);
     }
+    let instance = files::random_id();
     let spared = || setup::load_config().0.daemons;
-    match guard::run(&["serve", "--guarded"], spared) {
-        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
+    match guard::run(&["serve", "--guarded", &instance], spared) {
+        Ok((exit, reaped)) => {
+            if exit != Exit::Code(0) {
+                conclude(&instance, exit, &reaped);
+            }
+            ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
+        }
         Err(error) => {
             output::complain(format_args!(
-                "no guard ({error}): a killed server may leave processes behind"
+                "no guard ({error}): if this server is killed, processes may be left behind"
             ));
-            serve(None)
+            serve(None, instance)
         }
     }
 }
 
-/// The connection on this process's stdin and stdout.
-///
-/// # Errors
-/// There is no thread or descriptor for it.
-fn connect<H>(request_limit: usize, receive: H) -> io::Result<Transport>
-where
-    H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
-{
-    let input = Waiting::new(io::stdin().as_fd().try_clone_to_owned()?);
-    let output = Waiting::new(io::stdout().as_fd().try_clone_to_owned()?);
-    Transport::start(Box::new(input), Box::new(output), request_limit, receive)
-}
-
-/// What ends the server.
-enum Reason {
-    InputEnded,
-    Other,
-}
-
-fn serve(guard: Option<i32>) -> ExitCode {
-    privacy::close_to_others();
-    let (config, mut warnings) = setup::load_config();
-    setup::start_log(&config);
-    setup::adopt_orphans();
-    for warning in &warnings {
-        tracing::warn!("{warning}");
+/// Records the end of a server that had no time to do so, for later servers.
+fn conclude(instance: &str, exit: Exit, reaped: &[(i32, Exit)]) {
+    if let Ok(state) = setup::load_config().0.state_dir {
+        let directory = journal::servers_folder(&state).join(instance);
+        tombstone::conclude(&directory, exit.into(), reaped);
     }
+}
+
+fn serve(guard: Option<i32>, instance: String) -> ExitCode {
+    memory::close_to_others();
+    memory::share_arena();
+    let (config, mut warnings) = setup::start();
+    setup::adopt_orphans();
     let request_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
-    let supervisor = setup::supervisor(&config);
+    let supervisor = setup::supervisor_of_instance(instance, &config);
     let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
     let hurried = Hurried::default();
@@ -108,7 +95,7 @@ fn serve(guard: Option<i32>) -> ExitCode {
         output::complain(format_args!("cannot take signals: {error}"));
         return ExitCode::FAILURE;
     }
-    let recorder = setup::recorder(&config, &supervisor.settings().redactor);
+    let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder);
     let place = monitor.as_ref().map(Monitor::place);
     let server = Arc::new(Server::new(Tools::new(
@@ -120,7 +107,12 @@ fn serve(guard: Option<i32>) -> ExitCode {
     )));
     let receiver = Arc::clone(&server);
     let receive = move |outbound: &Outbound, received| receiver.receive(outbound, received);
-    let transport = match connect(request_limit, receive) {
+    let connect = || {
+        let input = Waiting::new(io::stdin().as_fd().try_clone_to_owned()?);
+        let output = Waiting::new(io::stdout().as_fd().try_clone_to_owned()?);
+        Transport::start(Box::new(input), Box::new(output), request_limit, receive)
+    };
+    let transport = match connect() {
         Ok(transport) => transport,
         Err(error) => {
             output::complain(format_args!("cannot start: {error}"));
@@ -135,23 +127,37 @@ fn serve(guard: Option<i32>) -> ExitCode {
         "zsh-tool {}: serving MCP on stdin and stdout{also}",
         env!("CARGO_PKG_VERSION")
     ));
-    let housekeeper = setup::start_housekeeping(&supervisor, woken);
+    let remembering = Arc::clone(&recorder);
+    let rest = move || {
+        remembering.store().release_memory();
+        memory::give_back_free();
+    };
+    let housekeeper = setup::start_housekeeping(&supervisor, woken, rest);
     let hung_up = watch_hangup().unwrap_or_else(|error| {
         tracing::error!("no hangup thread: {error}");
         never()
     });
-    let reason = await_end(&transport, &stopped, &hung_up);
-    end(&server, &supervisor, &recorder, transport, monitor, reason);
+    if await_end(&transport, &stopped, &hung_up) {
+        server.await_calls(LAST_CALLS);
+    }
+    supervisor.shut_down();
+    server.await_calls(INTERRUPTED_CALLS);
+    transport.finish(FLUSH);
+    drop(monitor);
+    recorder.close();
+    supervisor.leave_server_dir();
     drop(wake);
     drop(housekeeper);
     match hurried.get() {
-        Some(number) => ExitCode::from(u8::try_from(EXIT_SIGNALLED + number).unwrap_or(u8::MAX)),
+        Some(number) => {
+            ExitCode::from(u8::try_from(signals::EXIT_SIGNALLED + number).unwrap_or(u8::MAX))
+        }
         None => ExitCode::SUCCESS,
     }
 }
 
-/// Starts the monitor where the configuration asks for one. A server without its monitor
-/// still serves; `zsh_health` says why there is none.
+/// Starts the monitor if the configuration asks for one. If that fails, the server still
+/// serves, and `zsh_health` reports why there is no monitor.
 fn start_monitor(
     config: &Config,
     warnings: &mut Vec<Warning>,
@@ -159,14 +165,7 @@ fn start_monitor(
     recorder: &Arc<Recorder>,
 ) -> Option<Monitor> {
     let address = config.http?;
-    let redactor = &supervisor.settings().redactor;
-    let own = Some(Arc::clone(supervisor));
-    let routes = monitor::routes(config, own, recorder, redactor);
-    let directory = supervisor
-        .directory()
-        .ok()
-        .map(|directory| directory.path());
-    monitor::start(address, routes, directory)
+    monitor::start_beside(supervisor, address, config, recorder)
         .inspect_err(|error| {
             output::complain(error);
             warnings.push(Warning {
@@ -178,24 +177,32 @@ fn start_monitor(
         .ok()
 }
 
-fn await_end(transport: &Transport, stopped: &Receiver<()>, hung_up: &Receiver<()>) -> Reason {
+/// Waits for the end of the server; returns whether the end of the input was the reason.
+fn await_end(transport: &Transport, stopped: &Receiver<()>, hung_up: &Receiver<()>) -> bool {
     let mut gone = false;
     let mut stuck = false;
     loop {
-        let (hung_up, look) = if gone {
-            (never(), after(STUCK))
-        } else {
-            (hung_up.clone(), never())
-        };
+        let (hung_up, look) =
+            if gone { (never(), after(STUCK)) } else { (hung_up.clone(), never()) };
         select! {
-            recv(transport.ended()) -> ended => return reason(ended.ok()),
-            recv(stopped) -> _ => return Reason::Other,
+            recv(transport.ended()) -> ended => {
+                match ended {
+                    Ok(StreamEnd::Input) => return true,
+                    Ok(StreamEnd::InputFailed(error)) => tracing::error!("cannot read stdin: {error}"),
+                    Ok(StreamEnd::OutputFailed(error)) => {
+                        tracing::debug!("the client no longer reads: {error}");
+                    }
+                    Err(_) => {}
+                }
+                return false;
+            }
+            recv(stopped) -> _ => return false,
             recv(hung_up) -> _ => gone = true,
             recv(look) -> _ => {
                 let full = transport.outbound().is_full();
                 if stuck && full {
                     tracing::debug!("the client is gone and has not read its answers");
-                    return Reason::Other;
+                    return false;
                 }
                 stuck = full;
             }
@@ -203,74 +210,35 @@ fn await_end(transport: &Transport, stopped: &Receiver<()>, hung_up: &Receiver<(
     }
 }
 
-fn reason(ended: Option<Ended>) -> Reason {
-    match ended {
-        Some(Ended::Input) => Reason::InputEnded,
-        Some(Ended::InputFailed(error)) => {
-            tracing::error!("cannot read stdin: {error}");
-            Reason::Other
-        }
-        Some(Ended::OutputFailed(error)) => {
-            tracing::debug!("the client no longer reads: {error}");
-            Reason::Other
-        }
-        None => Reason::Other,
-    }
-}
-
-/// Tells that the client has closed the input, also while the reader does not see it
-/// because it waits for room for an answer that nobody reads.
-fn watch_hangup() -> std::io::Result<Receiver<()>> {
+/// Receives once the client has closed the input, even while the reader is blocked because
+/// the client does not read its answers.
+fn watch_hangup() -> io::Result<Receiver<()>> {
     let (tell, told) = bounded(1);
-    std::thread::Builder::new()
-        .name("hangup".to_owned())
-        .spawn(move || {
-            descriptors::await_hangup(io::stdin());
-            let _ = tell.send(());
-        })?;
+    std::thread::Builder::new().name("hangup".to_owned()).spawn(move || {
+        descriptors::await_hangup(io::stdin());
+        let _ = tell.send(());
+    })?;
     Ok(told)
 }
 
-fn end(
-    server: &Server,
-    supervisor: &Supervisor,
-    recorder: &Recorder,
-    transport: Transport,
-    monitor: Option<Monitor>,
-    reason: Reason,
-) {
-    if let Reason::InputEnded = reason {
-        server.await_calls(LAST_CALLS);
-    }
-    supervisor.shut_down();
-    server.await_calls(INTERRUPTED_CALLS);
-    transport.finish(FLUSH);
-    drop(monitor);
-    recorder.close();
-    supervisor.remove_directory();
-}
-
-/// The first signal ends the server in order. With the second all that it has started ends
-/// at once, which leaves nothing to wait for but the notes of it; what takes longer than a
-/// moment is left to the guard. Below a guard the server ignores no signal, and without one
-/// those stay ignored that the client has chosen to.
+/// The first signal ends the server in order. The second kills everything it has started
+/// and waits only until that is recorded; the guard handles what takes longer.
 fn watch_signals(
     guard: Option<i32>,
     wake: Sender<()>,
     stop: Sender<()>,
     hurried: Hurried,
     daemons: Vec<String>,
-) -> std::io::Result<()> {
-    let ending = signals::not_ignored(&signals::ENDING);
-    signals::take_below(guard, ending, &[SIGCHLD], move |asked| match asked {
-        Asked::Else(_) => wake_housekeeping(&wake),
-        Asked::EndAtOnce(number) => {
+) -> io::Result<()> {
+    signals::take(guard, &[SIGCHLD], move |asked| match asked {
+        StopRequest::Else(_) => wake_housekeeping(&wake),
+        StopRequest::EndAtOnce(number) => {
             let _ = hurried.set(number);
-            orphans::kill_all(&daemons);
+            survivors::kill_all(&daemons);
             std::thread::sleep(LAST_NOTES);
-            std::process::exit(EXIT_SIGNALLED + number);
+            std::process::exit(signals::EXIT_SIGNALLED + number);
         }
-        Asked::End(_) => {
+        StopRequest::End(_) => {
             let _ = stop.try_send(());
         }
     })

@@ -1,8 +1,8 @@
-//! What every command that runs tasks begins with: the configuration, the log and a
-//! supervisor.
+//! Builds what the commands share: the configuration, the log, a supervisor, a recorder.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -13,40 +13,55 @@ use tracing_subscriber::filter::LevelFilter;
 use super::output;
 use crate::agent::endpoint::{self, Endpoint};
 use crate::agent::executor::{Executors, ListError};
-use crate::agent::judge::command::{CommandJudge, ExecutorProgram};
+use crate::agent::judge::command::CommandJudge;
 use crate::agent::judge::openai::OpenaiJudge;
 use crate::agent::judge::{Heuristic, Judge, Unusable};
-use crate::alan::options::OptionsPolicy;
 use crate::alan::schema::Derivation;
-use crate::alan::store;
+use crate::alan::store::{Store, StoreSettings};
 use crate::base::clock::SystemClock;
-use crate::config::{
-    Config, JudgeChoice, LogLevel, RunFlags, RunSettings, ShellMode as ConfiguredMode, SpoolMode,
-    Warning,
-};
+use crate::config::{Config, JudgeChoice, LogLevel, RunFlags, RunSettings, SpoolMode, Warning};
+use crate::history::identity;
+use crate::history::manopt::OptionsPolicy;
+use crate::history::recorder::Recorder;
+use crate::history::run_record::RecorderSettings;
 use crate::neverhang::Rules;
 use crate::process::{files, orphans};
 use crate::progress::tracker;
-use crate::record::pattern;
-use crate::record::recorder::{self, Recorder};
 use crate::shell::{normalise, template};
-use crate::task::shell::ShellMode;
 use crate::task::supervisor::{Settings, Supervisor};
 use crate::text::redact::{Redactor, is_secret_name};
 
-/// The settings of this process's environment, and what is wrong with them.
-pub fn load_config() -> (Config, Vec<Warning>) {
+/// Loads the settings, with warnings about faulty ones.
+pub(crate) fn load_config() -> (Config, Vec<Warning>) {
     Config::load(&|name| std::env::var_os(name))
 }
 
-/// The settings of a run in this directory, and what is wrong with them.
-pub fn load_run_settings(config: &Config, flags: &RunFlags) -> (RunSettings, Vec<Warning>) {
+/// Loads the settings, starts the log, and logs the warnings about faulty ones.
+pub(crate) fn start() -> (Config, Vec<Warning>) {
+    let (config, warnings) = load_config();
+    start_log(&config);
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    (config, warnings)
+}
+
+/// The state directory. An error is reported here; the exit code remains.
+pub(crate) fn state_directory(config: &Config) -> Result<&Path, ExitCode> {
+    config.state_dir.as_deref().map_err(|error| {
+        output::complain(error);
+        ExitCode::FAILURE
+    })
+}
+
+/// Loads the settings of a run in this directory, with warnings about faulty ones.
+pub(crate) fn load_run_settings(config: &Config, flags: &RunFlags) -> (RunSettings, Vec<Warning>) {
     let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     RunSettings::load(config, &|name| std::env::var_os(name), &directory, flags)
 }
 
 /// Starts the log: to stderr, or to the configured file.
-pub fn start_log(config: &Config) {
+pub(crate) fn start_log(config: &Config) {
     let level = match config.log {
         LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,
@@ -58,13 +73,10 @@ pub fn start_log(config: &Config) {
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
-        // A reader of stderr that is gone would make it panic.
+        // It would panic when the reader of stderr is gone.
         .log_internal_errors(false)
         .with_target(false);
-    let file = config
-        .log_file
-        .as_ref()
-        .map(|path| (files::append_private(path), path));
+    let file = config.log_file.as_ref().map(|path| (files::append_log(path), path));
     match file {
         Some((Ok(file), _)) => log.with_writer(std::sync::Mutex::new(file)).init(),
         Some((Err(error), path)) => {
@@ -79,15 +91,15 @@ pub fn start_log(config: &Config) {
 }
 
 /// A redactor that also knows the values of this environment's secrets.
-pub fn redactor(config: &Config) -> Arc<Redactor> {
+pub(crate) fn redactor(config: &Config) -> Arc<Redactor> {
     let secrets = std::env::vars_os()
         .filter(|(name, _)| config.secrets.hides(name) || is_secret_name(&name.to_string_lossy()))
         .filter_map(|(_, value)| value.into_string().ok());
     Arc::new(Redactor::new(secrets))
 }
 
-/// What remembers commands, as configured; its database is opened when it is needed.
-pub fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorder> {
+/// The recorder of the command history, as configured. Its database is opened on first use.
+pub(crate) fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorder> {
     let own = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let path = database(config);
     let old_databases = ["CLAUDE_PLUGIN_DATA", "CLAUDE_PLUGIN_ROOT"]
@@ -96,18 +108,19 @@ pub fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorder> {
         .filter_map(|(variable, name)| Some(PathBuf::from(own(variable)?).join(name)))
         .filter(|old| old.is_absolute() && *old != path)
         .collect();
-    // One session is one conversation of the client: its retries are told of.
+    // A session is one conversation of the client, so that retries within it are recognised.
     let session = own("CLAUDE_CODE_SESSION_ID")
         .and_then(|session| session.into_string().ok())
         .unwrap_or_else(files::random_id);
-    Arc::new(Recorder::new(recorder::Settings {
-        store: store::Settings {
+    Arc::new(Recorder::new(RecorderSettings {
+        store: Store::open(StoreSettings {
             path,
             session,
             derivation: Derivation {
-                version: pattern::DERIVATION_VERSION,
+                version: identity::DERIVATION_VERSION,
                 hash: normalise::hash,
                 template: template::template,
+                with_subcommands: template::with_subcommands,
                 redactor: redactor.as_ref().clone(),
             },
             old_databases,
@@ -116,7 +129,7 @@ pub fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorder> {
                 window: config.neverhang_window.as_secs_f64(),
                 recovery: config.neverhang_recovery.as_secs_f64(),
             },
-        },
+        }),
         options: OptionsPolicy {
             enabled: config.manopt_enabled,
             trigger: u32::try_from(config.manopt_fail_trigger).unwrap_or(u32::MAX),
@@ -128,9 +141,9 @@ pub fn recorder(config: &Config, redactor: &Arc<Redactor>) -> Arc<Recorder> {
     }))
 }
 
-/// The database of what commands did. Without a state directory there is none, and what
-/// is learned stays in memory.
-pub fn database(config: &Config) -> PathBuf {
+/// The path of the command history. Empty without a state directory: the history is then
+/// kept in memory.
+pub(crate) fn database(config: &Config) -> PathBuf {
     let in_state = || {
         let state = config.state_dir.as_ref().ok()?;
         Some(state.join("alan.db"))
@@ -139,9 +152,9 @@ pub fn database(config: &Config) -> PathBuf {
 }
 
 /// The model's endpoint, as configured.
-pub fn endpoint(config: &Config) -> endpoint::Settings {
+pub(crate) fn endpoint(config: &Config) -> endpoint::EndpointSettings {
     let key = std::env::var(&config.openai_api_key_env).ok();
-    endpoint::Settings {
+    endpoint::EndpointSettings {
         base_url: config.openai_base_url.clone(),
         model: config.openai_model.clone(),
         key,
@@ -149,54 +162,57 @@ pub fn endpoint(config: &Config) -> endpoint::Settings {
     }
 }
 
-/// Who judges runs. What cannot be asked as it is configured is a judge that says so, in
-/// whose place the heuristic judges.
-pub fn judge(
+/// The judge of runs. One that cannot be used as configured is replaced by [`Unusable`],
+/// which says so and leaves the decision to the heuristic.
+pub(crate) fn judge(
     choice: &JudgeChoice,
     config: &Config,
     supervisor: &Arc<Supervisor>,
 ) -> Arc<dyn Judge> {
     let unusable = |name: &str, cause: String| {
         tracing::warn!("the judge {name} cannot be asked: {cause}");
-        Arc::new(Unusable {
-            name: name.to_owned(),
-            cause,
-        })
+        Arc::new(Unusable { name: name.to_owned(), cause })
     };
     match choice {
         JudgeChoice::Heuristic => Arc::new(Heuristic),
         JudgeChoice::Openai => match Endpoint::new(endpoint(config)) {
             Ok(endpoint) => {
-                let redactor = Arc::clone(&supervisor.settings().redactor);
+                let redactor = Arc::clone(&supervisor.settings.redactor);
                 Arc::new(OpenaiJudge::new(endpoint, redactor))
             }
             Err(error) => unusable("openai", error.to_string()),
         },
-        JudgeChoice::Command(name) => match program(name, config) {
-            Ok(program) => Arc::new(CommandJudge::new(Box::new(program), Arc::clone(supervisor))),
-            Err(cause) => unusable(&format!("command:{name}"), cause),
-        },
+        JudgeChoice::Command(name) => {
+            let executor = executors(config)
+                .map_err(|error| error.to_string())
+                .and_then(|all| all.find(name).map(Arc::clone).map_err(|error| error.to_string()));
+            match executor {
+                Ok(executor) => Arc::new(CommandJudge::new(executor, Arc::clone(supervisor))),
+                Err(cause) => unusable(&format!("command:{name}"), cause),
+            }
+        }
     }
 }
 
-fn program(name: &str, config: &Config) -> Result<ExecutorProgram, String> {
-    let executors = executors(config).map_err(|error| error.to_string())?;
-    ExecutorProgram::new(Arc::new(executors), name, None).map_err(|error| error.to_string())
-}
-
 /// A supervisor for this process, as configured.
-pub fn supervisor(config: &Config) -> Arc<Supervisor> {
-    survive_file_size_limit();
-    Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
+pub(crate) fn supervisor(config: &Config) -> Arc<Supervisor> {
+    supervisor_of_instance(files::random_id(), config)
 }
 
-/// A supervisor for the agents of a run, whose processes are looked at so often.
-pub fn supervisor_of_agents(config: &Config, tracking: tracker::Settings) -> Arc<Supervisor> {
+/// A supervisor with the instance name that the guard knows.
+pub(crate) fn supervisor_of_instance(instance: String, config: &Config) -> Arc<Supervisor> {
     survive_file_size_limit();
-    let settings = Settings {
-        tracking,
-        ..settings(config)
-    };
+    let (settings, clock) = (settings(config), Arc::new(SystemClock));
+    Arc::new(Supervisor::of_instance(instance, settings, clock))
+}
+
+/// A supervisor for the agents of a run, which checks their processes as `tracking` says.
+pub(crate) fn supervisor_of_agents(
+    config: &Config,
+    tracker: tracker::TrackerSettings,
+) -> Arc<Supervisor> {
+    survive_file_size_limit();
+    let settings = Settings { tracker, ..settings(config) };
     Arc::new(Supervisor::new(settings, Arc::new(SystemClock)))
 }
 
@@ -204,12 +220,12 @@ pub fn supervisor_of_agents(config: &Config, tracking: tracker::Settings) -> Arc
 ///
 /// # Errors
 /// When the built-in list is faulty.
-pub fn executors(config: &Config) -> Result<Executors, ListError> {
+pub(crate) fn executors(config: &Config) -> Result<Executors, ListError> {
     Executors::new(&config.executors)
 }
 
-/// Makes this process the one that orphaned descendants come to.
-pub fn adopt_orphans() {
+/// Makes this process the parent of orphaned descendants.
+pub(crate) fn adopt_orphans() {
     if let Err(error) = orphans::adopt() {
         tracing::warn!(
             "no subreaper ({error}): detached processes are found by their environment only"
@@ -217,23 +233,23 @@ pub fn adopt_orphans() {
     }
 }
 
-/// Starts the housekeeping, which goes on until the process ends; without it only
-/// zombies and old output would gather.
-pub fn start_housekeeping(
+/// Starts the housekeeping, which runs until the process exits. A failure is logged only:
+/// without housekeeping, zombies and old output accumulate. `rest` is called when no
+/// commands are running any more.
+pub(crate) fn start_housekeeping(
     supervisor: &Arc<Supervisor>,
     woken: Receiver<()>,
+    rest: impl Fn() + Send + 'static,
 ) -> Option<std::thread::JoinHandle<()>> {
     let supervisor = Arc::clone(supervisor);
     let started = std::thread::Builder::new()
         .name("housekeeping".to_owned())
-        .spawn(move || supervisor.keep_house(&woken));
-    started
-        .inspect_err(|error| tracing::error!("no housekeeping thread: {error}"))
-        .ok()
+        .spawn(move || supervisor.run_housekeeping(&woken, rest));
+    started.inspect_err(|error| tracing::error!("no housekeeping thread: {error}")).ok()
 }
 
-/// Under `ulimit -f` a write beyond the limit would end the process by SIGXFSZ. With any
-/// handler it fails instead, as on a full disk, and the spool knows what to do.
+/// Under `ulimit -f` a write beyond the limit would end the process with SIGXFSZ. With any
+/// handler the write fails instead, as on a full disk, which the spool can handle.
 fn survive_file_size_limit() {
     let seen = Arc::new(AtomicBool::new(false));
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, seen) {
@@ -248,45 +264,39 @@ fn settings(config: &Config) -> Settings {
         spool_on_disk: config.spool == SpoolMode::Disk,
         task_quota: config.spool_task_quota,
         directory_quota: config.spool_quota,
-        keep: config.spool_keep_hours,
+        retention: config.spool_keep_hours,
         max_running: config.max_tasks,
         max_finished: config.max_finished_tasks,
         max_command: usize::try_from(config.max_command).unwrap_or(usize::MAX),
         shell: config.shell.clone(),
-        shell_mode: match config.shell_mode {
-            ConfiguredMode::Plain => ShellMode::Plain,
-            ConfiguredMode::Login => ShellMode::Login,
-            ConfiguredMode::Interactive => ShellMode::Interactive,
-        },
-        prelude: config.prelude.clone(),
+        shell_mode: config.shell_mode,
+        startup_file: config.prelude.clone(),
         environment_file: variable("CLAUDE_ENV_FILE").map(PathBuf::from),
         directory: variable("CLAUDE_PROJECT_DIR").map_or_else(own_directory, PathBuf::from),
         keep_directory: config.keep_cwd,
         daemons: config.daemons.clone().into(),
         environment: environment(config),
         redactor: redactor(config),
-        tracking: tracker::Settings {
+        tracker: tracker::TrackerSettings {
             heartbeat_interval: config.heartbeat_interval,
             stuck_threshold: config.stuck_threshold as u64,
         },
     }
 }
 
-/// Where this process is. One that was removed is a path that names nothing, so that whoever
-/// is to run a command there is told so instead of running it elsewhere.
-pub fn own_directory() -> PathBuf {
+/// The working directory. If it was removed, a path that does not exist, so that running a
+/// command there fails instead of running it elsewhere.
+pub(crate) fn own_directory() -> PathBuf {
     let removed = || std::fs::read_link("/proc/self/cwd").unwrap_or_else(|_| "(deleted)".into());
     std::env::current_dir().unwrap_or_else(|_| removed())
 }
 
-/// What commands inherit: no variable that holds a listed secret is among it.
-pub fn environment(config: &Config) -> Vec<(OsString, OsString)> {
-    std::env::vars_os()
-        .filter(|(name, _)| !config.secrets.hides(name))
-        .collect()
+/// The environment that commands inherit, without the variables that hold listed secrets.
+pub(crate) fn environment(config: &Config) -> Vec<(OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| !config.secrets.hides(name)).collect()
 }
 
-/// Whether a variable says anything: an unexpanded `${…}` of a plugin does not.
+/// Whether a variable has a value: an unexpanded `${…}` of a plugin is none.
 fn is_given(value: &OsString) -> bool {
     !value.is_empty() && !value.to_string_lossy().contains("${")
 }

@@ -1,62 +1,48 @@
-//! The signals that a command takes, on a thread of their own.
-//!
-//! Limits: that thread never ends before the process does; what a signal means is its
-//! caller's.
+//! Handles a command's signals on a thread that runs until the process exits. What a signal
+//! means is up to the command.
 
 use std::io;
 use std::time::Instant;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
 use crate::process::signals::{Request, Requests, is_ignored, sender, unblock};
+use crate::process::survivors;
 
-/// By these a user or a system asks for the end.
-pub(super) const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+/// Signals by which a user or the system asks for the end; SIGQUIT is Ctrl-\ on a terminal.
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
-/// What a signal asks for; all carry its number.
+/// Added to a signal's number for the exit code of a process that it ended.
+pub(super) const EXIT_SIGNALLED: i32 = 128;
+
+/// What a signal asks for, with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// The end, in order.
+pub(super) enum StopRequest {
+    /// An orderly end.
     End(i32),
-    /// The end once more: now.
+    /// The end at once: the second request.
     EndAtOnce(i32),
-    /// Something else.
+    /// Any other signal.
     Else(i32),
 }
 
-/// Those that the caller has not chosen to ignore (`nohup`, `&` in a script), as they stay.
-pub(super) fn not_ignored(signals: &[i32]) -> Vec<i32> {
-    let taken = signals.iter().copied();
-    taken.filter(|signal| !is_ignored(*signal)).collect()
-}
-
-/// Tells of these signals from now on, one after another, also of those that the caller
-/// has blocked.
+/// Calls `told` for each signal from now on, one after another, also for those that the
+/// caller has blocked. Signals that ask for the end stay ignored where the caller ignores
+/// them (`nohup`, `&` in a script). `guard` is the pid of a process that passes on what it
+/// is sent.
 ///
 /// # Errors
 /// When the system refuses, or no thread can be had.
 pub(super) fn take(
-    ending: Vec<i32>,
-    others: &[i32],
-    told: impl FnMut(Asked) + Send + 'static,
-) -> io::Result<()> {
-    take_below(None, ending, others, told)
-}
-
-/// The same below a guard, by its pid, which passes on what it is sent.
-///
-/// # Errors
-/// As [`take`].
-pub(super) fn take_below(
     guard: Option<i32>,
-    ending: Vec<i32>,
     others: &[i32],
-    mut told: impl FnMut(Asked) + Send + 'static,
+    mut told: impl FnMut(StopRequest) + Send + 'static,
 ) -> io::Result<()> {
+    let ending: Vec<i32> = ENDING.into_iter().filter(|signal| !is_ignored(*signal)).collect();
     let mut signals = SignalsInfo::<WithRawSiginfo>::new(ending.iter().chain(others))?;
-    // Not before there are handlers: one that waits would take its default action.
+    // Only once there are handlers: a pending signal would take its default action.
     unblock(ending.iter().chain(others).copied());
     std::thread::Builder::new()
         .name("signals".to_owned())
@@ -65,15 +51,21 @@ pub(super) fn take_below(
             for info in signals.forever() {
                 let signal = info.si_signo;
                 if !ending.contains(&signal) {
-                    told(Asked::Else(signal));
+                    told(StopRequest::Else(signal));
                     continue;
                 }
                 match requests.note(Instant::now(), Some(sender(&info))) {
-                    Request::First => told(Asked::End(signal)),
+                    Request::First => told(StopRequest::End(signal)),
                     Request::Same => {}
-                    Request::Again => told(Asked::EndAtOnce(signal)),
+                    Request::Again => told(StopRequest::EndAtOnce(signal)),
                 }
             }
         })
         .map(drop)
+}
+
+/// Kills all processes that this one has started, and exits with the signal's exit code.
+pub(super) fn exit_at_once(daemons: &[String], number: i32) -> ! {
+    survivors::kill_all(daemons);
+    std::process::exit(EXIT_SIGNALLED + number);
 }

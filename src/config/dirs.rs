@@ -1,6 +1,4 @@
-//! Places that the environment decides: the state directory and the file's.
-//!
-//! Limits: computes paths only; creates and checks nothing.
+//! The directories that the environment decides. Only computes paths; creates nothing.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,44 +8,37 @@ use super::value::is_unexpanded;
 /// The environment, as a function from a name to its value.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Why there is no state directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateDirError {
-    /// Nothing in the environment says where it could be.
     #[error("no state directory: set HOME, XDG_STATE_HOME or ZSH_TOOL_STATE_DIR")]
     NoHome,
-    /// A relative one would be another one for every client.
+    /// A relative one would differ between clients.
     #[error("ZSH_TOOL_STATE_DIR must be an absolute path, not {0:?}")]
     Relative(PathBuf),
 }
 
-/// A variable that is set: not empty, and no literal `${…}`.
+/// A variable that is set to something else than nothing or a literal `${…}`.
 pub(crate) fn variable(env: Env<'_>, name: &str) -> Option<OsString> {
     env(name).filter(|value| !value.is_empty() && !is_unexpanded(&value.to_string_lossy()))
 }
 
 /// A variable that holds an absolute path; the XDG standard ignores relative ones.
 pub(crate) fn directory(env: Env<'_>, name: &str) -> Option<PathBuf> {
-    variable(env, name)
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
+    variable(env, name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Our directory under one of the XDG directories, or under its place in HOME.
+/// `zsh-tool` in one of the XDG directories, or in that directory's default in HOME.
 pub(crate) fn base_directory(env: Env<'_>, xdg_name: &str, under_home: &str) -> Option<PathBuf> {
     directory(env, xdg_name)
         .or_else(|| Some(directory(env, "HOME")?.join(under_home)))
         .map(|base| base.join("zsh-tool"))
 }
 
-/// The state directory, and what decides it.
+/// The state directory, and the variable that decides it.
 pub(crate) fn state_dir(env: Env<'_>) -> (Result<PathBuf, StateDirError>, Option<&'static str>) {
     let name = "ZSH_TOOL_STATE_DIR";
     if let Some(path) = variable(env, name).map(PathBuf::from) {
-        let path = match path.is_absolute() {
-            true => Ok(path),
-            false => Err(StateDirError::Relative(path)),
-        };
+        let path = if path.is_absolute() { Ok(path) } else { Err(StateDirError::Relative(path)) };
         return (path, Some(name));
     }
     let name = "XDG_STATE_HOME";
@@ -70,11 +61,8 @@ mod tests {
 
     #[test]
     fn the_state_directory_is_the_first_that_is_given() {
-        let all = [
-            ("ZSH_TOOL_STATE_DIR", "/own"),
-            ("XDG_STATE_HOME", "/xdg"),
-            ("HOME", "/home/me"),
-        ];
+        let all =
+            [("ZSH_TOOL_STATE_DIR", "/own"), ("XDG_STATE_HOME", "/xdg"), ("HOME", "/home/me")];
         assert_eq!(state_dir_of(&all), Ok("/own".into()));
         assert_eq!(state_dir_of(&all[1..]), Ok("/xdg/zsh-tool".into()));
         let under_home = "/home/me/.local/state/zsh-tool";

@@ -1,29 +1,20 @@
-//! The configuration file: one YAML mapping, each entry with its line.
+//! Configuration files: one YAML mapping or JSON object, each entry with its line.
 //!
-//! Limits: says what stands in the file and where, not what it means.
+//! Limits: does not know what the entries mean.
 
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Spanned};
+use serde_json::Value;
+use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 
-use super::value::Raw;
+use super::value::{Field, Raw};
 
-/// A configuration is a page or two; what is larger is some other file.
+/// A configuration is a page or two; a larger file is something else.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// One `key: value`.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
-    pub key: String,
-    /// From 1.
-    pub line: u64,
-    pub value: Raw,
-}
-
-/// Why nothing of the file is in use.
+/// Why none of the file is used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
     #[error("there is no such file")]
@@ -52,18 +43,32 @@ impl FileError {
     }
 }
 
-/// Reads and parses the file.
-pub(crate) fn read(path: &Path) -> Result<Vec<Entry>, FileError> {
+/// Reads a YAML file.
+pub(crate) fn read(path: &Path) -> Result<Vec<Field>, FileError> {
     parse(&read_bytes(path)?)
 }
 
-/// Reads a configuration file, of whatever form.
-pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
+/// Reads a JSON file.
+pub(crate) fn read_json(path: &Path) -> Result<Vec<Field>, FileError> {
+    parse_json(text_of(&read_bytes(path)?)?)
+}
+
+/// A file that does not exist is an empty one.
+pub(crate) fn none_if_missing(
+    entries: Result<Vec<Field>, FileError>,
+) -> Result<Vec<Field>, FileError> {
+    match entries {
+        Err(FileError::Missing) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
     let of_io = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => FileError::Missing,
         _ => FileError::Unreadable(error),
     };
-    // Asked before opening, since opening a pipe would wait for a writer.
+    // Checked before opening, since opening a pipe would wait for a writer.
     if !fs::metadata(path).map_err(of_io)?.is_file() {
         return Err(FileError::NotAFile);
     }
@@ -77,85 +82,88 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
+fn text_of(bytes: &[u8]) -> Result<&str, FileError> {
+    std::str::from_utf8(bytes).map_err(|error| FileError::NotUtf8(error.valid_up_to()))
+}
+
 /// The entries of a YAML mapping in their order; a key given twice is there twice.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, FileError> {
-    let text =
-        std::str::from_utf8(bytes).map_err(|error| FileError::NotUtf8(error.valid_up_to()))?;
+pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Field>, FileError> {
     let options = serde_saphyr::options! {
-        // As YAML 1.2 has it: `log: off` is a word.
+        // As in YAML 1.2: `log: off` is a word.
         strict_booleans: true,
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         merge_keys: MergeKeyPolicy::AsOrdinary,
         non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options::<Document>(text, options)
-        .map(|document| document.0)
-        .map_err(|error| FileError::Syntax {
-            line: error
-                .location()
-                .map(|location| location.line())
-                .filter(|line| *line > 0),
+    let root = serde_saphyr::from_str_with_options::<Raw>(text_of(bytes)?, options);
+    match root {
+        Ok(Raw::Map(fields)) => Ok(fields),
+        // An empty file, or one of comments only.
+        Ok(Raw::Null) => Ok(Vec::new()),
+        Ok(other) => {
+            Err(FileError::Syntax { line: None, text: format!("found {}", other.describe()) })
+        }
+        Err(error) => Err(FileError::Syntax {
+            line: error.location().map(|location| location.line()).filter(|line| *line > 0),
             text: error.to_string(),
-        })
+        }),
+    }
 }
 
-struct Document(Vec<Entry>);
+/// The entries of a JSON object, each with the line where its key first occurs.
+fn parse_json(text: &str) -> Result<Vec<Field>, FileError> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let object: serde_json::Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| FileError::NotJson {
+            line: u64::try_from(error.line()).ok().filter(|line| *line > 0),
+            text: error.to_string(),
+        })?;
+    let entries = object.into_iter().map(|(key, value)| Field {
+        line: line_of(&key, text),
+        key,
+        value: raw(value),
+    });
+    Ok(entries.collect())
+}
 
-impl<'de> Deserialize<'de> for Document {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct DocumentVisitor;
+fn line_of(key: &str, text: &str) -> u64 {
+    let quoted = Value::from(key).to_string();
+    let before = text.split(&quoted).next().unwrap_or_default();
+    1 + before.matches('\n').count() as u64
+}
 
-        impl<'de> Visitor<'de> for DocumentVisitor {
-            type Value = Document;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a mapping of settings")
-            }
-            /// An empty file, or one of comments only.
-            fn visit_unit<E>(self) -> Result<Document, E> {
-                Ok(Document(Vec::new()))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(key) = map.next_key::<Spanned<String>>()? {
-                    entries.push(Entry {
-                        key: key.value,
-                        line: key.referenced.line(),
-                        value: map.next_value()?,
-                    });
-                }
-                Ok(Document(entries))
-            }
-        }
-
-        deserializer.deserialize_any(DocumentVisitor)
+fn raw(value: Value) -> Raw {
+    match value {
+        Value::Null => Raw::Null,
+        Value::Bool(value) => Raw::Bool(value),
+        Value::Number(number) => match number.as_i128() {
+            Some(integer) => Raw::Integer(integer),
+            None => Raw::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => Raw::Text(text),
+        Value::Array(items) => Raw::List(items.into_iter().map(raw).collect()),
+        // No setting of a JSON file takes a mapping.
+        Value::Object(_) => Raw::Map(Vec::new()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::value::Field;
     use proptest::prelude::*;
 
-    fn entry(key: &str, line: u64, value: Raw) -> Entry {
-        Entry {
-            key: key.to_owned(),
-            line,
-            value,
-        }
+    fn entry(key: &str, line: u64, value: Raw) -> Field {
+        Field { key: key.to_owned(), line, value }
     }
 
     #[test]
     fn entries_keep_order_line_and_type() {
         let yaml = "# comment\na: 1\n\nb: 2.5\nc: yes\nd: true\ne:\n  - x\n  - 2\nf: {g: 1}\nh:\na: .inf\n";
         let text = |text: &str| Raw::Text(text.to_owned());
-        let field = Field {
-            key: "g".to_owned(),
-            line: 10,
-            value: Raw::Integer(1),
-        };
+        let field = Field { key: "g".to_owned(), line: 10, value: Raw::Integer(1) };
         assert_eq!(
             parse(yaml.as_bytes()).unwrap(),
             [

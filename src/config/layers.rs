@@ -1,60 +1,62 @@
-//! The layers that a setting may come from: environment over file over default.
+//! The sources of settings, in order of precedence, and the faults found in them.
 //!
-//! Limits: knows which keys there are, not what they mean.
+//! Limits: does not know what a key means.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::dirs::{Env, base_directory, directory, variable};
-use super::file::{self, FileError};
-use super::value::{Kind, Raw};
+use super::dirs::{Env, directory, variable};
+use super::file::FileError;
+use super::value::{Field, Raw, ValueParser};
 
 /// Where a value comes from, or where a fault is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// Nobody set it.
+pub enum SettingSource {
+    /// Not set anywhere.
     Default,
-    /// A file, and the line in it, from 1; none when it is the file as a whole.
+    /// A file; without a line, the file as a whole.
     File {
-        /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// From 1.
         line: Option<u64>,
     },
-    /// A variable of the environment.
-    Env {
-        /// Its name.
-        name: &'static str,
-    },
-    /// An option of the command line.
-    Flag {
-        /// As it is written, such as `--model`.
-        name: &'static str,
-    },
+    /// An environment variable.
+    Env { name: &'static str },
+    /// A command-line option as it is written, such as `--model`.
+    Flag { name: &'static str },
 }
 
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl SettingSource {
+    /// This line of the same file.
+    pub(super) fn at(&self, line: u64) -> SettingSource {
         match self {
-            Source::Default => f.write_str("default"),
-            Source::File {
-                path,
-                line: Some(line),
-            } => write!(f, "{}:{line}", path.display()),
-            Source::File { path, line: None } => write!(f, "{}", path.display()),
-            Source::Env { name } => write!(f, "${name}"),
-            Source::Flag { name } => f.write_str(name),
+            SettingSource::File { path, .. } => {
+                SettingSource::File { path: path.clone(), line: Some(line) }
+            }
+            other => other.clone(),
         }
     }
 }
 
-/// A fault in the environment or in the file; the program goes on without it.
+impl fmt::Display for SettingSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingSource::Default => f.write_str("default"),
+            SettingSource::File { path, line: Some(line) } => {
+                write!(f, "{}:{line}", path.display())
+            }
+            SettingSource::File { path, line: None } => write!(f, "{}", path.display()),
+            SettingSource::Env { name } => write!(f, "${name}"),
+            SettingSource::Flag { name } => f.write_str(name),
+        }
+    }
+}
+
+/// A fault in the environment or in a file; the value at fault is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// Where it stands.
-    pub place: Source,
-    /// The key in question, where there is one.
+    pub place: SettingSource,
     pub key: Option<String>,
     /// What is wrong, and what is used instead.
     pub text: String,
@@ -69,178 +71,141 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What the environment and the file give, before it is typed.
-pub(crate) struct Given<'a> {
+/// The values of one source by key, before they are typed.
+pub(super) type Layer = BTreeMap<String, (SettingSource, Raw)>;
+
+/// All sources but the defaults, and the faults found in them.
+pub(crate) struct Sources<'a> {
     pub(crate) env: Env<'a>,
-    known: &'static [&'static str],
-    home: Option<PathBuf>,
-    path: PathBuf,
-    entries: BTreeMap<String, (u64, Raw)>,
-    /// What is wrong with it.
+    /// What `~` means.
+    pub(super) home: Option<PathBuf>,
+    /// In order of precedence.
+    pub(super) layers: Vec<Layer>,
     pub(crate) warnings: Vec<Warning>,
 }
 
-impl<'a> Given<'a> {
-    /// Reads the file that the environment names; `known` are the keys it may hold.
-    pub(crate) fn read(env: Env<'a>, known: &'static [&'static str]) -> Self {
-        let mut given = Given {
-            env,
-            known,
-            home: directory(env, "HOME"),
-            path: PathBuf::new(),
-            entries: BTreeMap::new(),
-            warnings: Vec::new(),
-        };
-        let named = variable(env, "ZSH_TOOL_CONFIG").map(PathBuf::from);
-        let is_named = named.is_some();
-        let usual = || Some(base_directory(env, "XDG_CONFIG_HOME", ".config")?.join("config.yaml"));
-        let Some(path) = named.or_else(usual) else {
-            return given;
-        };
-        given.path = path;
-        match file::read(&given.path) {
-            Ok(entries) => given.take_entries(entries),
-            Err(FileError::Missing) if !is_named => {}
-            Err(error) => {
-                let text = format!("{error}; nothing of it is used");
-                given.warn_of_file(error.line(), None, text);
-            }
-        }
-        given
+impl<'a> Sources<'a> {
+    pub(crate) fn new(env: Env<'a>) -> Self {
+        Sources { env, home: directory(env, "HOME"), layers: Vec::new(), warnings: Vec::new() }
     }
 
-    fn take_entries(&mut self, entries: Vec<file::Entry>) {
-        let entries = entries.into_iter().flat_map(|entry| self.flattened(entry));
-        for entry in entries.collect::<Vec<_>>() {
-            let line = Some(entry.line);
-            if !self.known.contains(&entry.key.as_str()) {
-                let text = unknown_key(&entry.key, self.known);
-                self.warn_of_file(line, Some(entry.key), text);
-            } else if let Some((before, _)) = self
-                .entries
-                .insert(entry.key.clone(), (entry.line, entry.value))
-            {
-                let text = format!("given twice; line {before} is ignored");
-                self.warn_of_file(line, Some(entry.key), text);
-            }
-        }
-    }
-
-    /// `openai: {model: x}` is `openai.model: x`, where there are such keys.
-    fn flattened(&self, entry: file::Entry) -> Vec<file::Entry> {
-        let prefix = format!("{}.", entry.key);
-        let is_group = self.known.iter().any(|key| key.starts_with(&prefix));
-        match entry.value {
-            Raw::Map(fields) if is_group => fields
-                .into_iter()
-                .map(|field| file::Entry {
-                    key: format!("{prefix}{}", field.key),
-                    line: field.line,
-                    value: field.value,
-                })
-                .collect(),
-            Raw::Null if is_group => Vec::new(),
-            _ => vec![entry],
-        }
-    }
-
-    /// What `~` means.
-    pub(crate) fn home(&self) -> Option<&Path> {
-        self.home.as_deref()
-    }
-
-    /// The line and the value of a key that is no setting: only the file can hold it.
-    pub(crate) fn take(&mut self, key: &str) -> Option<(u64, Raw)> {
-        self.entries.remove(key)
-    }
-
-    /// A line of the file.
-    pub(crate) fn place(&self, line: u64) -> Source {
-        Source::File {
-            path: self.path.clone(),
-            line: Some(line),
-        }
-    }
-
-    /// Notes a fault of the file.
-    pub(crate) fn warn_of_file(&mut self, line: Option<u64>, key: Option<String>, text: String) {
-        let path = self.path.clone();
-        self.warnings.push(Warning {
-            place: Source::File { path, line },
-            key,
-            text,
+    /// Adds the environment: each key with its variable, if it has one.
+    pub(super) fn add_variables(&mut self, variables: &[(&str, Option<&'static str>)]) {
+        let set = variables.iter().filter_map(|&(key, name)| {
+            let name = name?;
+            let value = Raw::of_env(variable(self.env, name)?);
+            Some((key.to_owned(), (SettingSource::Env { name }, value)))
         });
+        let layer = set.collect();
+        self.layers.push(layer);
     }
 
-    /// The value of the highest source that has a good one; every bad one is a warning.
-    pub(crate) fn resolve<K: Kind>(
+    /// Adds a file. `check` returns the warning about a key that is not taken.
+    pub(super) fn add_file(
         &mut self,
-        key: &'static str,
-        env_name: Option<&'static str>,
-        kind: &K,
+        path: PathBuf,
+        entries: Result<Vec<Field>, FileError>,
+        check: &dyn Fn(&str) -> Result<(), String>,
+    ) {
+        let file = SettingSource::File { path, line: None };
+        match entries {
+            Ok(entries) => {
+                let layer = self.layer(&file, entries, "", check);
+                self.layers.push(layer);
+            }
+            Err(error) => {
+                let place = error.line().map_or(file.clone(), |line| file.at(line));
+                self.warn(place, None, format!("{error}; none of it is used"));
+            }
+        }
+    }
+
+    /// The entries of a file or of one section, whose warnings begin with `prefix`.
+    pub(super) fn layer(
+        &mut self,
+        file: &SettingSource,
+        entries: Vec<Field>,
+        prefix: &str,
+        check: &dyn Fn(&str) -> Result<(), String>,
+    ) -> Layer {
+        let mut layer = Layer::new();
+        for entry in entries {
+            let place = file.at(entry.line);
+            // Empty for a key that is no text.
+            let key = Some(format!("{prefix}{}", entry.key)).filter(|key| !key.is_empty());
+            if let Err(text) = check(&entry.key) {
+                self.warn(place, key, text);
+                continue;
+            }
+            let before = layer.insert(entry.key, (place.clone(), entry.value));
+            if let Some((SettingSource::File { line: Some(line), .. }, _)) = before {
+                self.warn(place, key, format!("given twice; line {line} is ignored"));
+            }
+        }
+        layer
+    }
+
+    pub(super) fn warn(&mut self, place: SettingSource, key: Option<String>, text: String) {
+        self.warnings.push(Warning { place, key, text });
+    }
+
+    /// The entries of a section of the file; `expected` is what it should be.
+    pub(super) fn section(
+        &mut self,
+        key: &str,
+        expected: &str,
+    ) -> Option<(SettingSource, Vec<Field>)> {
+        let mut layers = self.layers.iter_mut();
+        let (source, raw) = layers.find_map(|layer| layer.remove(key))?;
+        match raw {
+            Raw::Map(fields) => Some((source, fields)),
+            Raw::Null => None,
+            _ => {
+                self.warn(source, Some(key.to_owned()), format!("expected {expected}"));
+                None
+            }
+        }
+    }
+
+    /// The first good value by precedence; each bad one is a warning.
+    pub(super) fn resolve<K: ValueParser>(
+        &mut self,
+        key: &str,
+        parser: &K,
         default: K::Value,
-    ) -> (K::Value, Source) {
-        let of_env = env_name.and_then(|name| {
-            let value = variable(self.env, name)?;
-            Some((Source::Env { name }, Raw::of_env(value)))
-        });
-        let of_file = self.entries.remove(key).map(|(line, raw)| {
-            let (path, line) = (self.path.clone(), Some(line));
-            (Source::File { path, line }, raw)
-        });
-
-        choose(
-            of_env.into_iter().chain(of_file),
-            key,
-            kind,
-            default,
-            self.home.as_deref(),
-            &mut self.warnings,
-        )
+    ) -> (K::Value, SettingSource) {
+        let mut chosen = None;
+        let mut problems = Vec::new();
+        for (source, raw) in self.layers.iter_mut().filter_map(|layer| layer.remove(key)) {
+            if raw.is_unset() {
+                continue;
+            }
+            match parser.read(&raw, self.home.as_deref()) {
+                Ok(value) => chosen = chosen.or(Some((value, source))),
+                Err(problem) => problems.push((source, problem)),
+            }
+        }
+        let (value, source) = chosen.unwrap_or((default, SettingSource::Default));
+        for (place, problem) in problems {
+            let text = format!("{problem}; using {} ({source})", parser.show(&value));
+            self.warn(place, Some(key.to_owned()), text);
+        }
+        (value, source)
     }
 }
 
-/// The first good value of those that are given, the strongest first; every bad one is a
-/// warning.
-pub(super) fn choose<K: Kind>(
-    given: impl Iterator<Item = (Source, Raw)>,
-    key: &str,
-    kind: &K,
-    default: K::Value,
-    home: Option<&Path>,
-    warnings: &mut Vec<Warning>,
-) -> (K::Value, Source) {
-    let mut chosen = None;
-    let mut problems = Vec::new();
-    for (source, raw) in given {
-        if raw.is_unset() {
-            continue;
-        }
-        match kind.read(&raw, home) {
-            Ok(value) => chosen = chosen.or(Some((value, source))),
-            Err(problem) => problems.push((source, problem)),
-        }
+/// The warning about a key that is not known, with the most similar one if it is close.
+pub(super) fn check_key(key: &str, known: &[&str]) -> Result<(), String> {
+    if known.contains(&key) {
+        return Ok(());
     }
-    let (value, source) = chosen.unwrap_or((default, Source::Default));
-    for (place, problem) in problems {
-        warnings.push(Warning {
-            place,
-            key: Some(key.to_owned()),
-            text: format!("{problem}; using {} ({source})", kind.show(&value)),
-        });
-    }
-    (value, source)
-}
-
-/// What to say of a key that is none, with the nearest one where one is near.
-pub(super) fn unknown_key(key: &str, known: &[&str]) -> String {
     let nearest = known
         .iter()
         .map(|known| (strsim::damerau_levenshtein(key, known), known))
         .min()
         .filter(|(distance, known)| *distance <= known.len().max(6) / 3);
-    match nearest {
+    Err(match nearest {
         Some((_, known)) => format!("unknown setting, ignored; did you mean {known}?"),
         None => "unknown setting, ignored; `zsh-tool config` lists the known ones".to_owned(),
-    }
+    })
 }

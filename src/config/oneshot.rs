@@ -1,87 +1,67 @@
 //! The settings of agent runs: flags over environment over files.
 //!
-//! The files are `.oneshot.json` in the working directory, the same in the home directory,
-//! and `oneshot: {…}` in the common one, in this order. Each may hold some of the keys;
-//! what is wrong in one is a warning, and the next one's value is in use.
+//! The files, in order of precedence: `.oneshot.json` in the working directory,
+//! `.oneshot.json` in the home directory, `oneshot: {…}` in `config.yaml`. Each may hold
+//! some of the keys; an error in one is a warning, and the next one's value is used.
 //!
-//! Limits: `.oneshot.json` may come with a repository, so that it takes the settings of
-//! runs alone: no programs, no endpoints, nothing that names a key. Whether an executor or
-//! a judge of such a name exists is not known here.
+//! Limits: `.oneshot.json` may come with a repository, so it only takes the settings of
+//! runs: no programs, no endpoints, nothing that names a key. Whether an executor or a
+//! judge of a given name exists is not checked here.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::choices::StuckChoice;
-use super::dirs::{Env, directory, variable};
-use super::file::{self, FileError};
-use super::layers::{Given, Source, Warning, choose, unknown_key};
-use super::value::{Count, Field, Kind, Maybe, Raw, Time, Word};
-use super::{Config, Row};
+use super::dirs::{Env, directory};
+use super::file;
+use super::layers::{Layer, SettingSource, Sources, Warning, check_key};
+use super::value::{Choice, Count, Maybe, Raw, Time, ValueParser, WORD};
+use super::{Config, Row, SettingHelp, key_of, option_of, settings};
 
-/// The key of the common file.
+/// The section of `config.yaml`.
 pub(super) const KEY: &str = "oneshot";
 
-/// The file in the working directory and in the home directory.
+/// In the working directory and in the home directory.
 const FILE_NAME: &str = ".oneshot.json";
 
-/// Sections of the common file that a repository's file must not replace.
-const COMMON_ONLY: [&str; 3] = ["executors", "openai", "secrets"];
+/// What a repository's file must not decide: sections of `config.yaml`, and how long other
+/// runs are kept.
+const COMMON_ONLY: [&str; 4] = ["executors", "openai", "secrets", "keep_days"];
 
-/// The longest times that can be asked for: a week, and a month for all of a run.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest times that can be asked for: a week, and a month for a whole run.
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Shorter than this no agent could answer.
+/// No agent could answer in less time.
 const LEAST_INACTIVITY: Duration = Duration::from_millis(100);
 
-/// Declares every setting of runs once: its documentation, key, type, default, what it
-/// takes, its variable and its flag.
+/// Declares the settings of runs: those of [`settings`], each with its flag.
 macro_rules! run_settings {
     ($(
-        $(#[$doc:meta])*
-        $key:ident: $type:ty = $default:expr, $kind:expr, $row:literal, $env:literal, $flag:literal;
+        $(#[doc = $doc:literal])*
+        $key:ident: $type:ty = $default:expr, $parser:expr, env $env:literal, flag $flag:literal;
     )*) => {
-        /// How a run is to go on, resolved.
-        #[derive(Debug, Clone, PartialEq)]
-        pub struct RunSettings {
-            $( $(#[$doc])* pub $key: $type, )*
-            sources: BTreeMap<&'static str, Source>,
+        settings! {
+            /// The settings of a run.
+            RunSettings "oneshot." {}
+            $( $(#[doc = $doc])* $key: $type = $default, $parser, env $env; )*
         }
 
         /// What the command line asks for.
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct RunFlags {
-            $( $(#[$doc])* pub $key: Option<$type>, )*
+            $( $(#[doc = $doc])* pub $key: Option<$type>, )*
         }
 
-        const KEYS: &[&str] = &[$( stringify!($key), )*];
-        const VARIABLES: &[(&str, &str)] = &[$( (stringify!($key), $env), )*];
-
         impl RunSettings {
-            fn resolve(flags: &RunFlags, layers: &mut Layers) -> RunSettings {
-                let mut sources = BTreeMap::new();
-                $(
-                    let ($key, source) = layers.resolve(stringify!($key), &$kind, $default);
-                    let ($key, source) = match &flags.$key {
-                        Some(value) => (value.clone(), Source::Flag { name: $flag }),
-                        None => ($key, source),
-                    };
-                    sources.insert(stringify!($key), source);
-                )*
-                RunSettings { $( $key, )* sources }
-            }
-
-            /// Every setting with its value and source, for people to read.
-            pub fn rows(&self) -> Vec<Row> {
-                vec![$( Row {
-                    key: $row,
-                    value: $kind.show(&self.$key),
-                    source: self.source(stringify!($key)),
-                }, )*]
+            fn apply(&mut self, flags: &RunFlags) {
+                $( if let Some(value) = &flags.$key {
+                    self.$key = value.clone();
+                    self.origins.insert(stringify!($key), SettingSource::Flag { name: $flag });
+                } )*
             }
         }
     };
@@ -89,61 +69,66 @@ macro_rules! run_settings {
 
 run_settings! {
     /// The worker's executor. Default claude.
-    executor: String = "claude".to_owned(), Word,
-        "oneshot.executor", "ONESHOT_EXECUTOR", "--executor";
+    executor: String = "claude".to_owned(), WORD,
+        env "ONESHOT_EXECUTOR", flag "--executor";
 
     /// The auditor's executor. Default: the worker's.
-    auditor: Option<String> = None, Maybe(Word, "the executor"),
-        "oneshot.auditor", "ONESHOT_AUDITOR", "--auditor";
+    auditor: Option<String> = None, Maybe(WORD, "the executor"),
+        env "ONESHOT_AUDITOR", flag "--auditor";
 
     /// The model that the worker is asked to use. Default: its program's own.
-    model: Option<String> = None, Maybe(Word, "none"),
-        "oneshot.model", "ONESHOT_MODEL", "--model";
+    model: Option<String> = None, Maybe(WORD, "none"),
+        env "ONESHOT_MODEL", flag "--model";
 
     /// The model that the auditor is asked to use. Default: its program's own.
-    auditor_model: Option<String> = None, Maybe(Word, "none"),
-        "oneshot.auditor_model", "ONESHOT_AUDITOR_MODEL", "--auditor-model";
+    auditor_model: Option<String> = None, Maybe(WORD, "none"),
+        env "ONESHOT_AUDITOR_MODEL", flag "--auditor-model";
 
-    /// How many iterations there may be. Default 5, from 1 to 1000.
+    /// The most iterations of a run. Default 5, from 1 to 1000.
     max_iterations: NonZeroU32 = DEFAULT_ITERATIONS, Iterations,
-        "oneshot.max_iterations", "ONESHOT_MAX_ITERATIONS", "--max-iterations";
+        env "ONESHOT_MAX_ITERATIONS", flag "--max-iterations";
 
-    /// Silence after which an agent is given up. Seconds; default 300, from 0.1 to a week.
+    /// How long an agent may be silent before it is stopped. Seconds; default 300, from 0.1 to a week.
     inactivity: Duration = Duration::from_secs(300), Time::seconds(LEAST_INACTIVITY..=WEEK),
-        "oneshot.inactivity", "ONESHOT_INACTIVITY", "--inactivity";
+        env "ONESHOT_INACTIVITY", flag "--inactivity";
 
-    /// How long all of a run may take. Seconds; default 0, which is no limit, to a month.
+    /// How long a whole run may take. Seconds; default 0 (no limit), at most a month.
     max_runtime: Duration = Duration::ZERO, Time::seconds(Duration::ZERO..=MONTH),
-        "oneshot.max_runtime", "ONESHOT_MAX_RUNTIME", "--max-runtime";
+        env "ONESHOT_MAX_RUNTIME", flag "--max-runtime";
 
-    /// What is done about an agent that is stuck. Default auto.
-    on_stuck: StuckChoice = StuckChoice::Auto, StuckChoice::WORDS,
-        "oneshot.on_stuck", "ONESHOT_ON_STUCK", "--on-stuck";
+    /// What to do about an agent that is stuck: `auto`, `ask`, `wait`, `recover` or `fail`.
+    /// Default auto.
+    on_stuck: StuckChoice = StuckChoice::Auto, Choice::new(),
+        env "ONESHOT_ON_STUCK", flag "--on-stuck";
 
-    /// Who judges whether an agent is stuck. Default: the judge of the common file.
-    judge: Option<String> = None, Maybe(Word, "the judge"),
-        "oneshot.judge", "ONESHOT_JUDGE", "--judge";
+    /// The judge that decides whether an agent is stuck. Default: `judge`.
+    judge: Option<String> = None, Maybe(WORD, "the judge"),
+        env "ONESHOT_JUDGE", flag "--judge";
 
-    /// How often evidence is taken. Seconds; default: `heartbeat_interval`; from 0.1 to 600.
+    /// How often progress is measured. Seconds; default: `heartbeat_interval`; from 0.1 to 600.
     heartbeat: Option<Duration> = None,
         Maybe(
             Time::seconds(Duration::from_millis(100)..=Duration::from_secs(600)),
             "heartbeat_interval"
         ),
-        "oneshot.heartbeat", "ONESHOT_HEARTBEAT", "--heartbeat";
+        env "ONESHOT_HEARTBEAT", flag "--heartbeat";
 
-    /// Signs of life in a row without anything new after which an agent is called stuck.
-    /// Default: `stuck_threshold`; from 1 to 1000.
+    /// The number of measurements in a row without progress after which an agent counts as
+    /// stuck. Default: `stuck_threshold`; from 1 to 1000.
     stuck_threshold: Option<usize> = None, Maybe(Count(1..=1_000), "stuck_threshold"),
-        "oneshot.stuck_threshold", "ONESHOT_STUCK_THRESHOLD", "--stuck-threshold";
+        env "ONESHOT_STUCK_THRESHOLD", flag "--stuck-threshold";
+
+    /// Days after which a finished run that cannot be resumed is removed, when a new one
+    /// begins. Default 30; from 0 (never) to 36500.
+    keep_days: usize = 30, Count(0..=36_500),
+        env "ONESHOT_KEEP_DAYS", flag "--keep-days";
 }
 
 const DEFAULT_ITERATIONS: NonZeroU32 = NonZeroU32::new(5).unwrap();
 
-/// A number of iterations.
 struct Iterations;
 
-impl Kind for Iterations {
+impl ValueParser for Iterations {
     type Value = NonZeroU32;
 
     fn read(&self, raw: &Raw, home: Option<&Path>) -> Result<NonZeroU32, String> {
@@ -158,29 +143,27 @@ impl Kind for Iterations {
 }
 
 impl RunSettings {
-    /// The settings for a run in `directory`, with all that is wrong in them. Never fails.
+    /// The settings for a run in this directory, and the faults found in them. Never fails.
     pub fn load(
         config: &Config,
         env: Env<'_>,
         directory_of_run: &Path,
         flags: &RunFlags,
     ) -> (RunSettings, Vec<Warning>) {
-        let mut layers = Layers::default();
-        layers.add_environment(env);
-        layers.add_file(directory_of_run);
+        let mut sources = Sources::new(env);
+        sources.add_variables(RunSettings::VARIABLES);
+        add_file(&mut sources, directory_of_run);
         if let Some(home) = directory(env, "HOME")
             && home != directory_of_run
         {
-            layers.add_file(&home);
+            add_file(&mut sources, &home);
         }
-        layers.add_section(&config.oneshot);
-        let settings = RunSettings::resolve(flags, &mut layers);
-        (settings, layers.warnings)
-    }
-
-    /// Where the value of a setting comes from.
-    pub fn source(&self, key: &str) -> Source {
-        self.sources.get(key).cloned().unwrap_or(Source::Default)
+        sources.layers.push(config.oneshot.clone());
+        // No setting of a run is a path in the home directory.
+        sources.home = None;
+        let mut settings = RunSettings::resolve(&mut sources);
+        settings.apply(flags);
+        (settings, sources.warnings)
     }
 
     /// The auditor's executor.
@@ -188,163 +171,37 @@ impl RunSettings {
         self.auditor.as_deref().unwrap_or(&self.executor)
     }
 
-    /// How long all of the run may take.
+    /// How long finished runs are kept.
+    pub fn keep(&self) -> Option<Duration> {
+        let days = u32::try_from(self.keep_days).ok()?;
+        (days > 0).then(|| days * DAY)
+    }
+
+    /// How long the whole run may take.
     pub fn max_runtime(&self) -> Option<Duration> {
         (!self.max_runtime.is_zero()).then_some(self.max_runtime)
     }
 }
 
-/// What the common file says.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Section(Vec<(Source, Field)>);
+/// Takes the section out of `config.yaml`.
+pub(super) fn read_section(sources: &mut Sources<'_>) -> Layer {
+    let Some((file, fields)) = sources.section(KEY, "a mapping of settings; ignored") else {
+        return Layer::new();
+    };
+    let known = |key: &str| check_key(key, RunSettings::KEYS);
+    sources.layer(&file, fields, "oneshot.", &known)
+}
 
-impl Section {
-    /// Takes it out of what the file gives.
-    pub(super) fn read(given: &mut Given<'_>) -> Section {
-        match given.take(KEY) {
-            None | Some((_, Raw::Null)) => Section::default(),
-            Some((_, Raw::Map(fields))) => {
-                let known = fields.into_iter().filter(|field| {
-                    let is_known = KEYS.contains(&field.key.as_str());
-                    if !is_known {
-                        let key = format!("{KEY}.{}", field.key);
-                        let text = unknown_key(&field.key, KEYS);
-                        given.warn_of_file(Some(field.line), Some(key), text);
-                    }
-                    is_known
-                });
-                let known: Vec<Field> = known.collect();
-                let placed = known.into_iter();
-                Section(
-                    placed
-                        .map(|field| (given.place(field.line), field))
-                        .collect(),
-                )
-            }
-            Some((line, _)) => {
-                let text = "expected a mapping of settings; ignored".to_owned();
-                given.warn_of_file(Some(line), Some(KEY.to_owned()), text);
-                Section::default()
-            }
+/// Adds `.oneshot.json` of this directory, if there is one.
+fn add_file(sources: &mut Sources<'_>, directory: &Path) {
+    let path = directory.join(FILE_NAME);
+    let entries = file::none_if_missing(file::read_json(&path));
+    sources.add_file(path, entries, &|key| {
+        if COMMON_ONLY.contains(&key) {
+            return Err("is taken from config.yaml only, ignored".to_owned());
         }
-    }
-}
-
-/// The layers below the flags, the strongest first.
-#[derive(Default)]
-struct Layers {
-    layers: Vec<BTreeMap<String, (Source, Raw)>>,
-    warnings: Vec<Warning>,
-}
-
-impl Layers {
-    fn add_environment(&mut self, env: Env<'_>) {
-        let given = VARIABLES.iter().filter_map(|(key, name)| {
-            let value = variable(env, name)?;
-            Some((
-                (*key).to_owned(),
-                (Source::Env { name }, Raw::of_env(value)),
-            ))
-        });
-        self.layers.push(given.collect());
-    }
-
-    fn add_section(&mut self, section: &Section) {
-        let given = section.0.iter();
-        let given =
-            given.map(|(place, field)| (field.key.clone(), (place.clone(), field.value.clone())));
-        self.layers.push(given.collect());
-    }
-
-    fn add_file(&mut self, directory: &Path) {
-        let path = directory.join(FILE_NAME);
-        let place = |line| Source::File {
-            path: path.clone(),
-            line,
-        };
-        let entries = match file::read_bytes(&path).and_then(|bytes| parse(&bytes)) {
-            Ok(entries) => entries,
-            Err(FileError::Missing) => return,
-            Err(error) => {
-                self.warnings.push(Warning {
-                    place: place(error.line()),
-                    key: None,
-                    text: format!("{error}; nothing of it is used"),
-                });
-                return;
-            }
-        };
-        let mut layer = BTreeMap::new();
-        for entry in entries {
-            let at = place(Some(entry.line));
-            if KEYS.contains(&entry.key.as_str()) {
-                layer.insert(entry.key, (at, entry.value));
-                continue;
-            }
-            let text = match COMMON_ONLY.contains(&entry.key.as_str()) {
-                true => "is taken from config.yaml only, ignored".to_owned(),
-                false => unknown_key(&entry.key, KEYS),
-            };
-            self.warnings.push(Warning {
-                place: at,
-                key: Some(entry.key),
-                text,
-            });
-        }
-        self.layers.push(layer);
-    }
-
-    /// The value of the strongest layer that has a good one; every bad one is a warning.
-    fn resolve<K: Kind>(
-        &mut self,
-        key: &'static str,
-        kind: &K,
-        default: K::Value,
-    ) -> (K::Value, Source) {
-        let given = self.layers.iter_mut();
-        let given = given.filter_map(|layer| layer.remove(key));
-        choose(given, key, kind, default, None, &mut self.warnings)
-    }
-}
-
-/// The entries of a JSON object, each with the line where its key stands first.
-fn parse(bytes: &[u8]) -> Result<Vec<file::Entry>, FileError> {
-    let text =
-        std::str::from_utf8(bytes).map_err(|error| FileError::NotUtf8(error.valid_up_to()))?;
-    if text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    let object: serde_json::Map<String, Value> =
-        serde_json::from_str(text).map_err(|error| FileError::NotJson {
-            line: u64::try_from(error.line()).ok().filter(|line| *line > 0),
-            text: error.to_string(),
-        })?;
-    let entries = object.into_iter().map(|(key, value)| file::Entry {
-        line: line_of(&key, text),
-        key,
-        value: raw(value),
+        check_key(key, RunSettings::KEYS)
     });
-    Ok(entries.collect())
-}
-
-fn line_of(key: &str, text: &str) -> u64 {
-    let quoted = Value::from(key).to_string();
-    let before = text.split(&quoted).next().unwrap_or_default();
-    1 + before.matches('\n').count() as u64
-}
-
-fn raw(value: Value) -> Raw {
-    match value {
-        Value::Null => Raw::Null,
-        Value::Bool(value) => Raw::Bool(value),
-        Value::Number(number) => match number.as_i128() {
-            Some(integer) => Raw::Integer(integer),
-            None => Raw::Float(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        Value::String(text) => Raw::Text(text),
-        Value::Array(items) => Raw::List(items.into_iter().map(raw).collect()),
-        Value::Object(_) => Raw::Map(Vec::new()),
-    }
 }
 
 #[cfg(test)]
@@ -359,10 +216,7 @@ mod tests {
 
     impl Place {
         fn new() -> Place {
-            Place {
-                home: tempfile::tempdir().unwrap(),
-                work: tempfile::tempdir().unwrap(),
-            }
+            Place { home: tempfile::tempdir().unwrap(), work: tempfile::tempdir().unwrap() }
         }
 
         fn common(&self, yaml: &str) {
@@ -412,14 +266,11 @@ mod tests {
         assert_eq!(iterations(&place, &[], &flags), 8);
         let variables = [("ONESHOT_MAX_ITERATIONS", "9")];
         assert_eq!(iterations(&place, &variables, &flags), 9);
-        let flags = RunFlags {
-            max_iterations: NonZeroU32::new(10),
-            ..flags
-        };
+        let flags = RunFlags { max_iterations: NonZeroU32::new(10), ..flags };
         assert_eq!(iterations(&place, &variables, &flags), 10);
         let (settings, _) = place.load(&variables, &flags);
         let name = "--max-iterations";
-        assert_eq!(settings.source("max_iterations"), Source::Flag { name });
+        assert_eq!(settings.source("max_iterations"), SettingSource::Flag { name });
         // Files may be partial: what one does not say the next one does.
         assert_eq!(settings.model.as_deref(), Some("large"));
         assert_eq!(settings.inactivity, Duration::from_secs(300));
@@ -457,41 +308,25 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_json_object_is_named_with_its_line() {
-        for (text, line) in [
-            ("{\n\"model\": x}", ":2"),
-            ("[1]", ":1"),
-            ("{\"a\":1,\n", ":2"),
-        ] {
+        for (text, line) in [("{\n\"model\": x}", ":2"), ("[1]", ":1"), ("{\"a\":1,\n", ":2")] {
             let place = Place::new();
             file(&place.work, text);
             let (settings, warnings) = place.load(&[], &RunFlags::default());
             assert_eq!(settings.max_iterations, DEFAULT_ITERATIONS);
             let start = format!("WORK/.oneshot.json{line}: is not a JSON object");
-            assert!(
-                warnings.len() == 1 && warnings[0].starts_with(&start),
-                "{warnings:?}"
-            );
+            assert!(warnings.len() == 1 && warnings[0].starts_with(&start), "{warnings:?}");
         }
         let place = Place::new();
         file(&place.work, " \n");
-        assert_eq!(
-            place.load(&[], &RunFlags::default()).1,
-            Vec::<String>::new()
-        );
+        assert_eq!(place.load(&[], &RunFlags::default()).1, Vec::<String>::new());
     }
 
     #[test]
     fn the_auditor_is_the_executor_unless_somebody_says_otherwise() {
         let place = Place::new();
-        file(
-            &place.work,
-            "{\"executor\": \"codex\", \"max_runtime\": 1.5}",
-        );
+        file(&place.work, "{\"executor\": \"codex\", \"max_runtime\": 1.5}");
         let (settings, _) = place.load(&[], &RunFlags::default());
-        assert_eq!(
-            (settings.executor.as_str(), settings.auditor()),
-            ("codex", "codex")
-        );
+        assert_eq!((settings.executor.as_str(), settings.auditor()), ("codex", "codex"));
         assert_eq!(settings.max_runtime(), Some(Duration::from_millis(1500)));
         let (settings, _) = place.load(&[("ONESHOT_AUDITOR", "claude")], &RunFlags::default());
         assert_eq!(settings.auditor(), "claude");

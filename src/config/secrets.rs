@@ -1,31 +1,45 @@
 //! The secrets that the user lists: `secrets: {NAME: {env: VAR}}`, or `{file: PATH}`, or
 //! `{command: [program, argument…]}`.
 //!
-//! What stands here are names and where each secret comes from, which may be printed.
-//! Somebody may have written a secret itself where its source belongs, so that no fault
-//! repeats what was written there. Limits: nothing is looked up here.
+//! Names and sources may be printed; a value is looked up when it is needed. Errors name the
+//! secret and what is wrong, never a value: a user may write a secret itself where its source
+//! belongs, and the agent reads the errors of a look-up, which do not name the source either.
+//! `zsh-tool doctor` shows the sources.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::layers::{Given, Source};
-use super::value::{Field, File, Kind, Raw};
+use zeroize::Zeroizing;
 
-/// The key of the file.
+use super::dirs::Env;
+use super::layers::{SettingSource, Sources};
+use super::value::{Field, File, Raw, ValueParser, is_variable, listed};
+use crate::process::capture::{self, CaptureError, Limits};
+use crate::process::files;
+use crate::process::spawn::{Errors, Launch, Wiring};
+use crate::text::mask::{MAX_SECRET_BYTES, Secret, Unusable};
+
 pub(super) const KEY: &str = "secrets";
 
 const EXPECTED: &str = "expected {env: VARIABLE}, {file: PATH} or {command: [program, argument…]}";
+const ONE_EXPECTED: &str =
+    "expected {env: VARIABLE}, {file: PATH} or {command: [program, argument…]}, one of them";
 
 /// Where a secret comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretSource {
     /// A variable of the server's environment.
     Env(String),
-    /// A file, without the line's end at its end.
+    /// A file, without its final line ending.
     File(PathBuf),
-    /// What a program prints, without the line's end at its end. Never empty.
+    /// What a program prints, without its final line ending. Never empty.
     Command(Vec<String>),
 }
 
@@ -49,140 +63,252 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// What the file lists; what is wrong in it is a warning, and not listed.
-    pub(super) fn read(given: &mut Given<'_>) -> (Secrets, Source) {
+    /// Reads the section. An entry with an error is a warning, and not listed.
+    pub(super) fn read(sources: &mut Sources<'_>) -> (Secrets, SettingSource) {
         let mut secrets = Secrets::default();
-        let Some((line, raw)) = given.take(KEY) else {
-            return (secrets, Source::Default);
-        };
-        let fields = match raw {
-            Raw::Map(fields) => fields,
-            Raw::Null => return (secrets, Source::Default),
-            _ => {
-                let text = "expected a mapping of names to sources; no secret is listed";
-                given.warn_of_file(Some(line), Some(KEY.to_owned()), text.to_owned());
-                return (secrets, Source::Default);
-            }
+        let expected = "a mapping of names to sources; no secret is listed";
+        let Some((source, fields)) = sources.section(KEY, expected) else {
+            return (secrets, SettingSource::Default);
         };
         for field in fields {
-            if let Err(problem) = secrets.take(&field, given.home()) {
-                let key = match is_name(&field.key) {
-                    true => format!("{KEY}.{}", field.key),
-                    false => KEY.to_owned(),
+            if let Err(problem) = secrets.take(&field, sources.home.as_deref()) {
+                let key = if is_name(&field.key) {
+                    format!("{KEY}.{}", field.key)
+                } else {
+                    KEY.to_owned()
                 };
-                given.warn_of_file(Some(field.line), Some(key), format!("{problem}; ignored"));
+                sources.warn(source.at(field.line), Some(key), format!("{problem}; ignored"));
             }
         }
-        (secrets, given.place(line))
+        (secrets, source)
     }
 
-    fn take(&mut self, field: &Field, home: Option<&Path>) -> Result<(), String> {
+    fn take(&mut self, field: &Field, home: Option<&Path>) -> Result<(), &'static str> {
         if !is_name(&field.key) {
-            return Err("a name takes letters, digits and _ only".to_owned());
+            return Err("a name takes letters, digits and _ only");
         }
         if self.by_name.contains_key(&field.key) {
-            return Err("given twice".to_owned());
+            return Err("given twice");
         }
         let source = source(&field.value, home)?;
         self.by_name.insert(field.key.clone(), source);
         Ok(())
     }
 
-    /// Where a listed secret comes from.
     pub fn source(&self, name: &str) -> Option<&SecretSource> {
         self.by_name.get(name)
     }
 
-    /// The listed secrets, by name.
+    /// In the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &SecretSource)> {
         let entries = self.by_name.iter();
         entries.map(|(name, source)| (name.as_str(), source))
     }
 
-    /// The names, for somebody who asks for another; never the sources.
+    /// The names without their sources, for the agent.
     pub fn names(&self) -> String {
-        let names: Vec<&str> = self.iter().map(|(name, _)| name).collect();
-        match names.is_empty() {
-            true => "none".to_owned(),
-            false => names.join(", "),
-        }
+        listed(&self.by_name.keys().collect::<Vec<_>>())
     }
 
-    /// Whether this variable holds a listed secret: no command finds it in its
-    /// environment.
+    /// Whether this variable holds a listed secret, so that no command gets it.
     pub fn hides(&self, variable: &OsStr) -> bool {
         self.iter().any(|(_, source)| match source {
             SecretSource::Env(hidden) => variable == hidden.as_str(),
             SecretSource::File(_) | SecretSource::Command(_) => false,
         })
     }
+
+    /// Looks up a listed secret. May run a program.
+    ///
+    /// # Errors
+    /// If it is not listed, not found, or cannot be typed.
+    pub(crate) fn resolve(
+        &self,
+        name: &str,
+        around: &ResolveContext,
+    ) -> Result<Secret, ResolveError> {
+        let source = self.source(name).ok_or_else(|| ResolveError::NotListed {
+            name: name.chars().take(SHOWN_CHARS).collect(),
+            listed: self.names(),
+        })?;
+        source
+            .value(around)
+            .map_err(|cause| ResolveError::NotThere { name: name.to_owned(), cause })
+    }
 }
 
 impl fmt::Display for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.by_name.is_empty() {
-            return f.write_str("none");
-        }
-        for (place, (name, source)) in self.iter().enumerate() {
-            let separator = if place == 0 { "" } else { ", " };
-            write!(f, "{separator}{name} ({source})")?;
-        }
-        Ok(())
+        let entries = self.iter().map(|(name, source)| format!("{name} ({source})"));
+        f.write_str(&listed(&entries.collect::<Vec<_>>()))
     }
 }
 
-/// Letters, digits and `_`: what an argument and a label show as it is.
+/// A name is shown as it is in arguments and labels.
 fn is_name(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     !text.is_empty() && text.chars().all(is_part)
 }
 
-fn source(raw: &Raw, home: Option<&Path>) -> Result<SecretSource, String> {
-    let field = match raw {
-        Raw::Map(fields) => match fields.as_slice() {
-            [field] => field,
-            _ => return Err(format!("{EXPECTED}, one of them")),
-        },
-        _ => return Err(EXPECTED.to_owned()),
+fn source(raw: &Raw, home: Option<&Path>) -> Result<SecretSource, &'static str> {
+    let Raw::Map(fields) = raw else {
+        return Err(EXPECTED);
+    };
+    let [field] = fields.as_slice() else {
+        return Err(ONE_EXPECTED);
     };
     match field.key.as_str() {
-        "env" => match &field.value {
-            Raw::Text(name) if is_variable(name) => Ok(SecretSource::Env(name.clone())),
-            _ => Err("env takes the name of a variable".to_owned()),
+        "env" => match field.value.text().filter(|name| is_variable(name)) {
+            Some(name) => Ok(SecretSource::Env(name.to_owned())),
+            None => Err("env takes the name of a variable"),
         },
         "file" => match File.read(&field.value, home) {
             Ok(Some(path)) => Ok(SecretSource::File(path)),
-            _ => Err("file takes an absolute path, or one that begins with `~/`".to_owned()),
+            _ => Err("file takes an absolute path, or one that begins with `~/`"),
         },
-        "command" => match command(&field.value) {
-            Some(words) => Ok(SecretSource::Command(words)),
-            None => Err(
-                "command takes a list: the program's name or absolute path, and its arguments, \
-                 as text"
-                    .to_owned(),
-            ),
-        },
-        _ => Err(EXPECTED.to_owned()),
+        "command" => field.value.command(None).map(SecretSource::Command).ok_or(
+            "command takes a list: the program's name or absolute path, and its arguments, as text",
+        ),
+        _ => Err(EXPECTED),
     }
 }
 
-fn is_variable(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['=', '\0', '$'])
+/// How long a program may take to print a secret; the user may have to unlock a key.
+const COMMAND_TIME: Duration = Duration::from_secs(10);
+/// The longest secret, a line ending, and one byte more, which shows that a secret is too
+/// long.
+const SOURCE_BYTES: usize = MAX_SECRET_BYTES + 3;
+/// How much of an unlisted name an error repeats.
+const SHOWN_CHARS: usize = 40;
+
+/// Where secrets are looked up.
+pub struct ResolveContext<'a> {
+    /// The server's own environment.
+    pub env: Env<'a>,
+    /// The environment that programs get: without the variables that hold secrets.
+    pub environment: &'a [(OsString, OsString)],
+    /// Programs that are meant to outlive the one that started them.
+    pub daemons: Arc<[String]>,
 }
 
-fn command(raw: &Raw) -> Option<Vec<String>> {
-    let Raw::List(items) = raw else {
-        return None;
+/// Why there is no value.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    #[error(
+        "{name:?} is not among the listed secrets: {listed}; the user lists them in config.yaml, \
+         as `secrets: {{NAME: {{env: VARIABLE}}}}`"
+    )]
+    NotListed {
+        /// As asked for, shortened.
+        name: String,
+        listed: String,
+    },
+    #[error(
+        "secret {name} is not available: {cause}; `zsh-tool doctor` shows where it is looked up"
+    )]
+    NotThere { name: String, cause: Cause },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// Also for an unexpanded `${…}` of a plugin.
+    #[error("its variable is not set in the server's environment")]
+    Unset,
+    #[error("its file cannot be read: {0}")]
+    File(io::Error),
+    #[error("its program is not found in PATH")]
+    NoProgram,
+    #[error("its program printed none: {0}")]
+    Program(CaptureError),
+    /// The value cannot be typed or masked.
+    #[error(transparent)]
+    Unusable(#[from] Unusable),
+}
+
+impl SecretSource {
+    /// Checks that there is a value, without running a program.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn check(&self, around: &ResolveContext) -> Result<(), Cause> {
+        match self {
+            SecretSource::Env(_) | SecretSource::File(_) => self.value(around).map(|_| ()),
+            SecretSource::Command(words) => program_of(words, around).map(|_| ()),
+        }
+    }
+
+    /// Whether users outside the group can read it.
+    pub(crate) fn is_open_to_all(&self) -> bool {
+        match self {
+            SecretSource::File(path) => {
+                std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
+            }
+            SecretSource::Env(_) | SecretSource::Command(_) => false,
+        }
+    }
+
+    fn value(&self, around: &ResolveContext) -> Result<Secret, Cause> {
+        let bytes = match self {
+            SecretSource::Env(variable) => of_variable(variable, around)?,
+            SecretSource::File(path) => without_line_end(of_file(path).map_err(Cause::File)?),
+            SecretSource::Command(words) => without_line_end(of_command(words, around)?),
+        };
+        Ok(Secret::new(bytes)?)
+    }
+}
+
+fn of_variable(name: &str, around: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, Cause> {
+    let value = (around.env)(name).ok_or(Cause::Unset)?;
+    let bytes = Zeroizing::new(value.into_vec());
+    // A secret may contain these characters; as a whole it is an unexpanded variable of a
+    // plugin.
+    let is_unexpanded = bytes.starts_with(b"${") && bytes.ends_with(b"}");
+    if is_unexpanded {
+        return Err(Cause::Unset);
+    }
+    Ok(bytes)
+}
+
+fn of_file(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let file = files::open_regular(path)?;
+    // Allocated once: growing would leave copies in memory.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(SOURCE_BYTES + 1));
+    file.take(SOURCE_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn of_command(words: &[String], around: &ResolveContext) -> Result<Zeroizing<Vec<u8>>, Cause> {
+    let program = program_of(words, around)?;
+    let limits = Limits {
+        time: COMMAND_TIME,
+        output: SOURCE_BYTES,
+        daemons: Some(Arc::clone(&around.daemons)),
     };
-    let words = items.iter().map(|item| match item {
-        Raw::Text(word) if !word.contains('\0') => Some(word.clone()),
-        Raw::Integer(number) => Some(number.to_string()),
-        _ => None,
-    });
-    let words: Vec<String> = words.collect::<Option<_>>()?;
-    let program = words.first()?;
-    let is_findable = !program.is_empty() && (program.starts_with('/') || !program.contains('/'));
-    is_findable.then_some(words)
+    let launch = Launch {
+        program,
+        args: words.iter().skip(1).map(Into::into).collect(),
+        environment: around.environment.to_vec(),
+        directory: PathBuf::from("/"),
+        wiring: Wiring::Pipe(Errors::Nowhere),
+    };
+    capture::output_of(launch, &limits).map_err(Cause::Program)
+}
+
+fn program_of(words: &[String], around: &ResolveContext) -> Result<PathBuf, Cause> {
+    let program = words.first().ok_or(Cause::NoProgram)?;
+    let search_path = (around.env)("PATH").unwrap_or_default();
+    files::find_program(program, &search_path).map_err(|_| Cause::NoProgram)
+}
+
+/// Removes one line ending, which is not part of the secret.
+fn without_line_end(mut bytes: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
+    for end in [b'\n', b'\r'] {
+        if bytes.last() != Some(&end) {
+            break;
+        }
+        bytes.pop();
+    }
+    bytes
 }
 
 #[cfg(test)]
@@ -217,10 +343,7 @@ mod tests {
         let source = |name| secrets.source(name).cloned();
         assert_eq!(source("SUDO"), Some(SecretSource::Env("SUDO_PW".into())));
         assert_eq!(source("DB"), Some(SecretSource::Command(words)));
-        assert_eq!(
-            source("key_2"),
-            Some(SecretSource::File("/home/me/.key".into()))
-        );
+        assert_eq!(source("key_2"), Some(SecretSource::File("/home/me/.key".into())));
         assert_eq!(source("SUDO_PW"), None, "a source is no name");
         assert_eq!(secrets.names(), "DB, SUDO, key_2");
         assert_eq!(
@@ -245,54 +368,24 @@ mod tests {
         for (yaml, expected) in [
             ("secrets: hunter2", "FILE:1: secrets: expected a mapping"),
             ("secrets: [hunter2]", "FILE:1: secrets: expected a mapping"),
-            (
-                "secrets:\n  A: hunter2",
-                "FILE:2: secrets.A: expected {env: VARIABLE}",
-            ),
-            (
-                "secrets:\n  A: {value: hunter2}",
-                "FILE:2: secrets.A: expected {env: VARIABLE}",
-            ),
-            (
-                "secrets:\n  A: {hunter2: x}",
-                "FILE:2: secrets.A: expected {env: VARIABLE}",
-            ),
-            (
-                "secrets:\n\n  hunter-2: {env: X}",
-                "FILE:3: secrets: a name takes letters",
-            ),
+            ("secrets:\n  A: hunter2", "FILE:2: secrets.A: expected {env: VARIABLE}"),
+            ("secrets:\n  A: {value: hunter2}", "FILE:2: secrets.A: expected {env: VARIABLE}"),
+            ("secrets:\n  A: {hunter2: x}", "FILE:2: secrets.A: expected {env: VARIABLE}"),
+            ("secrets:\n\n  hunter-2: {env: X}", "FILE:3: secrets: a name takes letters"),
             (
                 "secrets:\n  A: {env: X, file: /hunter2}",
                 "FILE:2: secrets.A: expected {env: VARIABLE}",
             ),
-            (
-                "secrets:\n  A: {env: [hunter2]}",
-                "FILE:2: secrets.A: env takes the name",
-            ),
-            (
-                "secrets:\n  A: {file: hunter2}",
-                "FILE:2: secrets.A: file takes an absolute path",
-            ),
-            (
-                "secrets:\n  A: {command: hunter2}",
-                "FILE:2: secrets.A: command takes a list",
-            ),
-            (
-                "secrets:\n  A: {command: []}",
-                "FILE:2: secrets.A: command takes a list",
-            ),
-            (
-                "secrets:\n  A: {command: [./hunter2]}",
-                "FILE:2: secrets.A: command takes a list",
-            ),
+            ("secrets:\n  A: {env: [hunter2]}", "FILE:2: secrets.A: env takes the name"),
+            ("secrets:\n  A: {file: hunter2}", "FILE:2: secrets.A: file takes an absolute path"),
+            ("secrets:\n  A: {command: hunter2}", "FILE:2: secrets.A: command takes a list"),
+            ("secrets:\n  A: {command: []}", "FILE:2: secrets.A: command takes a list"),
+            ("secrets:\n  A: {command: [./hunter2]}", "FILE:2: secrets.A: command takes a list"),
             (
                 "secrets:\n  A: {command: [sh, [hunter2]]}",
                 "FILE:2: secrets.A: command takes a list",
             ),
-            (
-                "secrets:\n  B: {env: X}\n  B: {env: hunter2}",
-                "FILE:3: secrets.B: given twice",
-            ),
+            ("secrets:\n  B: {env: X}\n  B: {env: hunter2}", "FILE:3: secrets.B: given twice"),
         ] {
             let (_, warnings) = load(yaml);
             assert_eq!(warnings.len(), 1, "{yaml}: {warnings:?}");

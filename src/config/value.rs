@@ -1,15 +1,18 @@
-//! Values as they are written in the environment or in the file, and what reads them.
+//! Values as they are written in the environment or in a file, and their parsers.
 //!
-//! A [`Kind`] says what a setting takes: it turns a [`Raw`] value into a typed one or
-//! into a sentence on what is wrong, and shows a typed value as a person would write it.
-//! Limits: knows no setting, no file and no environment.
+//! A [`ValueParser`] turns a [`Raw`] value into a typed one or into a sentence on what is wrong,
+//! and shows a typed value as a person would write it.
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueEnum;
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
@@ -39,14 +42,14 @@ pub(crate) enum Raw {
     Text(String),
     List(Vec<Raw>),
     Map(Vec<Field>),
-    /// Of the environment, and no UTF-8: good for paths only.
+    /// From the environment, and not UTF-8: only a path may be that.
     NotUtf8(OsString),
 }
 
 /// One `key: value` of a mapping inside the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Field {
-    /// Empty for a key that is no plain text.
+    /// Empty for a key that is neither text nor an integer.
     pub key: String,
     /// From 1.
     pub line: u64,
@@ -54,26 +57,52 @@ pub(crate) struct Field {
 }
 
 impl Raw {
-    /// A value of the environment.
     pub(crate) fn of_env(value: OsString) -> Raw {
         value.into_string().map_or_else(Raw::NotUtf8, Raw::Text)
     }
 
-    /// Nothing written, or a variable of a plugin's manifest that nobody expanded.
+    /// Nothing written, or a variable of a plugin's manifest that was not expanded.
     pub(crate) fn is_unset(&self) -> bool {
+        *self == Raw::Null || self.text().is_some_and(is_unexpanded)
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
         match self {
-            Raw::Null => true,
-            Raw::Text(text) => is_unexpanded(text),
-            _ => false,
+            Raw::Text(text) => Some(text),
+            _ => None,
         }
     }
 
-    fn describe(&self) -> String {
+    /// The value as an argument or a variable of a program.
+    pub(super) fn word(&self) -> Option<String> {
+        match self {
+            Raw::Text(text) if !text.contains('\0') => Some(text.clone()),
+            Raw::Integer(number) => Some(number.to_string()),
+            Raw::Float(number) => Some(number.to_string()),
+            Raw::Bool(value) => Some(value.to_string()),
+            _ => None,
+        }
+    }
+
+    /// A program and its arguments. The program is a name, an absolute path or, where
+    /// `home` is known, a path that begins with `~/`.
+    pub(super) fn command(&self, home: Option<&Path>) -> Option<Vec<String>> {
+        let Raw::List(items) = self else {
+            return None;
+        };
+        let mut words: Vec<String> = items.iter().map(Raw::word).collect::<Option<_>>()?;
+        let program = words.first_mut()?;
+        if let (Some(rest), Some(home)) = (program.strip_prefix("~/"), home) {
+            *program = home.join(rest).to_str()?.to_owned();
+        }
+        let is_findable =
+            !program.is_empty() && (program.starts_with('/') || !program.contains('/'));
+        is_findable.then_some(words)
+    }
+
+    pub(super) fn describe(&self) -> String {
         match self {
             Raw::Null => "nothing".to_owned(),
-            Raw::Bool(value) => value.to_string(),
-            Raw::Integer(value) => value.to_string(),
-            Raw::Float(value) => value.to_string(),
             Raw::Text(text) if text.chars().count() > QUOTED_CHARS => {
                 let start: String = text.chars().take(QUOTED_CHARS).collect();
                 format!("{:?}", start + "…")
@@ -82,10 +111,11 @@ impl Raw {
             Raw::List(_) => "a list".to_owned(),
             Raw::Map(_) => "a mapping".to_owned(),
             Raw::NotUtf8(_) => "a value that is not UTF-8".to_owned(),
+            Raw::Bool(_) | Raw::Integer(_) | Raw::Float(_) => self.word().unwrap_or_default(),
         }
     }
 
-    /// The number, also where it is written as text (as all of the environment is).
+    /// The number, also if written as text (as all of the environment is).
     fn number(&self) -> Option<f64> {
         match self {
             Raw::Integer(value) => Some(*value as f64),
@@ -113,10 +143,14 @@ impl Raw {
     }
 }
 
+/// Whether this can be the name of an environment variable.
+pub(super) fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0', '$'])
+}
+
 /// Whether a text holds a literal `${…}`.
 pub(crate) fn is_unexpanded(text: &str) -> bool {
-    text.split_once("${")
-        .is_some_and(|(_, rest)| rest.contains('}'))
+    text.split_once("${").is_some_and(|(_, rest)| rest.contains('}'))
 }
 
 impl<'de> Deserialize<'de> for Raw {
@@ -159,12 +193,8 @@ impl<'de> Deserialize<'de> for Raw {
             fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
                 Ok(Raw::Text(value.to_owned()))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
-                let mut list = Vec::new();
-                while let Some(item) = items.next_element()? {
-                    list.push(item);
-                }
-                Ok(Raw::List(list))
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Raw, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(items)).map(Raw::List)
             }
             fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
                 let mut fields = Vec::new();
@@ -183,39 +213,34 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// What a setting takes.
-pub(crate) trait Kind {
+/// How the value of a setting is read and shown.
+pub(crate) trait ValueParser {
     type Value;
 
-    /// The typed value, or what is wrong with the written one. `home` is what `~` means.
+    /// Returns what is wrong if the value cannot be read. `home` is what `~` means.
     fn read(&self, raw: &Raw, home: Option<&Path>) -> Result<Self::Value, String>;
 
     /// The value as a person would write it.
     fn show(&self, value: &Self::Value) -> String;
 }
 
-/// The fault of a value that is something else.
-pub(crate) fn expected<T>(what: impl Display, raw: &Raw) -> Result<T, String> {
-    Err(format!("expected {what}, found {}", raw.describe()))
+/// The error about a value that is something else.
+pub(crate) fn expected(what: impl Display, raw: &Raw) -> String {
+    format!("expected {what}, found {}", raw.describe())
 }
 
 /// `true` or `false`, in the environment also 1, 0, yes, no, on, off.
 pub(crate) struct Flag;
 
-impl Kind for Flag {
+impl ValueParser for Flag {
     type Value = bool;
 
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<bool, String> {
-        let word = match raw {
-            Raw::Bool(value) => return Ok(*value),
-            Raw::Integer(value) => value.to_string(),
-            Raw::Text(text) => text.trim().to_ascii_lowercase(),
-            _ => return expected("true or false", raw),
-        };
-        match word.as_str() {
+        let word = raw.word().unwrap_or_default();
+        match word.trim().to_ascii_lowercase().as_str() {
             "1" | "true" | "yes" | "on" => Ok(true),
             "0" | "false" | "no" | "off" => Ok(false),
-            _ => expected("true or false", raw),
+            _ => Err(expected("true or false", raw)),
         }
     }
 
@@ -227,7 +252,7 @@ impl Kind for Flag {
 /// A whole number within limits.
 pub(crate) struct Count(pub RangeInclusive<usize>);
 
-impl Kind for Count {
+impl ValueParser for Count {
     type Value = usize;
 
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<usize, String> {
@@ -235,10 +260,7 @@ impl Kind for Count {
         raw.integer()
             .and_then(|number| usize::try_from(number).ok())
             .filter(|number| self.0.contains(number))
-            .map_or_else(
-                || expected(format_args!("a whole number from {least} to {most}"), raw),
-                Ok,
-            )
+            .ok_or_else(|| expected(format_args!("a whole number from {least} to {most}"), raw))
     }
 
     fn show(&self, value: &usize) -> String {
@@ -251,7 +273,7 @@ pub(crate) struct Size(pub RangeInclusive<u64>);
 
 impl Size {
     fn bytes(raw: &Raw) -> Option<u64> {
-        let Raw::Text(text) = raw else {
+        let Some(text) = raw.text() else {
             return raw.integer().and_then(|bytes| u64::try_from(bytes).ok());
         };
         let text = text.trim();
@@ -264,84 +286,64 @@ impl Size {
             return whole.checked_mul(*factor);
         }
         let bytes = number.parse::<f64>().ok()? * *factor as f64;
-        // The limits of every setting lie far below what a float holds exactly.
+        // The limits of every setting are far below what a float holds exactly.
         (bytes.is_finite() && bytes >= 0.0).then_some(bytes as u64)
     }
 }
 
-impl Kind for Size {
+impl ValueParser for Size {
     type Value = u64;
 
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<u64, String> {
-        Size::bytes(raw)
-            .filter(|bytes| self.0.contains(bytes))
-            .map_or_else(
-                || {
-                    let (least, most) = (self.show(self.0.start()), self.show(self.0.end()));
-                    let what = format_args!(
-                        "a size from {least} to {most}, in bytes or as in `256 MiB` \
-                         (B, KB, MB, GB, KiB, MiB, GiB, TiB)"
-                    );
-                    expected(what, raw)
-                },
-                Ok,
-            )
+        let bytes = Size::bytes(raw).filter(|bytes| self.0.contains(bytes));
+        bytes.ok_or_else(|| {
+            let (least, most) = (self.show(self.0.start()), self.show(self.0.end()));
+            let what = format_args!(
+                "a size from {least} to {most}, in bytes or as in `256 MiB` \
+                 (B, KB, MB, GB, KiB, MiB, GiB, TiB)"
+            );
+            expected(what, raw)
+        })
     }
 
     fn show(&self, value: &u64) -> String {
-        [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)]
-            .into_iter()
-            .find(|(_, shift)| *value > 0 && value.trailing_zeros() >= *shift)
-            .map_or_else(
-                || format!("{value} B"),
-                |(unit, shift)| format!("{} {unit}", value >> shift),
-            )
+        let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        let whole = |shift: u32| *value > 0 && value.trailing_zeros() >= shift;
+        match units.iter().find(|(_, shift)| whole(*shift)) {
+            Some((unit, shift)) => format!("{} {unit}", value >> shift),
+            None => format!("{value} B"),
+        }
     }
 }
 
 /// A time within limits, written as a number of its unit.
 pub(crate) struct Time {
-    pub unit: Duration,
-    pub unit_name: &'static str,
-    pub limits: RangeInclusive<Duration>,
+    unit: Duration,
+    unit_name: &'static str,
+    limits: RangeInclusive<Duration>,
 }
 
 impl Time {
-    /// In seconds.
     pub(crate) const fn seconds(limits: RangeInclusive<Duration>) -> Time {
-        Time {
-            unit: Duration::from_secs(1),
-            unit_name: "s",
-            limits,
-        }
+        Time { unit: Duration::from_secs(1), unit_name: "s", limits }
     }
 
-    /// In hours.
     pub(crate) const fn hours(limits: RangeInclusive<Duration>) -> Time {
-        Time {
-            unit: Duration::from_secs(3600),
-            unit_name: "h",
-            limits,
-        }
+        Time { unit: Duration::from_secs(3600), unit_name: "h", limits }
     }
 }
 
-impl Kind for Time {
+impl ValueParser for Time {
     type Value = Duration;
 
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<Duration, String> {
         raw.number()
             .and_then(|number| Duration::try_from_secs_f64(number * self.unit.as_secs_f64()).ok())
             .filter(|time| self.limits.contains(time))
-            .map_or_else(
-                || {
-                    let (least, most) = (self.limits.start(), self.limits.end());
-                    let what =
-                        format_args!("a time from {} to {}", self.show(least), self.show(most));
-                    expected(what, raw)
-                },
-                Ok,
-            )
+            .ok_or_else(|| {
+                let (least, most) = (self.show(self.limits.start()), self.show(self.limits.end()));
+                expected(format_args!("a time from {least} to {most}"), raw)
+            })
     }
 
     fn show(&self, value: &Duration) -> String {
@@ -351,100 +353,98 @@ impl Kind for Time {
 }
 
 /// One of a few words.
-pub(crate) struct Choice<T: 'static>(pub &'static [(&'static str, T)]);
+pub(crate) struct Choice<T>(PhantomData<T>);
 
-impl<T: Copy + PartialEq> Kind for Choice<T> {
+impl<T> Choice<T> {
+    pub(crate) const fn new() -> Self {
+        Choice(PhantomData)
+    }
+}
+
+impl<T: ValueEnum> ValueParser for Choice<T> {
     type Value = T;
 
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<T, String> {
-        let found = match raw {
-            Raw::Text(text) => self
-                .0
-                .iter()
-                .find(|(word, _)| word.eq_ignore_ascii_case(text.trim())),
-            _ => None,
-        };
-        let words = self.0.iter().map(|(word, _)| *word).collect::<Vec<_>>();
-        found.map_or_else(
-            || expected(format_args!("one of {}", words.join(", ")), raw),
-            |(_, value)| Ok(*value),
-        )
+        let word = raw.text().unwrap_or_default().trim();
+        T::from_str(word, true).map_err(|_| {
+            let words: Vec<String> =
+                T::value_variants().iter().map(|value| self.show(value)).collect();
+            expected(format_args!("one of {}", words.join(", ")), raw)
+        })
     }
 
     fn show(&self, value: &T) -> String {
-        self.0
-            .iter()
-            .find(|(_, known)| known == value)
-            .map_or_else(String::new, |(word, _)| (*word).to_owned())
+        let word = value.to_possible_value();
+        word.map_or_else(String::new, |word| word.get_name().to_owned())
+    }
+}
+
+/// Text that `accepts` finds something in, blanks at its ends left out.
+pub(crate) struct Text {
+    pub expected: &'static str,
+    pub accepts: fn(&str) -> Option<&str>,
+    /// Whether the error must not repeat the text: it may be a secret.
+    pub is_secret: bool,
+}
+
+impl ValueParser for Text {
+    type Value = String;
+
+    fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<String, String> {
+        let text = raw.text().and_then(|text| (self.accepts)(text.trim()));
+        text.map(str::to_owned).ok_or_else(|| {
+            if self.is_secret {
+                format!("expected {}", self.expected)
+            } else {
+                expected(self.expected, raw)
+            }
+        })
+    }
+
+    fn show(&self, value: &String) -> String {
+        value.clone()
     }
 }
 
 /// A program: a name to be found in PATH, or a path.
-pub(crate) struct Program;
+pub(crate) const PROGRAM: Text = Text {
+    expected: "the name or path of one program, without arguments",
+    accepts: |text| {
+        let is_one = text.contains('/') || !text.contains(char::is_whitespace);
+        (is_one && !text.is_empty() && !text.contains('\0')).then_some(text)
+    },
+    is_secret: false,
+};
 
-impl Kind for Program {
-    type Value = String;
+/// One line of text: a name that is looked up elsewhere.
+pub(crate) const WORD: Text = Text {
+    expected: "a name",
+    accepts: |text| (!text.is_empty() && !text.contains(char::is_control)).then_some(text),
+    is_secret: false,
+};
 
-    fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<String, String> {
-        match raw {
-            Raw::Text(text)
-                if !text.trim().is_empty()
-                    && !text.contains('\0')
-                    && (text.contains('/') || !text.trim().contains(char::is_whitespace)) =>
-            {
-                Ok(text.trim().to_owned())
-            }
-            _ => expected("the name or path of one program, without arguments", raw),
-        }
-    }
-
-    fn show(&self, value: &String) -> String {
-        value.clone()
-    }
-}
-
-/// One line of text, not empty: a name that is looked up elsewhere.
-pub(crate) struct Word;
-
-impl Kind for Word {
-    type Value = String;
-
-    fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<String, String> {
-        match raw {
-            Raw::Text(text) if !text.trim().is_empty() && !text.contains(char::is_control) => {
-                Ok(text.trim().to_owned())
-            }
-            _ => expected("a name", raw),
-        }
-    }
-
-    fn show(&self, value: &String) -> String {
-        value.clone()
-    }
-}
-
-/// Something that may be left open; how that is shown.
+/// A value that may be left out, and the word for that.
 pub(crate) struct Maybe<K>(pub K, pub &'static str);
 
-impl<K: Kind> Kind for Maybe<K> {
+impl<K: ValueParser> ValueParser for Maybe<K> {
     type Value = Option<K::Value>;
 
     fn read(&self, raw: &Raw, home: Option<&Path>) -> Result<Self::Value, String> {
+        if raw.text().is_some_and(|text| text.trim() == self.1) {
+            return Ok(None);
+        }
         self.0.read(raw, home).map(Some)
     }
 
     fn show(&self, value: &Self::Value) -> String {
-        match value {
-            Some(value) => self.0.show(value),
-            None => self.1.to_owned(),
-        }
+        value.as_ref().map_or_else(|| self.1.to_owned(), |value| self.0.show(value))
     }
 }
 
 /// A file, by an absolute path or one that begins with `~/`.
 pub(crate) struct File;
 
-impl Kind for File {
+impl ValueParser for File {
     type Value = Option<PathBuf>;
 
     fn read(&self, raw: &Raw, home: Option<&Path>) -> Result<Option<PathBuf>, String> {
@@ -456,23 +456,20 @@ impl Kind for File {
             Raw::NotUtf8(path) => PathBuf::from(path),
             _ => PathBuf::new(),
         };
-        match path.is_absolute() {
-            true => Ok(Some(path)),
-            false => expected("an absolute path, or one that begins with `~/`", raw),
-        }
+        let path = Some(path).filter(|path| path.is_absolute());
+        let what = "an absolute path, or one that begins with `~/`";
+        path.map(Some).ok_or_else(|| expected(what, raw))
     }
 
     fn show(&self, value: &Option<PathBuf>) -> String {
-        value
-            .as_ref()
-            .map_or_else(|| "none".to_owned(), |path| path.display().to_string())
+        value.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string())
     }
 }
 
-/// A list of names; one alone may stand without the list.
+/// A list of names, or a single name.
 pub(crate) struct Names;
 
-impl Kind for Names {
+impl ValueParser for Names {
     type Value = Vec<String>;
 
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<Vec<String>, String> {
@@ -480,22 +477,77 @@ impl Kind for Names {
             Raw::List(items) => items.as_slice(),
             one => std::slice::from_ref(one),
         };
-        let names = items
-            .iter()
-            .filter(|item| !item.is_unset())
-            .map(|item| match item {
-                Raw::Text(name) if !name.trim().is_empty() => Ok(name.trim().to_owned()),
-                other => expected("a list of names", other),
-            });
+        let names = items.iter().filter(|item| !item.is_unset()).map(|item| {
+            let name = item.text().map(str::trim).filter(|name| !name.is_empty());
+            name.map(str::to_owned).ok_or_else(|| expected("a list of names", item))
+        });
         names.collect()
     }
 
     fn show(&self, value: &Vec<String>) -> String {
-        match value.is_empty() {
-            true => "none".to_owned(),
-            false => value.join(", "),
-        }
+        listed(value)
     }
+}
+
+/// The address of an OpenAI-compatible endpoint: `http` or `https`, without a user, a query or a
+/// fragment. A user may write the key here or in place of its variable, so the errors of both do
+/// not repeat the text.
+pub(crate) const BASE_URL: Maybe<Text> = Maybe(
+    Text {
+        expected: "an address such as http://127.0.0.1:11434/v1, \
+                   without a user, a query or a fragment",
+        accepts: |text| {
+            let text = text.trim_end_matches('/');
+            let (scheme, rest) = text.split_once("://")?;
+            let host = rest.split('/').next().filter(|host| !host.is_empty());
+            let is_odd = |c: char| c.is_whitespace() || c.is_control() || "@?#".contains(c);
+            let is_url = matches!(scheme, "http" | "https") && !rest.contains(is_odd);
+            host.filter(|_| is_url).map(|_| text)
+        },
+        is_secret: true,
+    },
+    "none",
+);
+
+/// The name of the variable that holds the key of an endpoint.
+pub(crate) const VARIABLE_NAME: Text = Text {
+    expected: "the name of a variable, not the key itself",
+    accepts: |name| {
+        let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
+        let is_part = |c: char| is_first(c) || c.is_ascii_digit();
+        (name.starts_with(is_first) && name.chars().all(is_part)).then_some(name)
+    },
+    is_secret: true,
+};
+
+/// The word for no address.
+/// An address with its port, or `off`.
+pub(crate) struct Address;
+
+impl ValueParser for Address {
+    type Value = Option<SocketAddr>;
+
+    fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<Option<SocketAddr>, String> {
+        let text = raw.text().unwrap_or_default().trim();
+        if *raw == Raw::Bool(false) || text.eq_ignore_ascii_case("off") {
+            return Ok(None);
+        }
+        let what = "an address with its port such as 127.0.0.1:0, or off";
+        text.parse().map(Some).map_err(|_| expected(what, raw))
+    }
+
+    fn show(&self, value: &Option<SocketAddr>) -> String {
+        value.map_or_else(|| "off".to_owned(), |address| address.to_string())
+    }
+}
+
+/// Names as a person reads them.
+pub(super) fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    names.join(", ")
 }
 
 #[cfg(test)]
@@ -521,16 +573,7 @@ mod tests {
             assert_eq!(size.read(&text(written), None), Ok(bytes), "{written}");
         }
         assert_eq!(size.read(&Raw::Integer(77), None), Ok(77));
-        for wrong in [
-            "",
-            "MiB",
-            "5 parsecs",
-            "-1",
-            "1e30 GiB",
-            "nan",
-            "99 TiB",
-            "1 2 MiB",
-        ] {
+        for wrong in ["", "MiB", "5 parsecs", "-1", "1e30 GiB", "nan", "99 TiB", "1 2 MiB"] {
             let problem = size.read(&text(wrong), None).unwrap_err();
             assert!(problem.contains("from 0 B to 4 TiB"), "{problem}");
         }
@@ -539,12 +582,9 @@ mod tests {
     #[test]
     fn sizes_are_shown_in_the_largest_whole_unit() {
         let size = Size(0..=u64::MAX);
-        for (bytes, shown) in [
-            (0, "0 B"),
-            (1000, "1000 B"),
-            (2 << 30, "2 GiB"),
-            (1536 << 10, "1536 KiB"),
-        ] {
+        for (bytes, shown) in
+            [(0, "0 B"), (1000, "1000 B"), (2 << 30, "2 GiB"), (1536 << 10, "1536 KiB")]
+        {
             assert_eq!(size.show(&bytes), shown);
         }
     }
@@ -581,10 +621,10 @@ mod tests {
 
     #[test]
     fn a_program_has_no_arguments() {
-        assert_eq!(Program.read(&text("zsh"), None), Ok("zsh".to_owned()));
-        assert!(Program.read(&text("/opt/my shells/zsh"), None).is_ok());
-        assert!(Program.read(&text("zsh -f"), None).is_err());
-        assert!(Program.read(&text(" "), None).is_err());
+        assert_eq!(PROGRAM.read(&text("zsh"), None), Ok("zsh".to_owned()));
+        assert!(PROGRAM.read(&text("/opt/my shells/zsh"), None).is_ok());
+        assert!(PROGRAM.read(&text("zsh -f"), None).is_err());
+        assert!(PROGRAM.read(&text(" "), None).is_err());
     }
 
     #[test]
@@ -598,5 +638,56 @@ mod tests {
     fn long_values_are_cut_in_warnings() {
         let problem = Flag.read(&text(&"é".repeat(500)), None).unwrap_err();
         assert!(problem.chars().count() < 100, "{problem}");
+    }
+
+    #[test]
+    fn an_address_has_a_port_and_off_is_none() {
+        let read = |text: &str| Address.read(&Raw::Text(text.to_owned()), None);
+        assert_eq!(read("127.0.0.1:0"), Ok(Some(([127, 0, 0, 1], 0).into())));
+        assert!(matches!(read(" [::1]:8080 "), Ok(Some(address)) if address.port() == 8080));
+        assert_eq!(read("Off"), Ok(None));
+        assert_eq!(Address.read(&Raw::Bool(false), None), Ok(None));
+        for wrong in ["127.0.0.1", "8080", "localhost:80", "127.0.0.1:65536", "", "on"] {
+            let problem = read(wrong).unwrap_err();
+            assert!(problem.contains("127.0.0.1:0, or off"), "{problem}");
+        }
+        assert!(Address.read(&Raw::Bool(true), None).is_err());
+        assert!(Address.read(&Raw::Integer(8080), None).is_err());
+    }
+
+    #[test]
+    fn an_address_is_http_and_holds_nothing_secret() {
+        let read = |value: &str| BASE_URL.read(&text(value), None);
+        for (written, taken) in [
+            ("http://127.0.0.1:11434/v1", "http://127.0.0.1:11434/v1"),
+            (" https://api.openai.com/v1/ ", "https://api.openai.com/v1"),
+            ("http://[::1]:8080", "http://[::1]:8080"),
+        ] {
+            assert_eq!(read(written), Ok(Some(taken.to_owned())), "{written}");
+        }
+        for wrong in [
+            "",
+            "localhost:8080/v1",
+            "ftp://host/v1",
+            "http://",
+            "http:///v1",
+            "http://me:sesame@host/v1",
+            "http://host/v1?key=sesame",
+            "http://host/v1#sesame",
+            "http://ho st/v1",
+        ] {
+            let problem = read(wrong).unwrap_err();
+            assert!(!problem.contains("sesame"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_key_in_the_place_of_its_variable_is_not_repeated() {
+        assert_eq!(
+            VARIABLE_NAME.read(&text("OPENAI_API_KEY"), None),
+            Ok("OPENAI_API_KEY".to_owned())
+        );
+        let problem = VARIABLE_NAME.read(&text("sk-live-1234"), None).unwrap_err();
+        assert!(!problem.contains("1234"), "{problem}");
     }
 }

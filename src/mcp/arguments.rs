@@ -1,17 +1,19 @@
-//! Checking a call's arguments against the tool's schema, so that whatever is wrong is
-//! named: the argument, what is expected, and the nearest valid name.
+//! Checks a call's arguments against the tool's schema, and names what is wrong: the argument,
+//! what is expected, and the nearest valid name.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Names less alike than this are not offered (0 to 1, Jaro-Winkler).
+use crate::alan::insight::cut;
+
+/// Names less alike than this are not suggested (0 to 1, Jaro-Winkler).
 const LIKENESS: f64 = 0.75;
 /// How much of a wrong value an error repeats.
 const SHOWN_CHARS: usize = 40;
-/// Arguments that are clamped when they are above their maximum, not refused.
+/// Arguments that are reduced to their maximum instead of refused.
 const CLAMPED: [&str; 2] = ["yield_after", "listen"];
 
-/// A wrong argument, said so that the caller can mend it.
+/// A wrong argument, named so that the caller can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgumentError(pub String);
@@ -19,11 +21,8 @@ pub struct ArgumentError(pub String);
 /// A value that was above its maximum.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clamped {
-    /// Which argument.
     pub argument: &'static str,
-    /// What was asked for.
     pub asked: f64,
-    /// What is used.
     pub used: f64,
 }
 
@@ -47,17 +46,12 @@ pub fn read<T: DeserializeOwned>(
             )));
         }
     };
-    let properties = schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .unwrap_or(&empty);
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let mut checked = Map::new();
     let mut clamped = Vec::new();
     for (name, value) in given {
-        let property = properties
-            .get(name)
-            .ok_or_else(|| unknown(tool, name, properties))?;
-        // Left out and null are the same: some clients fill in every argument.
+        let property = properties.get(name).ok_or_else(|| unknown(tool, name, properties))?;
+        // Left out and null mean the same: some clients pass every argument.
         if value.is_null() {
             continue;
         }
@@ -82,7 +76,7 @@ fn unknown(tool: &str, name: &str, properties: &Map<String, Value>) -> ArgumentE
         .map(|known| (strsim::jaro_winkler(known, name), known))
         .filter(|(likeness, _)| *likeness >= LIKENESS)
         .max_by(|(a, _), (b, _)| a.total_cmp(b));
-    let name = clip(name);
+    let name = cut(name, SHOWN_CHARS);
     ArgumentError(match nearest {
         Some((_, nearest)) => format!("{tool} has no argument {name}: did you mean {nearest}?"),
         None => {
@@ -90,20 +84,14 @@ fn unknown(tool: &str, name: &str, properties: &Map<String, Value>) -> ArgumentE
             if known.is_empty() {
                 format!("{tool} takes no arguments, so no {name}")
             } else {
-                format!(
-                    "{tool} has no argument {name}: it takes {}",
-                    known.join(", ")
-                )
+                format!("{tool} has no argument {name}: it takes {}", known.join(", "))
             }
         }
     })
 }
 
 fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, ArgumentError> {
-    let expected = property
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let expected = property.get("type").and_then(Value::as_str).unwrap_or_default();
     let wrong = |what: &str| ArgumentError(format!("{name} must be {what}, not {}", show(value)));
     match expected {
         "string" => {
@@ -121,9 +109,8 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
         "boolean" if !value.is_boolean() => return Err(wrong("true or false")),
         "number" if !value.is_number() => return Err(wrong("a number")),
         "integer" if !value.is_i64() && !value.is_u64() => {
-            let whole = value
-                .as_f64()
-                .filter(|number| number.fract() == 0.0 && number.abs() < 9e15);
+            let whole =
+                value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 9e15);
             return match whole {
                 Some(number) => Ok(Value::from(number as i64)),
                 None => Err(wrong("a whole number")),
@@ -137,9 +124,7 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
                 items.iter().enumerate().find(|(_, item)| !item.is_string())
             {
                 let item = show(item);
-                return Err(ArgumentError(format!(
-                    "{name}[{place}] must be a string, not {item}"
-                )));
+                return Err(ArgumentError(format!("{name}[{place}] must be a string, not {item}")));
             }
         }
         "object" => {
@@ -147,10 +132,8 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
                 return Err(wrong("an object of names and strings"));
             };
             if let Some((key, entry)) = entries.iter().find(|(_, entry)| !entry.is_string()) {
-                let (key, entry) = (clip(key), show(entry));
-                return Err(ArgumentError(format!(
-                    "{name}.{key} must be a string, not {entry}"
-                )));
+                let (key, entry) = (cut(key, SHOWN_CHARS), show(entry));
+                return Err(ArgumentError(format!("{name}.{key} must be a string, not {entry}")));
             }
         }
         _ => {}
@@ -171,39 +154,23 @@ fn check_bounds(
     if let Some(least) = least
         && number < least
     {
-        return Err(ArgumentError(format!(
-            "{name} must be at least {least}, not {number}"
-        )));
+        return Err(ArgumentError(format!("{name} must be at least {least}, not {number}")));
     }
     let most = property.get("maximum").and_then(Value::as_f64);
     if let Some(most) = most
         && number > most
     {
         if let Some(argument) = CLAMPED.into_iter().find(|clamped| *clamped == name) {
-            clamped.push(Clamped {
-                argument,
-                asked: number,
-                used: most,
-            });
+            clamped.push(Clamped { argument, asked: number, used: most });
             return Ok(Value::from(most));
         }
-        return Err(ArgumentError(format!(
-            "{name} must be at most {most}, not {number}"
-        )));
+        return Err(ArgumentError(format!("{name} must be at most {most}, not {number}")));
     }
     Ok(value)
 }
 
 fn show(value: &Value) -> String {
-    clip(&value.to_string())
-}
-
-fn clip(text: &str) -> String {
-    if text.chars().count() <= SHOWN_CHARS {
-        return text.to_owned();
-    }
-    let head: String = text.chars().take(SHOWN_CHARS).collect();
-    format!("{head}…")
+    cut(&value.to_string(), SHOWN_CHARS).into_owned()
 }
 
 #[cfg(test)]
@@ -229,45 +196,17 @@ mod tests {
                 json!({"command": "x", "yeild_after": 1}),
                 "zsh has no argument yeild_after: did you mean yield_after?",
             ),
-            (
-                json!({"command": "x", "timeout": "60"}),
-                "timeout must be a number, not \"60\"",
-            ),
-            (
-                json!({"command": "x", "timeout": -1}),
-                "timeout must be at least 0, not -1",
-            ),
-            (
-                json!({"command": "x", "pty": "yes"}),
-                "pty must be true or false, not \"yes\"",
-            ),
-            (
-                json!({"command": "x", "rows": 1.5}),
-                "rows must be a whole number, not 1.5",
-            ),
-            (
-                json!({"command": "x", "rows": 0}),
-                "rows must be at least 1, not 0",
-            ),
-            (
-                json!({"command": "x", "rows": 9999}),
-                "rows must be at most 500, not 9999",
-            ),
-            (
-                json!({"command": "x", "env": {"A": 1}}),
-                "env.A must be a string, not 1",
-            ),
-            (
-                json!(["x"]),
-                "the arguments of zsh must be an object, not [\"x\"]",
-            ),
+            (json!({"command": "x", "timeout": "60"}), "timeout must be a number, not \"60\""),
+            (json!({"command": "x", "timeout": -1}), "timeout must be at least 0, not -1"),
+            (json!({"command": "x", "pty": "yes"}), "pty must be true or false, not \"yes\""),
+            (json!({"command": "x", "rows": 1.5}), "rows must be a whole number, not 1.5"),
+            (json!({"command": "x", "rows": 0}), "rows must be at least 1, not 0"),
+            (json!({"command": "x", "rows": 9999}), "rows must be at most 500, not 9999"),
+            (json!({"command": "x", "env": {"A": 1}}), "env.A must be a string, not 1"),
+            (json!(["x"]), "the arguments of zsh must be an object, not [\"x\"]"),
         ];
         for (arguments, wanted) in table {
-            assert_eq!(
-                run(arguments.clone()).err().as_deref(),
-                Some(wanted),
-                "{arguments}"
-            );
+            assert_eq!(run(arguments.clone()).err().as_deref(), Some(wanted), "{arguments}");
         }
     }
 
@@ -281,40 +220,26 @@ mod tests {
     #[test]
     fn waits_above_their_maximum_are_clamped() {
         let clamped = run(json!({"command": "x", "yield_after": 500})).map(|(_, clamped)| clamped);
-        let wanted = Clamped {
-            argument: "yield_after",
-            asked: 500.0,
-            used: 50.0,
-        };
+        let wanted = Clamped { argument: "yield_after", asked: 500.0, used: 50.0 };
         assert_eq!(clamped, Ok(vec![wanted]));
     }
 
     #[test]
     fn lists_are_of_strings() {
-        let tool = tools::find("zsh_send")
-            .map(|tool| &tool.schema)
-            .cloned()
-            .unwrap_or_default();
+        let tool = tools::find("zsh_send").map(|tool| &tool.schema).cloned().unwrap_or_default();
         for (keys, wanted) in [
             (json!("Up"), "keys must be a list of strings, not \"Up\""),
             (json!(["Up", 5]), "keys[1] must be a string, not 5"),
         ] {
             let arguments = json!({"task_id": "x", "keys": keys});
             let read = read::<SendArguments>("zsh_send", &tool, Some(&arguments));
-            assert_eq!(
-                read.err().map(|error| error.0).as_deref(),
-                Some(wanted),
-                "{arguments}"
-            );
+            assert_eq!(read.err().map(|error| error.0).as_deref(), Some(wanted), "{arguments}");
         }
     }
 
     #[test]
     fn choices_are_listed() {
-        let tool = tools::find("zsh_poll")
-            .map(|tool| &tool.schema)
-            .cloned()
-            .unwrap_or_default();
+        let tool = tools::find("zsh_poll").map(|tool| &tool.schema).cloned().unwrap_or_default();
         let arguments = json!({"task_id": "x", "wait_for": "never"});
         let read = read::<PollArguments>("zsh_poll", &tool, Some(&arguments));
         assert_eq!(
@@ -323,14 +248,14 @@ mod tests {
         );
     }
 
-    /// Arguments under the names that a tool has, mostly, with values of any kind.
+    /// Arguments, mostly with names that the tool has, with any values.
     fn any_arguments(tool: &'static tools::Tool) -> impl Strategy<Value = Value> {
         let names = tool.schema.get("properties").and_then(Value::as_object);
         let names: Vec<String> = names.map(|names| names.keys().cloned().collect()).unwrap();
         let other = arbitrary::json(
             &["true", "background", "INT", "C-c", "1", "-1", "4000"].map(str::to_owned),
         );
-        // What most arguments take, and what some do.
+        // What most arguments accept, and what a few do.
         let value = prop_oneof![
             "\\PC{0,6}".prop_map(Value::from),
             any::<bool>().prop_map(Value::from),
@@ -345,21 +270,15 @@ mod tests {
         prop::collection::vec((name, value), 0..4).prop_map(Value::from_iter)
     }
 
-    /// What a tool's method is given is within its schema's bounds.
+    /// What a tool's method receives is within its schema's bounds.
     fn assert_within(schema: &Value, arguments: &Value) {
         for (name, property) in schema["properties"].as_object().unwrap() {
             let Some(number) = arguments.get(name).and_then(Value::as_f64) else {
                 continue;
             };
             let bound = |word: &str| property.get(word).and_then(Value::as_f64);
-            assert!(
-                bound("minimum").is_none_or(|least| number >= least),
-                "{name}: {number}"
-            );
-            assert!(
-                bound("maximum").is_none_or(|most| number <= most),
-                "{name}: {number}"
-            );
+            assert!(bound("minimum").is_none_or(|least| number >= least), "{name}: {number}");
+            assert!(bound("maximum").is_none_or(|most| number <= most), "{name}: {number}");
         }
     }
 
@@ -370,7 +289,7 @@ mod tests {
                 .prop_flat_map(|at| (Just(at), any_arguments(&tools::TOOLS[at]))),
         ) {
             let tool = &tools::TOOLS[at];
-            // Read as whatever has the names: the checks are the schema's.
+            // Read as any type: the checks are the schema's.
             match read::<Value>(tool.wire_name, &tool.schema, Some(&arguments)) {
                 Ok((arguments, _)) => assert_within(&tool.schema, &arguments),
                 Err(error) => prop_assert!(!error.0.is_empty()),

@@ -1,32 +1,30 @@
-//! The fixture tools of the official conformance suite, which no release has.
+//! The fixture tools of the official conformance suite, which no release contains.
 //!
-//! The suite calls tools of its own names. Where the server's own tool does what such a
-//! fixture is to do, the call is made into one of that tool, so that the suite sees the
-//! server's real answers; only what `zsh` never answers (images, say) is written here.
-//! Limits: fixtures that ask the client for something are left out, since the server
-//! never does.
+//! The suite calls tools by its own names. Where one of the server's own tools can do what a
+//! fixture must do, the call is translated into a call of that tool, so that the suite sees the
+//! server's real answers; only what `zsh` never answers (images, for example) is written here.
+//! Limits: fixtures that ask the client for something are missing, since the server never asks.
 
 use serde_json::{Value, json};
 
-use super::refusal::Refusal;
+use super::rpc_error::RpcError;
 use crate::protocol::message::{INTERNAL_ERROR, put};
 use crate::protocol::stateless::{self, MISSING_CLIENT_CAPABILITY};
-use crate::protocol::tasks::{Failure, Status};
+use crate::protocol::tasks::{Failure, TaskStatus};
 
 /// A picture of one pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
-/// A recording of no sample.
+/// A recording without samples.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
-/// By which descriptions the tasks are known that end unlike any command.
+/// The descriptions of tasks that must end as no command does.
 const FAILING: &str = "conformance: failing_job";
 const BROKEN: &str = "conformance: protocol_error_job";
 
-/// What a call of a fixture comes to.
+/// What a call of a fixture is replaced with.
 pub enum StandIn {
-    /// A call, by its params.
+    /// The params of another call.
     Call(Option<Value>),
-    /// A result.
     Result(Value),
 }
 
@@ -49,10 +47,7 @@ pub fn listed() -> impl Iterator<Item = Value> {
     let bare = bare.into_iter().map(|name| (name, json!({})));
     let with_arguments = [
         ("greet", json!({"name": {"type": "string"}})),
-        (
-            "slow_compute",
-            json!({"seconds": {"type": "number"}, "label": {"type": "string"}}),
-        ),
+        ("slow_compute", json!({"seconds": {"type": "number"}, "label": {"type": "string"}})),
     ];
     bare.chain(with_arguments).map(|(name, properties)| {
         json!({
@@ -63,11 +58,11 @@ pub fn listed() -> impl Iterator<Item = Value> {
     })
 }
 
-/// What stands in for a call, if it is one of a fixture.
+/// The replacement of a call, if it calls a fixture.
 ///
 /// # Errors
 /// The fixture is one that refuses.
-pub fn stand_in(params: Option<Value>, takes_tasks: bool) -> Result<StandIn, Refusal> {
+pub fn stand_in(params: Option<Value>, takes_tasks: bool) -> Result<StandIn, RpcError> {
     let name = params
         .as_ref()
         .and_then(|params| params.get("name"))
@@ -109,10 +104,9 @@ pub fn stand_in(params: Option<Value>, takes_tasks: bool) -> Result<StandIn, Ref
             let seconds = argument("seconds").as_f64().unwrap_or_default();
             zsh(json!({"command": format!("sleep {seconds}; echo done"), "background": true}))
         }
-        "failing_job" if !takes_tasks => Err(needs(
-            "the tasks extension",
-            stateless::needs_tasks_extension(),
-        )),
+        "failing_job" if !takes_tasks => {
+            Err(needs("the tasks extension", stateless::needs_tasks_extension()))
+        }
         "failing_job" => zsh(json!({
             "command": "sleep 1; exit 1", "background": true, "description": FAILING,
         })),
@@ -134,35 +128,28 @@ pub fn stand_in(params: Option<Value>, takes_tasks: bool) -> Result<StandIn, Ref
             image,
             resource("application/json", "{\"test\":\"data\",\"value\":123}"),
         ])),
-        "test_missing_capability" => Err(needs(
-            "sampling",
-            json!({"requiredCapabilities": {"sampling": {}}}),
-        )),
+        "test_missing_capability" => {
+            Err(needs("sampling", json!({"requiredCapabilities": {"sampling": {}}})))
+        }
         _ => Ok(StandIn::Call(params)),
     }
 }
 
-fn needs(capability: &str, required: Value) -> Refusal {
+fn needs(capability: &str, required: Value) -> RpcError {
     let text = format!("the client has not declared {capability} in this request");
-    Refusal {
-        data: Some(required),
-        ..Refusal::new(MISSING_CLIENT_CAPABILITY, text)
-    }
+    RpcError { data: Some(required), ..RpcError::new(MISSING_CLIENT_CAPABILITY, text) }
 }
 
-/// How a fixture's task ends, if unlike any command.
-pub fn ends_as(description: Option<&str>) -> Option<Status> {
+/// The status that the task of a fixture must end with.
+pub fn ends_as(description: Option<&str>) -> Option<TaskStatus> {
     match description? {
         FAILING => {
             let text = json!({"type": "text", "text": "it failed"});
             let result = json!({"resultType": "complete", "content": [text], "isError": true});
-            Some(Status::Completed { result })
+            Some(TaskStatus::Completed { result })
         }
-        BROKEN => Some(Status::Failed {
-            error: Failure {
-                code: INTERNAL_ERROR,
-                message: "it broke".to_owned(),
-            },
+        BROKEN => Some(TaskStatus::Failed {
+            error: Failure { code: INTERNAL_ERROR, message: "it broke".to_owned() },
         }),
         _ => None,
     }

@@ -1,75 +1,77 @@
-//! What the tools share: a call's way from its arguments to its result, waiting, and the
-//! shape of an answer. Runs on a thread of its own for each call and may wait.
+//! What the tools share: the way from a call's arguments to its result, waiting, and the form of
+//! an answer. Each call runs on a thread of its own and may wait.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use regex::Regex;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::arguments::{self, ArgumentError, Clamped};
-use super::conditions;
-use super::insight::{self, Insight, Level};
-use super::notice;
-use super::overview::MonitorAt;
-use super::render::{Palette, TaskResult};
-use super::screen;
-use super::tools::{Tool, ToolName};
-use super::view::View;
+use super::arguments::{self, Clamped};
+use super::render::insight::{self, Insight};
+use super::render::result::{self, Palette, TaskResult};
+use super::tools::{RESULT_CHARS, Tool, ToolName};
+use crate::alan::insight::Level;
 use crate::config::{Config, InsightChoice, Warning};
+use crate::history::notices;
+use crate::history::recorder::Recorder;
 use crate::protocol::message::put;
-use crate::record::notices;
-use crate::record::recorder::Recorder;
+use crate::protocol::stateless::ResultType;
 use crate::task::live::{Cancel, Input};
-use crate::task::reading::{self, Match};
+use crate::task::output::reading::{self, Match};
+use crate::task::recalled::RecalledTask;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
-use crate::task::terminal::{Seen, Terminal};
-use crate::task::watch::{Goal, Stopped, Tick, Watch};
-use crate::text::lines::{self, Layout, Shown, Stretch};
+use crate::task::terminal::Terminal;
+use crate::task::watch::{Goal, Tick, WaitEnd, Watch};
+use crate::text::lines::{self, Layout, OutputSpan, Repeats, Room, Shown};
 
 /// The default of `listen`.
-pub(super) const LISTEN: Duration = Duration::from_secs(2);
-/// Progress is told no more often than this.
+pub(super) const DEFAULT_LISTEN: Duration = Duration::from_secs(2);
+/// The shortest time between two progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
-/// How much of the output's last line a progress message holds.
+/// How much of the output's last line a progress message contains.
 const PROGRESS_CHARS: usize = 120;
-/// How much of the shown text is looked at for signs of a missing terminal.
+/// How much of a wrong task id an error repeats, in characters.
+const QUOTED_ID_CHARS: usize = 40;
+/// How much of the shown text is searched for signs of a missing terminal.
 const TAIL_CHARS: usize = 2_000;
 
-/// The answer to a call.
+/// The result of a tool.
 #[derive(Debug)]
-pub struct Outcome {
-    pub(super) text: String,
+pub struct ToolResult {
+    pub text: String,
     is_error: bool,
     pub(super) meta: Option<Value>,
-    pub(super) structured: Option<Value>,
+    /// The structured result, for a tool that declares one.
+    pub structured: Option<Value>,
     /// MCP's annotation, 0 to 1.
     priority: f64,
 }
 
-impl Outcome {
-    /// What the tool did.
-    pub(super) fn text(text: String) -> Outcome {
-        Outcome {
-            text,
-            is_error: false,
-            meta: None,
-            structured: None,
-            priority: 0.7,
-        }
+impl ToolResult {
+    pub(super) fn text(text: String) -> ToolResult {
+        ToolResult { text, is_error: false, meta: None, structured: None, priority: 0.7 }
     }
 
-    /// What the tool could not do.
-    pub fn error(text: impl Into<String>) -> Outcome {
-        Outcome {
+    /// Text with its twin, which the tool's output schema declares.
+    pub(super) fn structured(text: String, structured: &impl Serialize) -> ToolResult {
+        ToolResult { structured: Some(json!(structured)), ..ToolResult::text(text) }
+    }
+
+    pub fn error(text: impl Into<String>) -> ToolResult {
+        ToolResult {
             is_error: true,
             meta: Some(json!({"status": "error"})),
             priority: 1.0,
-            ..Outcome::text(text.into())
+            ..ToolResult::text(text.into())
         }
     }
 
@@ -93,33 +95,49 @@ impl Outcome {
     }
 }
 
-/// What a call is allowed to know of its surroundings.
-pub struct Call<'a> {
+/// What a call may use besides its arguments.
+pub struct ToolCall<'a> {
     /// Cancelled by the client or by the server's end.
     pub cancel: &'a Cancel,
-    /// Takes progress, when the client wants any.
+    /// Receives progress, if the client wants it.
     pub progress: Option<&'a mut dyn FnMut(Progress)>,
-    /// Whether results are coloured.
-    pub palette: Palette,
+    /// How the client shows results.
+    pub client: Client,
     /// Whether the answer may be a task of the client's.
     pub takes_tasks: bool,
 }
 
-/// The answer to a call.
-#[derive(Debug)]
-pub enum Reply {
-    /// A result.
-    Result(Outcome),
-    /// A task, whose result the client asks for later.
-    Task(Value),
+/// How a client shows results.
+#[derive(Debug, Clone, Copy)]
+pub struct Client {
+    pub palette: Palette,
+    /// How many bytes of a result reach the model; `None` for as many as [`RESULT_CHARS`] may
+    /// have.
+    pub result_bytes: Option<usize>,
 }
 
-/// How far a command is.
+/// How much of a result is reserved for the status and other lines: characters, and bytes if
+/// these are limited.
+pub const AROUND_OUTPUT: usize = 4_000;
+
+impl Client {
+    /// The room for output where the caller, or the user, wants this many characters.
+    pub(super) fn room(self, max_output: usize) -> Room {
+        Room {
+            chars: max_output.min(RESULT_CHARS - AROUND_OUTPUT),
+            bytes: self
+                .result_bytes
+                .map_or(usize::MAX, |bytes| bytes.saturating_sub(AROUND_OUTPUT)),
+        }
+    }
+}
+
+/// How far a command has come.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// Seconds since its start.
     pub elapsed: f64,
-    /// The seconds that half of such commands take, where that is known.
+    /// The median duration of such commands in seconds, if known.
     pub usual: Option<f64>,
     /// The newest line of its output, short and plain.
     pub message: String,
@@ -127,57 +145,70 @@ pub struct Progress {
 
 /// All tools of a server.
 pub struct Tools {
-    /// The tasks.
     pub supervisor: Arc<Supervisor>,
-    /// What is remembered of commands.
     pub recorder: Arc<Recorder>,
-    /// What the user decided.
     pub config: Config,
     /// What is wrong with the configuration.
     pub warnings: Vec<Warning>,
     /// Where the server also serves HTTP.
     pub monitor: Option<MonitorAt>,
-    /// The tasks that clients ask for, by id.
-    pub(super) handed_over: Mutex<HashMap<String, HandedOver>>,
+    /// Calls that have become tasks of the client, by task id.
+    pub(super) handed_over: Mutex<HashMap<String, DeferredResult>>,
 }
 
 /// What a call leaves to the result of the task that it has become.
-pub(super) struct HandedOver {
-    /// Characters of output at most.
+pub(super) struct DeferredResult {
+    /// The maximum number of characters of output.
     pub max_output: usize,
-    /// What is to be said about the call, and what has been said of its command: the
-    /// result is the same however often the client asks for it.
+    /// Remarks about the call, and what has been said about its command: the result is the same
+    /// whenever the client requests it.
     pub notes: Vec<Insight>,
 }
 
-/// What a call came to.
-pub(super) type Answer = Result<Outcome, NoAnswer>;
+/// Where the server also serves HTTP.
+#[derive(Debug, Clone)]
+pub struct MonitorAt {
+    /// The page's address, without the token.
+    pub address: String,
+    /// The file that contains the link with the token, for a person to open.
+    pub link_file: Option<PathBuf>,
+}
 
-/// Why a call has no outcome.
+impl fmt::Display for MonitorAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.link_file {
+            Some(file) => write!(f, "{} (its link is in {})", self.address, file.display()),
+            None => {
+                write!(f, "{} (its link cannot be kept: there is no state directory)", self.address)
+            }
+        }
+    }
+}
+
+pub(super) type Answer = Result<ToolResult, NoAnswer>;
+
+/// Why a call has no result.
 #[derive(Debug)]
 pub(super) enum NoAnswer {
-    /// The client cancelled it and wants none.
+    /// The client has cancelled it.
     Cancelled,
-    /// It is the client's task now.
+    /// It has become a task of the client.
     HandedOver(Arc<TaskHandle>),
-    /// What the tool could not do, for the caller to read.
+    /// Why the tool could not do it, for the caller to read.
     Refused(String),
 }
 
-impl From<String> for NoAnswer {
-    fn from(text: String) -> Self {
-        NoAnswer::Refused(text)
+impl<E: std::error::Error> From<E> for NoAnswer {
+    fn from(error: E) -> Self {
+        NoAnswer::Refused(error.to_string())
     }
 }
 
-impl From<&str> for NoAnswer {
-    fn from(text: &str) -> Self {
-        NoAnswer::Refused(text.to_owned())
-    }
+pub(super) fn refused(text: impl Into<String>) -> NoAnswer {
+    NoAnswer::Refused(text.into())
 }
 
 impl Tools {
-    /// All tools, over these tasks.
     pub fn new(
         supervisor: Arc<Supervisor>,
         recorder: Arc<Recorder>,
@@ -185,19 +216,17 @@ impl Tools {
         warnings: Vec<Warning>,
         monitor: Option<MonitorAt>,
     ) -> Tools {
-        Tools {
-            supervisor,
-            recorder,
-            config,
-            warnings,
-            monitor,
-            handed_over: Mutex::default(),
-        }
+        Tools { supervisor, recorder, config, warnings, monitor, handed_over: Mutex::default() }
     }
 
-    /// Carries a call out. `None`: it was cancelled and is not answered; what `Some`
-    /// holds must be sent, since it has moved the task's cursor.
-    pub fn call(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Option<Reply> {
+    /// Runs a call. `None` if it was cancelled and must not be answered; a result must be sent,
+    /// since it has moved the task's cursor.
+    pub fn call(
+        &self,
+        tool: &Tool,
+        arguments: Option<&Value>,
+        call: &mut ToolCall,
+    ) -> Option<(ResultType, Value)> {
         let answer = match tool.name {
             ToolName::Run => self.run(tool, arguments, call),
             ToolName::Poll => self.poll(tool, arguments, call),
@@ -210,253 +239,234 @@ impl Tools {
             ToolName::NeverhangStatus => self.neverhang_status(tool, arguments),
             ToolName::NeverhangReset => self.neverhang_reset(tool, arguments),
         };
-        let mut outcome = match answer {
-            Ok(outcome) => outcome,
-            Err(NoAnswer::Refused(text)) => Outcome::error(text),
-            Err(NoAnswer::HandedOver(task)) => return Some(Reply::Task(self.created(&task))),
+        let mut result = match answer {
+            Ok(result) => result,
+            Err(NoAnswer::Refused(text)) => ToolResult::error(text),
+            Err(NoAnswer::HandedOver(task)) => {
+                return Some((ResultType::Task, self.created(&task)));
+            }
             Err(NoAnswer::Cancelled) => return None,
         };
         if !call.cancel.begin_answer() {
             return None;
         }
-        self.put_notices_ahead(&mut outcome, arguments);
-        Some(Reply::Result(outcome))
-    }
-
-    fn put_notices_ahead(&self, outcome: &mut Outcome, arguments: Option<&Value>) {
-        let about = arguments
-            .and_then(|arguments| arguments.get("task_id"))
-            .and_then(Value::as_str);
+        let about =
+            arguments.and_then(|arguments| arguments.get("task_id")).and_then(Value::as_str);
         let notices = notices::take(&self.supervisor.open_tasks(), about);
-        if notices.is_empty() {
-            return;
+        let redactor = &self.supervisor.settings.redactor;
+        let mut lines = result::notice_lines(&notices, |text| redactor.redact(text).into_owned());
+        lines.push(result.text);
+        result.text = lines.join("\n");
+        Some((ResultType::Complete, result.into_result()))
+    }
+
+    pub(super) fn find(&self, id: &str) -> Result<Arc<TaskHandle>, NoAnswer> {
+        match self.recall(id) {
+            Some(RecalledTask::Task(task)) => Ok(task),
+            Some(RecalledTask::Ended(entry)) => Err(refused(result::output_gone(&entry))),
+            None => {
+                let id = lines::first_chars(id, QUOTED_ID_CHARS);
+                Err(refused(format!(
+                    "task_id {id} is unknown: zsh_tasks with all=true lists the tasks that are known"
+                )))
+            }
         }
-        let redactor = &self.supervisor.settings().redactor;
-        let mut lines = notice::lines(&notices, |text| redactor.redact(text).into_owned());
-        lines.push(std::mem::take(&mut outcome.text));
-        outcome.text = lines.join("\n");
     }
 
-    pub(super) fn find(&self, id: &str) -> Result<Arc<TaskHandle>, String> {
-        self.supervisor.task(id).ok_or_else(|| {
-            let id: String = id.chars().take(40).collect();
-            format!(
-                "task_id {id} is unknown: zsh_tasks with all=true lists the tasks that are known"
-            )
-        })
+    /// A task of this server, or what is kept of one of an earlier server.
+    pub(super) fn recall(&self, id: &str) -> Option<RecalledTask> {
+        let own = self.supervisor.task(id).map(RecalledTask::Task);
+        own.or_else(|| self.supervisor.recall(id))
     }
 
-    /// Waits, and tells the client's progress meanwhile, if it wants any.
+    /// Waits, and reports the progress to a client that wants it.
     pub(super) fn watch(
         &self,
         task: &TaskHandle,
-        goal: Goal,
+        goal: Goal<'_>,
         pattern: Option<&Regex>,
         limit: Duration,
-        call: &mut Call,
-    ) -> Result<Stopped, String> {
+        call: &mut ToolCall,
+    ) -> Result<WaitEnd, NoAnswer> {
         let cancel = call.cancel;
-        let mut tell;
+        let mut report;
         let tick = match &mut call.progress {
             None => None,
             Some(progress) => {
-                let account = self.recorder.account(task.id());
-                let history = account.as_ref().map(|account| account.history());
+                let run_record = self.recorder.record_of(task.id());
+                let history = run_record.as_ref().map(|run_record| run_record.history());
                 let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
                 let usual = estimate.map(|estimate| estimate.median.seconds);
-                tell = move |task: &TaskHandle| {
+                report = move |task: &TaskHandle| {
                     progress(Progress {
                         elapsed: task.live.facts.started.mono.elapsed().as_secs_f64(),
                         usual,
                         message: newest_line(task),
                     });
                 };
-                Some(Tick {
-                    every: PROGRESS_EVERY,
-                    call: &mut tell,
-                })
+                Some(Tick { every: PROGRESS_EVERY, call: &mut report })
             }
         };
-        let watch = Watch {
-            goal,
-            pattern,
-            limit: Instant::now() + limit,
-            cancel,
-            tick,
-        };
-        watch.run(task).map_err(|error| error.to_string())
+        let watch = Watch { goal, pattern, limit: Instant::now() + limit, cancel, tick };
+        Ok(watch.run(task)?)
     }
 
-    /// The result that tells of a task and shows some of its output.
-    pub(super) fn tell(&self, task: &TaskHandle, showing: Showing, palette: Palette) -> Answer {
-        let stretches = showing
-            .stretches
-            .map_err(|error| format!("the output of task {} cannot be read: {error}", task.id()))?;
-        let numbered = showing.numbering == Numbering::Numbered;
-        // Taken beforehand: no lock is held while lines are laid out.
-        let columns = task.live.state().columns;
-        let shown = lines::lay_out(
-            &stretches,
-            &Layout {
-                max_chars: showing.max_output,
-                numbered,
-                colours: palette.of_output(task.live.facts.input),
-                columns,
-                reader: &format!("zsh_poll task_id={}", task.id()),
-            },
-        );
-        let mut lines = Lines {
-            shown,
-            new_bytes: showing.new_bytes,
-            matched: showing.matched,
-            numbered,
-            screen: None,
-        };
-        let mut notes = showing.notes;
-        // Who has asked for lines gets them.
-        if numbered || lines.matched.is_some() {
-            notes.extend(screen::hint(&task.live));
-        } else if let Some(seen) = task.live.terminal().and_then(Terminal::full_screen) {
-            lines.shown = Shown {
-                text: screen::text(&seen.view, showing.max_output, task.id()),
-                from_line: lines.shown.from_line,
-                to_line: lines.shown.to_line,
-                ..Shown::default()
-            };
-            lines.screen = Some(seen);
-        }
-        Ok(self.tell_lines(task, lines, notes, palette))
-    }
-
-    /// The same with lines that are laid out already.
-    pub(super) fn tell_lines(
+    /// Shows some of a task's output, or the screen of a full-screen program.
+    pub(super) fn show(
         &self,
         task: &TaskHandle,
-        lines: Lines,
-        notes: Vec<Insight>,
+        mut result: TaskResult,
+        spans: io::Result<Vec<OutputSpan>>,
+        numbering: Numbering,
+        max_output: usize,
+        client: Client,
+    ) -> Answer {
+        let spans = spans.map_err(|error| unreadable(task, &error))?;
+        result.numbered = numbering != Numbering::Plain;
+        if numbering != Numbering::Range {
+            result.new_bytes = result.view.delta.new_bytes();
+        }
+        // Read in advance: no lock is held while lines are laid out.
+        let columns = task.live.state().columns;
+        let room = client.room(max_output);
+        let reader = poll_call(task);
+        result.shown = lines::lay_out(
+            &spans,
+            &Layout {
+                room,
+                numbered: result.numbered,
+                repeats: match numbering {
+                    Numbering::Plain | Numbering::Numbered => Repeats::Collapse,
+                    Numbering::Range => Repeats::Each,
+                },
+                colours: client.palette.of_output(task.live.facts.input),
+                columns,
+                reader: &reader,
+            },
+        );
+        // A caller that has asked for lines gets them.
+        if result.numbered || result.matched.is_some() {
+            result.insights.extend(screen_hint(task));
+        } else if let Some(screen) = task.live.terminal().and_then(Terminal::full_screen) {
+            result.shown = Shown {
+                from_line: result.shown.from_line,
+                to_line: result.shown.to_line,
+                ..result::screen_rows(&screen.view, room, task.id())
+            };
+            result.screen = Some(screen);
+        }
+        Ok(self.task_result(task, result, client.palette))
+    }
+
+    /// The result of a call about a task, with what else is worth saying.
+    pub(super) fn task_result(
+        &self,
+        task: &TaskHandle,
+        mut result: TaskResult,
         palette: Palette,
-    ) -> Outcome {
+    ) -> ToolResult {
         let facts = &task.live.facts;
-        let view = View::of(&task.live);
-        let tail = lines::last_chars(&lines.shown.text, TAIL_CHARS);
-        let account = self.recorder.account(task.id());
-        let mut insights = insight::of_task(facts, view.end(), &task.spool.losses(), tail);
-        insights.extend(unseen(task));
-        insights.extend(notes);
-        let remembered = account.iter().flat_map(|account| account.take_news());
-        insights.extend(remembered.map(Insight::from));
+        let end = result.view.ended.as_ref();
+        let tail = lines::last_chars(&result.shown.text, TAIL_CHARS);
+        let run_record = self.recorder.record_of(task.id());
+        let mut insights = insight::of_task(facts, end, &task.spool.losses(), tail);
+        insights.extend(task.past.as_ref().map(|past| insight::of_past(past, end)));
+        insights.extend(limited_visibility_note(task));
+        insights.append(&mut result.insights);
+        let news = run_record.iter().flat_map(|run_record| run_record.take_news());
+        insights.extend(news.map(Insight::from));
         if self.config.insights == InsightChoice::Useful {
             insights.retain(|insight| insight.useful);
         }
-        let warned = insights
-            .iter()
-            .any(|insight| insight.level == Level::Warning);
-        let only_told = !insights.is_empty() && lines.shown.to_line == 0;
-        let priority = match (warned, only_told) {
-            (true, _) => 1.0,
-            (false, true) => 0.3,
-            (false, false) => 0.7,
+        let priority = if insights.iter().any(|insight| insight.level == Level::Warning) {
+            1.0
+        } else if !insights.is_empty() && result.shown.to_line == 0 {
+            0.3
+        } else {
+            0.7
         };
-        let log_path = task
-            .spool
-            .files()
-            .first()
-            .map(|path| path.display().to_string());
-        let history = account.as_ref().map(|account| account.history());
-        let result = TaskResult {
-            facts,
-            view,
-            shown: lines.shown,
-            new_bytes: lines.new_bytes,
-            numbered: lines.numbered,
-            matched: lines.matched,
-            screen: lines.screen,
-            estimate: history.as_ref().and_then(|known| known.estimate.as_ref()),
-            insights,
-            log_path,
-        };
-        Outcome {
-            meta: Some(result.meta()),
+        result.insights = insights;
+        let log_path = task.spool.files().first().map(|path| path.display().to_string());
+        let history = run_record.as_ref().map(|run_record| run_record.history());
+        let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
+        ToolResult {
+            meta: Some(result.meta(facts, estimate, log_path)),
             priority,
-            ..Outcome::text(result.text(palette))
+            ..ToolResult::text(result.text(facts, estimate, palette))
         }
     }
 }
 
-/// Says, once for a task that takes input, that nobody can see whether it waits for some.
-fn unseen(task: &TaskHandle) -> Option<Insight> {
+/// The call that reads a task's output.
+pub(super) fn poll_call(task: &TaskHandle) -> String {
+    format!("zsh_poll task_id={}", task.id())
+}
+
+/// Warns, once for a task that takes input, that a wait for input may go unnoticed.
+fn limited_visibility_note(task: &TaskHandle) -> Option<Insight> {
     let mut state = task.live.state();
-    let speaks = state.ended.is_none() && !state.evidence_told;
-    if !speaks || task.live.facts.input == Input::None {
+    if state.ended.is_some() || state.evidence_reported || task.live.facts.input == Input::None {
         return None;
     }
-    let words = conditions::evidence_words(state.evidence)?;
-    state.evidence_told = true;
-    Some(Insight::warning(words))
+    let insight = insight::of_evidence(state.evidence)?;
+    state.evidence_reported = true;
+    Some(insight)
 }
 
-/// What of a task's output a result is to show.
-pub(super) struct Showing {
-    /// The output, or why it cannot be read.
-    pub stretches: std::io::Result<Vec<Stretch>>,
-    /// Bytes of it that no result has shown before.
-    pub new_bytes: u64,
-    /// The line that `until` matched.
-    pub matched: Option<Match>,
-    /// What is to be said about the call itself.
-    pub notes: Vec<Insight>,
-    /// Whether lines carry their numbers.
-    pub numbering: Numbering,
-    /// Characters of output at most.
-    pub max_output: usize,
+/// Says, once for a task, how to see the screen of a full-screen program.
+pub(super) fn screen_hint(task: &TaskHandle) -> Option<Insight> {
+    let is_full_screen = task.live.terminal().is_some_and(Terminal::is_full_screen);
+    let is_new = is_full_screen && !std::mem::replace(&mut task.live.state().screen_reported, true);
+    is_new.then(|| {
+        Insight::info("a full-screen program: zsh_poll screen=true shows what it looks like.")
+    })
 }
 
-/// Lines for a result.
-pub(super) struct Lines {
-    /// Laid out.
-    pub shown: Shown,
-    /// Bytes of them that no result has shown before.
-    pub new_bytes: u64,
-    /// The line that `until` matched.
-    pub matched: Option<Match>,
-    /// Whether they carry their numbers.
-    pub numbered: bool,
-    /// The screen whose rows they are.
-    pub screen: Option<Seen>,
+pub(super) fn unreadable(task: &TaskHandle, error: &io::Error) -> NoAnswer {
+    refused(format!("the output of task {} cannot be read: {error}", task.id()))
 }
 
-/// Whether lines carry their numbers.
+/// Whether lines have numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbering {
     /// `zsh`, `zsh_send`.
     Plain,
     /// `zsh_poll`.
     Numbered,
+    /// `zsh_poll` with a range: numbered, and identical lines are not collapsed.
+    Range,
 }
 
-/// Reads a call's arguments.
+/// Reads a call's arguments, and says which of them were clamped.
 pub(super) fn read<T: DeserializeOwned>(
     tool: &Tool,
     arguments: Option<&Value>,
-) -> Result<(T, Vec<Clamped>), String> {
-    arguments::read(tool.wire_name, &tool.schema, arguments).map_err(|ArgumentError(text)| text)
+) -> Result<(T, Vec<Insight>), NoAnswer> {
+    let (read, clamped) = arguments::read(tool.wire_name, &tool.schema, arguments)?;
+    Ok((read, clamped.iter().map(clamped_note).collect()))
 }
 
-/// Compiles a pattern that the caller gave.
-pub(super) fn compile(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
+/// Compiles a pattern of the caller's.
+pub(super) fn compile(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, NoAnswer> {
     pattern.map(Regex::new).transpose().map_err(|error| {
-        format!("{argument} is no valid regular expression (Rust syntax): {error}")
+        refused(format!("{argument} is not a valid regular expression (Rust syntax): {error}"))
     })
 }
 
-/// Seconds that the caller gave.
-pub(super) fn seconds_of(argument: &str, seconds: f64) -> Result<Duration, String> {
+/// The caller's number of seconds, or the default.
+pub(super) fn seconds_or(
+    default: Duration,
+    argument: &str,
+    seconds: Option<f64>,
+) -> Result<Duration, NoAnswer> {
+    let Some(seconds) = seconds else {
+        return Ok(default);
+    };
     Duration::try_from_secs_f64(seconds)
-        .map_err(|_| format!("{argument} must be a number of seconds, not {seconds}"))
+        .map_err(|_| refused(format!("{argument} must be a number of seconds, not {seconds}")))
 }
 
-/// Says that a wait was shortened.
-pub(super) fn clamped_note(clamped: &Clamped) -> Insight {
+fn clamped_note(clamped: &Clamped) -> Insight {
     Insight::info(format!(
         "{} {} s is above the maximum: {} s is used. For longer waits pass background: true and poll.",
         clamped.argument, clamped.asked, clamped.used
@@ -474,14 +484,9 @@ pub(super) fn newest_line(task: &TaskHandle) -> String {
 }
 
 /// The line that ended a wait, if one did.
-pub(super) fn matched(stopped: Stopped) -> Option<Match> {
+pub(super) fn matched(stopped: WaitEnd) -> Option<Match> {
     match stopped {
-        Stopped::Matched(found) => Some(found),
-        Stopped::Output
-        | Stopped::Ended
-        | Stopped::WaitsForInput
-        | Stopped::StandsStill
-        | Stopped::Limit
-        | Stopped::Cancelled => None,
+        WaitEnd::Matched(found) => Some(found),
+        _ => None,
     }
 }

@@ -1,145 +1,363 @@
-//! The shape of structured results, as tools that have one declare it (`outputSchema`).
-//!
-//! The types here are read by nobody: they describe, member by member, what
-//! [`overview`](super::overview) writes. Tests hold one to the other.
+//! The structured results of tools: what is written is what is declared (`outputSchema`).
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::memory::outputs::DatabaseOutput;
+use crate::alan::history::{HostHistory, RemoteHistory};
+use crate::alan::store::KillCounts;
+use crate::progress::condition::{Condition, StopSignal};
+use crate::task::describe::{self, ConditionKind};
 
 /// A task in a list.
-#[derive(JsonSchema)]
-#[allow(dead_code)]
-struct TaskRow {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TaskRow {
     /// Its id.
-    task_id: String,
+    pub task_id: String,
     /// running, completed, failed, timeout, killed or interrupted.
-    status: String,
-    /// Whether it gets on: progressing, slow, silent, stuck or blocked; null when it has
-    /// ended, or has only just begun.
-    progress: Option<String>,
-    /// What that is known by, the strongest first.
-    evidence: Vec<String>,
-    /// Of its shell; null while it runs.
-    exit_code: Option<i32>,
+    pub status: &'static str,
+    /// Whether it makes progress: progressing, slow, idle, silent, stuck or blocked; null if
+    /// it has ended or only just begun.
+    pub progress: Option<String>,
+    /// The evidence for that, the strongest first.
+    pub evidence: Vec<String>,
+    /// The exit code of its shell; null while it runs.
+    pub exit_code: Option<i32>,
     /// Milliseconds since its start.
-    age_ms: u64,
-    /// Milliseconds since its last output; null when none can come.
-    silent_ms: Option<u64>,
-    /// What it waits for: input or password; null when for nothing, or when that is not known.
-    waiting_for: Option<String>,
-    /// States of its processes that are worth knowing.
-    conditions: Vec<ConditionRow>,
+    pub age_ms: u64,
+    /// Milliseconds since its last output; null if none can come.
+    pub silent_ms: Option<u64>,
+    /// What it waits for: input or password; null otherwise.
+    pub waiting_for: Option<&'static str>,
+    /// Notable states of its processes.
+    pub conditions: Vec<ConditionRow>,
     /// Processes that outlived its shell.
-    leftovers: u64,
+    pub leftovers: usize,
     /// The first line of its command, shortened.
-    command: String,
-    /// What the caller said it is for.
-    description: Option<String>,
+    pub command: String,
+    /// The caller's description.
+    pub description: Option<String>,
     /// The pid of its shell.
-    pid: i32,
+    pub pid: i32,
 }
 
-/// A state of a process that is worth knowing.
-#[derive(JsonSchema)]
-#[allow(dead_code)]
-struct ConditionRow {
+/// A notable state of a process.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ConditionRow {
     /// stopped, disk_sleep, zombie_leader or other_user.
-    kind: String,
+    pub kind: &'static str,
     /// The pid of the process.
-    pid: i32,
+    pub pid: i32,
     /// Its name.
-    name: String,
-    /// The signal that stopped it; null when that is not known, missing when none did.
+    pub name: String,
+    /// The signal that stopped it; null if it is unknown, missing if none did.
     #[schemars(default)]
-    signal: Option<String>,
-    /// Whether the task stands still because of it; missing when it is not stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<Option<&'static str>>,
+    /// Whether the task cannot continue because of it; missing if it is not stopped.
     #[schemars(default)]
-    holds_up: Option<bool>,
-    /// Whose it is; missing when it is this user's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds_up: Option<bool>,
+    /// Its user; missing if it is this user.
     #[schemars(default)]
-    user: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
 }
 
-/// A process of some task, but which is not known.
-#[derive(JsonSchema)]
-#[allow(dead_code)]
-struct StrayRow {
+impl From<&Condition> for ConditionRow {
+    fn from(condition: &Condition) -> ConditionRow {
+        let process = condition.process();
+        let mut row = ConditionRow {
+            kind: ConditionKind::of(condition).word(),
+            pid: process.pid,
+            name: process.name.clone(),
+            signal: None,
+            holds_up: None,
+            user: None,
+        };
+        match condition {
+            Condition::Stopped { by, holds_up, .. } => {
+                let is_known = *by != StopSignal::Unknown;
+                row.signal = Some(is_known.then(|| describe::signal_name(*by)));
+                row.holds_up = Some(*holds_up);
+            }
+            Condition::OutOfReach { user, .. } => row.user = Some(user.clone()),
+            Condition::DiskSleep { .. } | Condition::ZombieLeader { .. } => {}
+        }
+        row
+    }
+}
+
+/// A process whose task is unknown.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StrayRow {
     /// Its pid.
-    pid: i32,
+    pub pid: i32,
     /// Its name.
-    name: String,
+    pub name: String,
 }
 
-/// What `zsh_tasks` gives.
-#[derive(JsonSchema)]
-#[allow(dead_code)]
+/// The result of `zsh_tasks`.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct TasksOutput {
     /// The tasks, newest first.
-    tasks: Vec<TaskRow>,
-    /// How many more there are than limit allows.
-    not_listed: u64,
-    /// Processes that belong to a task, but which is not known.
-    unattributed: Vec<StrayRow>,
+    pub tasks: Vec<TaskRow>,
+    /// How many more there are than `limit` allows.
+    pub not_listed: usize,
+    /// Processes that belong to an unknown task.
+    pub unattributed: Vec<StrayRow>,
 }
 
-/// What `zsh_health` gives.
-#[derive(JsonSchema)]
-#[allow(dead_code)]
+/// The result of `zsh_health`.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct HealthOutput {
     /// ok or problems.
-    status: String,
-    /// Of the server.
-    version: String,
+    pub status: &'static str,
+    /// The server's version.
+    pub version: &'static str,
     /// The server's name in the state directory.
-    instance: String,
+    pub instance: String,
     /// The shell that runs commands, or why there is none.
-    shell: String,
+    pub shell: String,
     /// Running tasks.
-    running: u64,
-    /// Ended tasks whose processes live on.
-    lingering: u64,
+    pub running: usize,
+    /// Ended tasks with processes left behind.
+    pub lingering: usize,
     /// Ended tasks that are kept.
-    ended: u64,
-    /// Tasks that may run at once.
-    max_tasks: u64,
-    /// Seconds of a command's deadline that names none.
-    timeout_default_s: f64,
-    /// Seconds of the longest deadline.
-    timeout_max_s: f64,
+    pub ended: usize,
+    /// The maximum number of running tasks.
+    pub max_tasks: usize,
+    /// The default deadline of a command in seconds.
+    pub timeout_default_s: f64,
+    /// The longest deadline in seconds.
+    pub timeout_max_s: f64,
     /// Bytes of output on disk.
-    spool_bytes: u64,
-    /// Bytes of output that may be.
-    spool_quota: u64,
-    /// Where state is kept, or why nowhere.
-    state_directory: String,
-    /// The database of what commands did.
-    database: DatabaseOutput,
-    /// NEVERHANG circuits that refuse calls at the moment.
-    circuits_open: u64,
-    /// Where the monitor's page is; null when HTTP is off.
-    http: Option<String>,
-    /// What is wrong, in words.
-    problems: Vec<String>,
+    pub spool_bytes: u64,
+    /// The maximum number of bytes of output.
+    pub spool_quota: u64,
+    /// The state directory, or why there is none.
+    pub state_directory: String,
+    /// The database of the command history.
+    pub database: DatabaseOutput,
+    /// NEVERHANG circuits that refuse calls now.
+    pub circuits_open: usize,
+    /// The address of the monitor's page; null if HTTP is off.
+    pub http: Option<String>,
+    /// Problems, in words.
+    pub problems: Vec<String>,
 }
 
-/// The schema of a structured result: inline, with null where a member may be so.
-pub fn schema_of<T: JsonSchema>() -> Value {
+/// The database and its state.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DatabaseOutput {
+    /// Its path.
+    pub path: String,
+    /// Why it cannot be written; what is learned stays in memory then. Null if it can.
+    pub failure: Option<String>,
+    /// Records waiting to be written.
+    pub queued: usize,
+    /// Records that were dropped because too many were waiting.
+    pub dropped: u64,
+    /// Where a corrupt database was moved to; null if none was.
+    pub moved_aside: Option<String>,
+}
+
+/// The result of `zsh_alan_stats`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StatsOutput {
+    /// The database.
+    pub database: DatabaseOutput,
+    /// Stored runs, and parts of pipelines.
+    pub observations: u64,
+    /// Different commands that have ended.
+    pub commands: u64,
+    /// Kinds of commands.
+    pub templates: u64,
+    /// Stored connections to hosts.
+    pub ssh_observations: u64,
+    /// Stored tables of options from manual pages.
+    pub cached_options: u64,
+    /// NEVERHANG circuits that refuse calls now.
+    pub circuits_open: usize,
+    /// The kinds that ran most often, at most ten.
+    pub most_frequent: Vec<KindOutput>,
+}
+
+/// A kind of command.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KindOutput {
+    /// Its template, as in git push origin *.
+    pub template: String,
+    /// Its runs.
+    pub runs: u64,
+    /// Runs that succeeded.
+    pub successes: u64,
+    /// Runs that were killed.
+    pub kills: u64,
+}
+
+/// The result of `zsh_alan_query`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct QueryOutput {
+    /// The command, without secrets.
+    pub command: String,
+    /// Equal only for equal commands.
+    pub hash: String,
+    /// Its kind.
+    pub template: String,
+    /// What a run would report now, warnings and information mixed.
+    pub insights: Vec<InsightOutput>,
+    /// Stored runs that the rates are based on, at most 200.
+    pub runs: usize,
+    /// The share that succeeded, 0 to 1; the weight of a run halves every day. Null without runs.
+    pub success_rate: Option<f64>,
+    /// The share that timed out, likewise.
+    pub timeout_rate: Option<f64>,
+    /// Equal results in a row.
+    pub streak: StreakOutput,
+    /// Its recent runs in this session.
+    pub retry: RetryOutput,
+    /// Recent runs of other commands of its kind; not counted if it is a retry itself.
+    pub similar: RecentOutput,
+    /// Failures of its kind in a row in this session.
+    pub failures: u32,
+    /// Kills of its kind.
+    pub kills: KillCounts,
+    /// How long it takes; null while fewer than 3 runs are known.
+    pub estimate: Option<EstimateOutput>,
+    /// The host that it connects to; null if none.
+    pub host: Option<HostHistory>,
+    /// What it runs there; null if nothing.
+    pub remote: Option<RemoteHistory>,
+    /// Its NEVERHANG circuit; null if it has not timed out recently.
+    pub circuit: Option<CircuitOutput>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct InsightOutput {
+    /// info or warning.
+    pub level: &'static str,
+    /// The text.
+    pub message: String,
+}
+
+/// Equal results in a row.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StreakOutput {
+    /// Successes in a row, or failures as a negative number.
+    pub current: i64,
+    /// The most successes in a row.
+    pub longest_success: i64,
+    /// The most failures in a row.
+    pub longest_fail: i64,
+}
+
+/// Recent runs of the command.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RetryOutput {
+    /// The length of the window in minutes.
+    pub window_minutes: u32,
+    /// Its runs within that time.
+    pub previous: usize,
+    /// Runs that succeeded.
+    pub succeeded: usize,
+}
+
+/// Recent runs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RecentOutput {
+    /// How many runs.
+    pub runs: usize,
+    /// Runs that succeeded.
+    pub succeeded: usize,
+}
+
+/// How long a command takes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct EstimateOutput {
+    /// exact: from runs of this very command; template: of its kind.
+    pub basis: &'static str,
+    /// The kind.
+    pub command_template: String,
+    /// Completed runs that it is based on.
+    pub sample_size: usize,
+    /// Half of the runs end within this time, in seconds.
+    pub median_duration_s: f64,
+    /// Whether the median is only a lower bound, because too many runs were cut off.
+    pub median_at_least: bool,
+    /// Nine in ten runs end within this time, in seconds.
+    pub p90_duration_s: f64,
+    /// Whether the p90 is only a bound: with fewer than 9 completed runs an upper one for 9 in 10
+    /// further runs, or a lower one because too many were cut off.
+    pub p90_at_least: bool,
+}
+
+/// A circuit.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CircuitOutput {
+    /// The hash of its command, which zsh_neverhang_reset accepts too.
+    pub hash: String,
+    /// The command without secrets, its first 200 bytes.
+    pub command: String,
+    /// CLOSED, OPEN or HALF_OPEN.
+    pub state: &'static str,
+    /// Timeouts that count.
+    pub timeouts: usize,
+    /// The longest deadline among them, in seconds; a call with twice that is let through.
+    pub longest_s: Option<f64>,
+    /// Whether a call with the same deadline would be refused now.
+    pub refuses: bool,
+    /// Seconds until the next attempt; 0 if a call is let through.
+    pub retry_in_s: f64,
+}
+
+/// The result of `zsh_neverhang_status`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CircuitsOutput {
+    /// Circuits with timeouts, those that are not closed first.
+    pub circuits: Vec<CircuitOutput>,
+}
+
+/// The result of `zsh_neverhang_reset`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ResetOutput {
+    /// The circuits that were closed.
+    pub closed: Vec<ClosedOutput>,
+    /// Why circuits in the database were not changed; null if all were.
+    pub failure: Option<String>,
+}
+
+/// A circuit that was closed, as it was before.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ClosedOutput {
+    /// The hash of its command.
+    pub hash: String,
+    /// The command without secrets, its first 200 bytes.
+    pub command: String,
+    /// CLOSED (with timeouts), OPEN or HALF_OPEN.
+    pub state: &'static str,
+    /// Timeouts that were forgotten.
+    pub timeouts: usize,
+}
+
+/// The schema of a type, inline.
+pub(super) fn generated_schema<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    let mut schema = settings
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value();
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// The schema of a structured result, with null where a member may be so.
+pub(super) fn schema_of<T: JsonSchema>() -> Value {
+    let mut schema = generated_schema::<T>();
     drop_noise(&mut schema, true);
     schema
 }
 
-/// Leaves out what says nothing to a client: the types' own names and documentation, and
-/// the widths of numbers.
+/// Removes what says nothing to a client: the names and documentation of types, and the widths of
+/// numbers.
 fn drop_noise(schema: &mut Value, is_schema: bool) {
     match schema {
         Value::Object(members) => {
@@ -154,9 +372,7 @@ fn drop_noise(schema: &mut Value, is_schema: bool) {
                 drop_noise(member, name != "properties");
             }
         }
-        Value::Array(members) => members
-            .iter_mut()
-            .for_each(|member| drop_noise(member, true)),
+        Value::Array(members) => members.iter_mut().for_each(|member| drop_noise(member, true)),
         _ => {}
     }
 }
@@ -174,6 +390,6 @@ mod tests {
         assert_eq!(row["exit_code"]["type"], json!(["integer", "null"]));
         assert_eq!(row["pid"]["type"], json!("integer"));
         let described = row["description"]["description"].as_str();
-        assert_eq!(described, Some("What the caller said it is for."));
+        assert_eq!(described, Some("The caller's description."));
     }
 }

@@ -5,28 +5,34 @@ use std::time::Instant;
 use regex::Regex;
 use serde_json::Value;
 
-use super::choices::WaitFor;
 use super::dispatch::{
-    Answer, Call, LISTEN, Lines, NoAnswer, Numbering, Showing, Tools, clamped_note, compile,
-    matched, read, seconds_of,
+    Answer, Client, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, compile, matched,
+    poll_call, read, refused, screen_hint, seconds_or, unreadable,
 };
-use super::insight::Insight;
-use super::render::Palette;
-use super::screen;
+use super::render::insight::Insight;
+use super::render::result::{TaskResult, screen_rows};
+use super::render::view::View;
 use super::search;
-use super::tools::{PollArguments, Tool};
+use super::tools::{PollArguments, Tool, WaitFor};
 use crate::progress::advice::idle_polls_of;
-use crate::task::attendance::Attendance;
-use crate::task::reading;
+use crate::task::live::ActiveCall;
+use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
-use crate::task::watch::{Goal, Stopped};
-use crate::text::lines::{Place, Shown, Stretch, grouped};
+use crate::task::watch::{Goal, WaitEnd};
+use crate::text::lines::{self, LinePosition, OutputSpan, Room, Shown};
+use crate::text::quantity::grouped;
+
+/// The default limit for the output of a task whose server has ended.
+pub(super) const PAST_TASK_CHARS: usize = 4_000;
 
 impl Tools {
-    /// Carries `zsh_poll` out.
-    pub(super) fn poll(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Answer {
-        let (arguments, clamped) = read::<PollArguments>(tool, arguments)?;
-        let notes: Vec<Insight> = clamped.iter().map(clamped_note).collect();
+    pub(super) fn poll(
+        &self,
+        tool: &Tool,
+        arguments: Option<&Value>,
+        call: &mut ToolCall,
+    ) -> Answer {
+        let (arguments, notes) = read::<PollArguments>(tool, arguments)?;
         refuse_contradictions(&arguments)?;
         let task = self.find(&arguments.task_id)?;
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
@@ -34,103 +40,86 @@ impl Tools {
             return self.show_screen(&task, &arguments, notes, call);
         }
         if let Some(pattern) = compile("grep", arguments.grep.as_deref())? {
-            return self.grep(&task, &pattern, &arguments, notes, max_output, call.palette);
+            return self.grep(&task, &pattern, &arguments, notes, max_output, call.client);
         }
         if arguments.from_line.is_some() || arguments.to_line.is_some() {
-            return self.read_range(&task, &arguments, notes, max_output, call.palette);
+            return self.read_range(&task, &arguments, notes, max_output, call.client);
         }
         let pattern = compile("until", arguments.until.as_deref())?;
-        let listen = match arguments.listen {
-            Some(seconds) => seconds_of("listen", seconds)?,
-            None => LISTEN,
-        };
-        let goal = match arguments.wait_for {
-            Some(WaitFor::End) => Goal::End,
-            Some(WaitFor::Output) | None => Goal::Output,
-        };
-        let _attending = Attendance::begin(&task.live);
+        let listen = seconds_or(DEFAULT_LISTEN, "listen", arguments.listen)?;
+        let _active_call = ActiveCall::begin(&task.live);
+        self.supervisor.look(&task);
         let begun = Instant::now();
-        let stopped = self.watch(&task, goal, pattern.as_ref(), listen, call)?;
+        let stopped = self.watch(&task, goal(&arguments), pattern.as_ref(), listen, call)?;
         if !call.cancel.begin_answer() {
             return Err(NoAnswer::Cancelled);
         }
-        let delta = task.live.take_delta();
-        // One that was woken by output is not empty, though another may have taken it; nor
-        // is one that found the task waiting for the caller, or stopped.
+        let mut view = View::take(&task.live);
+        let delta = view.delta;
+        // A poll that output ended is not empty, even if another call has taken it; nor is one
+        // that found the task waiting for its caller, or stopped.
         let woken = matches!(
             stopped,
-            Stopped::Output | Stopped::WaitsForInput | Stopped::StandsStill
+            WaitEnd::Output | WaitEnd::WaitsForInput | WaitEnd::TaskStopped | WaitEnd::Stuck
         );
         let brought_output = delta.new_bytes() > 0 || woken;
         let waited = begun.elapsed().min(listen);
-        task.live.count_poll(brought_output, idle_polls_of(waited));
-        let stretches = if arguments.full_output == Some(true) {
-            reading::excerpt(&task.spool, Place::FIRST.at, delta.to, max_output)
+        view.idle_polls = task.live.count_poll(brought_output, idle_polls_of(waited));
+        let whole = arguments.full_output == Some(true);
+        let max_output = match (&task.past, arguments.max_output) {
+            // Most of it was shown while its server lived.
+            (Some(_), None) if !whole => max_output.min(PAST_TASK_CHARS),
+            _ => max_output,
+        };
+        let spans = if whole {
+            reading::excerpt(&task.spool, LinePosition::FIRST.at, delta.to, max_output)
         } else {
             reading::new_output(&task.spool, &delta, max_output)
         };
-        let showing = Showing {
-            stretches,
-            new_bytes: delta.new_bytes(),
-            matched: matched(stopped),
-            notes,
-            numbering: Numbering::Numbered,
-            max_output,
-        };
-        self.tell(&task, showing, call.palette)
+        let mut result = TaskResult::of(view, notes);
+        result.matched = matched(stopped);
+        self.show(&task, result, spans, Numbering::Numbered, max_output, call.client)
     }
 
-    /// Waits as any poll does, then shows the screen; what is new of the output stays
-    /// new. Without a wait of the caller's own, a screen that no new output has touched
-    /// is shown at once.
+    /// Waits as any poll does, then shows the screen; new output stays new. Without a wait of the
+    /// caller's, a screen that no new output has touched is shown at once.
     fn show_screen(
         &self,
         task: &TaskHandle,
         arguments: &PollArguments,
         notes: Vec<Insight>,
-        call: &mut Call,
+        call: &mut ToolCall,
     ) -> Answer {
-        let no_screen = || {
-            format!(
-                "task {} has no terminal, so there is no screen: run the command again with pty: true",
-                task.id()
-            )
+        let id = task.id();
+        let no_screen = || match task.past {
+            Some(_) => refused(format!(
+                "the screen of task {id} is gone with its server: leave screen out to read its output"
+            )),
+            None => refused(format!(
+                "task {id} has no terminal, so there is no screen: run the command again with pty: true"
+            )),
         };
         let terminal = task.live.terminal().ok_or_else(no_screen)?;
         let pattern = compile("until", arguments.until.as_deref())?;
-        let goal = match arguments.wait_for {
-            Some(WaitFor::End) => Goal::End,
-            Some(WaitFor::Output) | None => Goal::Output,
-        };
-        let _attending = Attendance::begin(&task.live);
+        let _active_call = ActiveCall::begin(&task.live);
         let asks_to_wait =
             arguments.listen.is_some() || arguments.wait_for.is_some() || pattern.is_some();
-        let stopped = if asks_to_wait || task.live.state().unshown() > 0 {
-            let listen = match arguments.listen {
-                Some(seconds) => seconds_of("listen", seconds)?,
-                None => LISTEN,
-            };
-            Some(self.watch(task, goal, pattern.as_ref(), listen, call)?)
-        } else {
-            None
-        };
+        let mut stopped = None;
+        if asks_to_wait || task.live.state().unshown() > 0 {
+            let listen = seconds_or(DEFAULT_LISTEN, "listen", arguments.listen)?;
+            stopped = Some(self.watch(task, goal(arguments), pattern.as_ref(), listen, call)?);
+        }
         if !call.cancel.begin_answer() {
             return Err(NoAnswer::Cancelled);
         }
-        task.live.tell_end();
-        let seen = terminal.seen();
+        let view = View::report_end(&task.live);
+        let screen = terminal.seen();
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
-        let lines = Lines {
-            shown: Shown {
-                text: screen::text(&seen.view, max_output, task.id()),
-                ..Shown::default()
-            },
-            new_bytes: 0,
-            matched: stopped.and_then(matched),
-            numbered: true,
-            screen: Some(seen),
-        };
-        Ok(self.tell_lines(task, lines, notes, call.palette))
+        let mut result = TaskResult::of(view, notes);
+        result.shown = screen_rows(&screen.view, call.client.room(max_output), id);
+        result.matched = stopped.and_then(matched);
+        result.screen = Some(screen);
+        Ok(self.task_result(task, result, call.client.palette))
     }
 
     fn read_range(
@@ -139,22 +128,26 @@ impl Tools {
         arguments: &PollArguments,
         mut notes: Vec<Insight>,
         max_output: usize,
-        palette: Palette,
+        client: Client,
     ) -> Answer {
         let first = arguments.from_line.unwrap_or(1);
-        let end = task.live.state().showable_end();
-        let stretches = reading::range(&task.spool, first, arguments.to_line, end, max_output);
+        let view = View::of(&task.live);
+        let end = view.delta.to;
+        if arguments.from_char.is_some() || arguments.to_line == Some(first) {
+            let first_char = arguments.from_char.unwrap_or(1);
+            let line = line_from(task, first, first_char, client.room(max_output))?;
+            if let Some((shown, note)) = line {
+                notes.extend(note);
+                notes.extend(screen_hint(task));
+                let result = TaskResult { shown, ..TaskResult::of(view, notes) };
+                return Ok(self.task_result(task, result, client.palette));
+            }
+        }
+        let spans = reading::range(&task.spool, first, arguments.to_line, end, max_output);
         notes.extend(past_the_end(first, end));
-        notes.extend(stretches.as_deref().ok().and_then(beginning_gone));
-        let showing = Showing {
-            stretches,
-            new_bytes: 0,
-            matched: None,
-            notes,
-            numbering: Numbering::Numbered,
-            max_output,
-        };
-        self.tell(task, showing, palette)
+        notes.extend(spans.as_deref().ok().and_then(beginning_gone));
+        let result = TaskResult::of(view, notes);
+        self.show(task, result, spans, Numbering::Range, max_output, client)
     }
 
     fn grep(
@@ -164,100 +157,123 @@ impl Tools {
         arguments: &PollArguments,
         mut notes: Vec<Insight>,
         max_output: usize,
-        palette: Palette,
+        client: Client,
     ) -> Answer {
-        let (end, columns) = {
-            let state = task.live.state();
-            (state.showable_end(), state.columns)
-        };
-        let range = search::Range {
+        let view = View::of(&task.live);
+        let (end, columns) = (view.delta.to, task.live.state().columns);
+        let query = search::Query {
+            pattern,
+            context: arguments.context.unwrap_or(0),
             first: arguments.from_line.unwrap_or(1),
+            first_char: arguments.from_char.unwrap_or(1),
             last: arguments.to_line.unwrap_or(u64::MAX),
         };
-        notes.extend(past_the_end(range.first, end));
-        let context = arguments.context.unwrap_or(0);
-        let found = search::grep(
-            &task.spool,
-            end,
-            columns,
-            pattern,
-            range,
-            context,
-            max_output,
-        )
-        .map_err(|error| error.to_string())?;
-        let lines = Lines {
-            shown: found.into_shown(pattern, task.id()),
-            new_bytes: 0,
-            matched: None,
-            numbered: true,
-            screen: None,
-        };
-        Ok(self.tell_lines(task, lines, notes, palette))
+        notes.extend(past_the_end(query.first, end));
+        let room = client.room(max_output);
+        let found = search::grep(&task.spool, end, columns, query, room, &poll_call(task))?;
+        let shown = found.into_shown(pattern, &poll_call(task));
+        let result = TaskResult { shown, ..TaskResult::of(view, notes) };
+        Ok(self.task_result(task, result, client.palette))
     }
 }
 
-/// Refuses arguments of which one would make another mean nothing. A value that asks for
-/// nothing, such as `listen: 0` beside a range, is no contradiction.
-fn refuse_contradictions(arguments: &PollArguments) -> Result<(), String> {
-    let reads = [
+fn goal(arguments: &PollArguments) -> Goal<'static> {
+    match arguments.wait_for {
+        Some(WaitFor::End) => Goal::End,
+        Some(WaitFor::Output) | None => Goal::Output,
+    }
+}
+
+/// A single line from a character on, with remarks about it; `None` if nothing of it is retained.
+fn line_from(
+    task: &TaskHandle,
+    line: u64,
+    first_char: u64,
+    room: Room,
+) -> Result<Option<(Shown, Option<Insight>)>, NoAnswer> {
+    let (end, columns) = {
+        let state = task.live.state();
+        (state.showable_end(), state.columns)
+    };
+    let part = reading::line_part(&task.spool, line, first_char, end, columns, room)
+        .map_err(|error| unreadable(task, &error))?;
+    let Some(part) = part else {
+        return Ok(None);
+    };
+    let before = if part.first > 1 { "…" } else { "" };
+    let mut shown = Shown {
+        text: format!("{line}: {before}{}", part.text),
+        from_line: line,
+        to_line: line,
+        ..Shown::default()
+    };
+    if let Some((next, bytes)) = part.rest {
+        let reader = poll_call(task);
+        shown.text += &lines::line_continues(bytes, line, next, &reader);
+        shown.omitted_bytes = bytes;
+        shown.omission = lines::omission_of(0, bytes, 0, Some((line, next)), &reader);
+    }
+    let note = (part.first < first_char).then(|| {
+        let chars = grouped(part.first - 1);
+        Insight::info(format!("line {line} has {chars} characters."))
+    });
+    Ok(Some((shown, note)))
+}
+
+/// Refuses arguments that contradict each other. A value that asks for nothing, such as `listen:
+/// 0` beside a range, is no contradiction.
+fn refuse_contradictions(arguments: &PollArguments) -> Result<(), NoAnswer> {
+    let given = |arguments: &[(&'static str, bool)]| -> Vec<&str> {
+        arguments.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect()
+    };
+    let full_output = ("full_output", arguments.full_output == Some(true));
+    let mut reads = given(&[
         ("grep", arguments.grep.is_some()),
         ("from_line", arguments.from_line.is_some()),
         ("to_line", arguments.to_line.is_some()),
-    ];
-    let waits = [
-        (
-            "listen",
-            arguments.listen.is_some_and(|seconds| seconds > 0.0),
-        ),
+    ]);
+    let waits = given(&[
+        ("listen", arguments.listen.is_some_and(|seconds| seconds > 0.0)),
         ("wait_for", arguments.wait_for.is_some()),
         ("until", arguments.until.is_some()),
-        ("full_output", arguments.full_output == Some(true)),
-    ];
-    let ignored: Vec<&str> = given(&waits).collect();
-    if let Some(reader) = given(&reads).next()
-        && !ignored.is_empty()
+        full_output,
+    ]);
+    if let Some(reader) = reads.first()
+        && !waits.is_empty()
     {
-        return Err(format!(
+        return Err(refused(format!(
             "{} cannot go with {reader}, which reads a part of the output and does not wait: \
              leave one out, or make two calls",
-            ignored.join(", ")
-        ));
+            waits.join(", ")
+        )));
     }
-    let reads_output = [
-        ("grep", arguments.grep.is_some()),
-        ("from_line", arguments.from_line.is_some()),
-        ("to_line", arguments.to_line.is_some()),
-        ("full_output", arguments.full_output == Some(true)),
-    ];
-    let others: Vec<&str> = given(&reads_output).collect();
-    if arguments.screen == Some(true) && !others.is_empty() {
-        return Err(format!(
+    reads.extend(given(&[full_output]));
+    if arguments.screen == Some(true) && !reads.is_empty() {
+        return Err(refused(format!(
             "screen shows the terminal and {} reads the output: leave one out, or make two calls",
-            others.join(", ")
-        ));
+            reads.join(", ")
+        )));
     }
     if arguments.context.is_some_and(|lines| lines > 0) && arguments.grep.is_none() {
-        return Err("context is about the matches of grep: pass grep with it".into());
+        return Err(refused("context is about the matches of grep: pass grep with it"));
+    }
+    if arguments.from_char.is_some() && arguments.from_line.is_none() {
+        return Err(refused("from_char is a place in a line: pass from_line with it"));
     }
     let first = arguments.from_line.unwrap_or(1);
     match arguments.to_line {
-        Some(last) if last < first => Err(format!(
-            "to_line must be at least from_line ({first}), not {last}"
-        )),
+        Some(last) if last > first && arguments.from_char.is_some() && arguments.grep.is_none() => {
+            Err(refused("from_char reads a single line: leave to_line out"))
+        }
+        Some(last) if last < first => {
+            Err(refused(format!("to_line must be at least from_line ({first}), not {last}")))
+        }
         _ => Ok(()),
     }
 }
 
-fn given<'a>(arguments: &'a [(&'static str, bool)]) -> impl Iterator<Item = &'static str> + 'a {
-    arguments
-        .iter()
-        .filter(|(_, is_given)| *is_given)
-        .map(|(name, _)| *name)
-}
-
-/// Says how many lines there are to somebody who asks for others.
-fn past_the_end(first: u64, end: Place) -> Option<Insight> {
+/// Says how many lines there are if the range starts after the last.
+fn past_the_end(first: u64, end: LinePosition) -> Option<Insight> {
     let lines = end.next_line() - 1;
     (first > lines).then(|| {
         let noun = if lines == 1 { "line" } else { "lines" };
@@ -265,17 +281,16 @@ fn past_the_end(first: u64, end: Place) -> Option<Insight> {
     })
 }
 
-/// Says that a range begins with lines that are no longer there.
-fn beginning_gone(stretches: &[Stretch]) -> Option<Insight> {
-    match stretches.first()? {
-        Stretch::Missing {
-            lines,
-            readable: false,
-        } if !lines.is_empty() => Some(Insight::warning(format!(
-            "lines {}–{} are gone.",
-            grouped(lines.start),
-            grouped(lines.end - 1)
-        ))),
+/// Says that a range begins with lines that are gone.
+fn beginning_gone(spans: &[OutputSpan]) -> Option<Insight> {
+    match spans.first()? {
+        OutputSpan::Missing { lines, readable: false, .. } if !lines.is_empty() => {
+            Some(Insight::warning(format!(
+                "lines {}–{} are gone.",
+                grouped(lines.start),
+                grouped(lines.end - 1)
+            )))
+        }
         _ => None,
     }
 }

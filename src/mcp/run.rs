@@ -1,97 +1,77 @@
-//! `zsh`: runs a command and answers at its end, or when it yields.
+//! `zsh`: runs a command and answers when it ends or the call yields.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::choices::TimeoutMode;
 use super::dispatch::{
-    Answer, Call, HandedOver, NoAnswer, Numbering, Showing, Tools, clamped_note, compile, matched,
-    read, seconds_of,
+    Answer, DeferredResult, NoAnswer, Numbering, ToolCall, Tools, compile, matched, read, refused,
+    seconds_or,
 };
-use super::insight::Insight;
-use super::meter;
-use super::tools::{RunArguments, Tool};
+use super::render::insight::Insight;
+use super::render::progress;
+use super::render::result::TaskResult;
+use super::render::view::View;
+use super::tools::{RunArguments, TimeoutMode, Tool};
 use crate::process::pty::TerminalSize;
-use crate::task::attendance::Attendance;
-use crate::task::deadline::{self, Kind, TimeoutBounds};
-use crate::task::reading;
+use crate::task::live::ActiveCall;
+use crate::task::output::reading;
+use crate::task::request::{self, TimeoutBounds, TimeoutKind};
 use crate::task::request::{Request, Stderr, Stdin};
-use crate::task::state::KillOrder;
+use crate::task::state::KillRequest;
 use crate::task::watch::Goal;
 
-/// A background command's first answer.
+/// When the call of a background command yields.
 const BACKGROUND_YIELD: Duration = Duration::from_millis(300);
 
 impl Tools {
-    /// Carries `zsh` out.
-    pub(super) fn run(&self, tool: &Tool, arguments: Option<&Value>, call: &mut Call) -> Answer {
-        let (arguments, clamped) = read::<RunArguments>(tool, arguments)?;
-        let mut notes: Vec<Insight> = clamped.iter().map(clamped_note).collect();
+    pub(super) fn run(
+        &self,
+        tool: &Tool,
+        arguments: Option<&Value>,
+        call: &mut ToolCall,
+    ) -> Answer {
+        let (arguments, mut notes) = read::<RunArguments>(tool, arguments)?;
         let pattern = compile("until", arguments.until.as_deref())?;
         let background = arguments.background.unwrap_or(false);
-        let yield_after = match arguments.yield_after {
-            Some(seconds) => seconds_of("yield_after", seconds)?,
-            None if background => BACKGROUND_YIELD,
-            None => self.config.yield_after,
-        };
+        let default = if background { BACKGROUND_YIELD } else { self.config.yield_after };
+        let yield_after = seconds_or(default, "yield_after", arguments.yield_after)?;
         let request = self.request(&arguments, background, &mut notes)?;
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
-        let account = self
-            .recorder
-            .begin(
-                &request.command,
-                request.timeout,
-                request.terminal.is_some(),
-            )
-            .map_err(|refused| refused.to_string())?;
-        let started = self.supervisor.start(request, Some(account.on_end()));
-        let task = started.map_err(|error| {
-            account.abandon();
-            error.to_string()
-        })?;
-        self.recorder.follow(&task.live, &account);
+        let on_terminal = request.terminal.is_some();
+        let run_record = self.recorder.begin(&request.command, request.timeout, on_terminal)?;
+        let started = self.supervisor.start(request, Some(run_record.on_end()));
+        let task = started.inspect_err(|_| run_record.abandon())?;
+        self.recorder.follow(&task.live, &run_record);
         // Looked up while the command runs.
-        if let Some(estimate) = &account.history().estimate {
-            task.live.state().usual = meter::usual(estimate);
+        if let Some(estimate) = &run_record.history().estimate {
+            task.live.state().usual = progress::longest_expected(estimate);
         }
-        let _attending = Attendance::of_start(&task.live);
-        // Who names a line that ends the call is answered when it comes.
+        let _active_call = ActiveCall::of_start(&task.live);
+        // A call that waits for a line is answered when the line comes.
         let at_once = pattern.is_none() && self.answers_by_task(call.takes_tasks, background);
         if at_once && call.cancel.begin_answer() {
-            return Err(self.hand_over(task, HandedOver { max_output, notes }));
+            return Err(self.hand_over(task, DeferredResult { max_output, notes }));
         }
         let stopped = self.watch(&task, Goal::End, pattern.as_ref(), yield_after, call)?;
         if !call.cancel.begin_answer() {
-            // Whoever cancels a command's first call wants the command gone; there is
-            // nobody to read the receipt.
-            let _ = self.supervisor.kill(&task, KillOrder::InOrder);
+            // A client that cancels a command's first call wants the command gone; it does not
+            // read the receipt.
+            let _ = self.supervisor.kill(&task, KillRequest::Escalate);
             return Err(NoAnswer::Cancelled);
         }
         if self.yields_by_task(call.takes_tasks, background, &stopped) {
-            return Err(self.hand_over(task, HandedOver { max_output, notes }));
+            return Err(self.hand_over(task, DeferredResult { max_output, notes }));
         }
-        let delta = task.live.take_delta();
-        let stretches = reading::new_output(&task.spool, &delta, max_output);
-        let moved_to = task
-            .live
-            .state()
-            .ended
-            .as_ref()
-            .and_then(|end| end.moved_to.clone());
-        if let Some(directory) = moved_to {
-            self.supervisor.keep_directory(&directory);
+        let view = View::take(&task.live);
+        let spans = reading::new_output(&task.spool, &view.delta, max_output);
+        if let Some(directory) = view.ended.as_ref().and_then(|end| end.moved_to.as_ref()) {
+            self.supervisor.remember_cwd(directory);
         }
-        let showing = Showing {
-            stretches,
-            new_bytes: delta.new_bytes(),
-            matched: matched(stopped),
-            notes,
-            numbering: Numbering::Plain,
-            max_output,
-        };
-        self.tell(&task, showing, call.palette)
+        let mut result = TaskResult::of(view, notes);
+        result.matched = matched(stopped);
+        self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
     }
 
     fn request(
@@ -99,36 +79,34 @@ impl Tools {
         arguments: &RunArguments,
         background: bool,
         notes: &mut Vec<Insight>,
-    ) -> Result<Request, String> {
+    ) -> Result<Request, NoAnswer> {
         let pty = arguments.pty.unwrap_or(false);
         let stdin_open = arguments.stdin_open.unwrap_or(false);
         let stdin = match (&arguments.stdin, stdin_open, pty) {
             (Some(_), _, true) => {
-                return Err(
-                    "stdin feeds a pipe and pty has none: leave stdin out and type with zsh_send"
-                        .into(),
-                );
+                return Err(refused(
+                    "stdin feeds a pipe and pty has none: leave stdin out and type with zsh_send",
+                ));
             }
             (Some(_), true, false) => {
-                return Err(
+                return Err(refused(
                     "stdin ends after its text and stdin_open stays open: pass one of them, \
-                    and with stdin_open send the text with zsh_send"
-                        .into(),
-                );
+                    and with stdin_open send the text with zsh_send",
+                ));
             }
             (None, true, true) => {
-                return Err(
-                    "stdin_open asks for a pipe and pty for a terminal: pass one of them".into(),
-                );
+                return Err(refused(
+                    "stdin_open asks for a pipe and pty for a terminal: pass one of them",
+                ));
             }
             (Some(text), false, false) => Stdin::Text(text.clone()),
             (None, true, false) => Stdin::Open,
             (None, false, _) => Stdin::Null,
         };
         if !pty && (arguments.rows.is_some() || arguments.cols.is_some()) {
-            return Err(
-                "rows and cols are the size of a terminal: pass pty: true with them".into(),
-            );
+            return Err(refused(
+                "rows and cols are the size of a terminal: pass pty: true with them",
+            ));
         }
         let standard = TerminalSize::default();
         let terminal = pty.then(|| TerminalSize {
@@ -136,17 +114,16 @@ impl Tools {
             cols: arguments.cols.unwrap_or(standard.cols),
         });
         let kind = match (background, pty || stdin_open) {
-            (true, _) => Kind::Background,
-            (false, true) => Kind::Interactive,
-            (false, false) => Kind::Plain,
+            (true, _) => TimeoutKind::Background,
+            (false, true) => TimeoutKind::Interactive,
+            (false, false) => TimeoutKind::Plain,
         };
         let bounds = TimeoutBounds {
             default: self.config.timeout_default,
             most: self.config.timeout_max,
             none_allowed: self.config.allow_no_deadline,
         };
-        let timeout = deadline::resolve(arguments.timeout, kind, &bounds)
-            .map_err(|error| error.to_string())?;
+        let timeout = request::resolve_timeout(arguments.timeout, kind, &bounds)?;
         if let Some(asked) = timeout.clamped_from {
             notes.push(Insight::info(format!(
                 "timeout {asked} s is above the maximum: {} s is used. For longer runs pass background: true \
@@ -166,15 +143,13 @@ impl Tools {
             description: arguments.description.clone(),
             part_of: None,
             directory: arguments.cwd.as_ref().map(PathBuf::from),
-            environment: environment
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
+            environment: environment.map(|(name, value)| (name.clone(), value.clone())).collect(),
             stdin,
             stderr: Stderr::Merged,
             terminal,
             emulated: true,
             timeout: timeout.limit,
-            timeout_most: moves.then_some(self.config.timeout_max),
+            timeout_max: moves.then_some(self.config.timeout_max),
         })
     }
 }

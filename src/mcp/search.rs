@@ -1,76 +1,111 @@
-//! `grep` over a task's output: lines that match, with their numbers and their context.
+//! `grep` over a task's output: matching lines with their numbers and context; of a long line a
+//! window around each match, with the match's column.
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use regex::Regex;
 
-use crate::task::reading;
-use crate::task::spool::Spool;
+use crate::task::output::reading;
+use crate::task::output::spool::Spool;
 use crate::text::ansi::{self, Colours};
-use crate::text::lines::{self, LINE_CHARS, Place, Shown, grouped};
+use crate::text::lines::{self, LINE_CHARS, LinePosition, Room, Shown};
+use crate::text::quantity::grouped;
 
-/// The lines that are searched, both ends included.
+/// How many characters of a long line are shown with a match.
+const WINDOW_CHARS: usize = 200;
+/// How many matches in long lines are counted beyond those that are shown.
+const MOST_COUNTED: u64 = 10_000;
+
+/// What to search for and in which lines, inclusive.
 #[derive(Debug, Clone, Copy)]
-pub struct Range {
+pub struct Query<'a> {
+    pub pattern: &'a Regex,
+    /// How many lines around a match are shown with it.
+    pub context: usize,
     /// From 1.
     pub first: u64,
-    /// `u64::MAX`: to the end.
+    /// The character of the first line with which the search begins, from 1.
+    pub first_char: u64,
+    /// `u64::MAX` for the end.
     pub last: u64,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     rows: Vec<String>,
     first: u64,
     last: u64,
     matches: u64,
+    /// How many matches did not fit, and the first of them: its line, and its character in a long
+    /// line.
     unshown: u64,
-    /// The first match that is not shown.
-    next: Option<u64>,
+    next: Option<(u64, Option<u64>)>,
+    /// The same for lines of context.
+    unshown_context: u64,
+    next_context: Option<u64>,
+    /// How many bytes of the shown lines are left out, and the first of these lines.
+    omitted: u64,
+    first_cut: Option<u64>,
 }
 
 struct Search<'a> {
-    pattern: &'a Regex,
-    context: usize,
-    max_chars: usize,
-    chars: usize,
-    found: Found,
-    before: VecDeque<(u64, String)>,
-    /// Lines of context still to come after a match.
+    query: Query<'a>,
+    room: Room,
+    reader: &'a str,
+    found: SearchResult,
+    before: VecDeque<ContextLine>,
+    /// How many lines of context are still to come after a match.
     after: usize,
+    long: LongLine,
 }
 
-/// Searches the output of a task whose terminal, if it has one, has this width; at most
-/// `max_chars` of lines are kept, all matches are counted.
+/// A line around a match, shortened.
+struct ContextLine {
+    number: u64,
+    text: String,
+    omitted: u64,
+}
+
+/// A long line that is being searched in parts.
+#[derive(Default)]
+struct LongLine {
+    number: u64,
+    /// The end of the last part, so that a match across the border is found.
+    tail: String,
+    /// How many characters precede that.
+    chars: u64,
+}
+
+/// Searches the output of a task whose terminal, if any, has this width. Keeps as many lines as
+/// fit, and counts the other matches, in long lines up to a limit. `reader` is the call that reads what is left out of a line.
 ///
 /// # Errors
-/// When a spool file cannot be read.
+/// A spool file cannot be read.
 pub fn grep(
     spool: &Spool,
-    end: Place,
+    end: LinePosition,
     columns: Option<u16>,
-    pattern: &Regex,
-    range: Range,
-    context: usize,
-    max_chars: usize,
-) -> io::Result<Found> {
+    query: Query<'_>,
+    room: Room,
+    reader: &str,
+) -> io::Result<SearchResult> {
     let mut search = Search {
-        pattern,
-        context,
-        max_chars,
-        chars: 0,
-        found: Found::default(),
+        query,
+        room,
+        reader,
+        found: SearchResult::default(),
         before: VecDeque::new(),
         after: 0,
+        long: LongLine::default(),
     };
-    let Some(from) = spool.find_line(range.first, end)? else {
+    let Some(from) = spool.find_line(query.first, end)? else {
         return Ok(search.found);
     };
     reading::for_each_line(spool, from, end.at.offset, |position, bytes| {
-        if position.line > range.last {
+        if position.line > query.last {
             return ControlFlow::Break(());
         }
         let text = ansi::readable(bytes, Colours::Drop, columns);
@@ -81,38 +116,153 @@ pub fn grep(
 }
 
 impl Search<'_> {
+    /// Visits a line, or the next part of one.
     fn visit(&mut self, number: u64, text: &str) {
-        let clipped = || lines::clip(text, LINE_CHARS);
-        if self.pattern.is_match(text) {
+        if self.long.number != number {
+            self.long = LongLine::default();
+        }
+        let is_long = !self.long.tail.is_empty() || text.chars().nth(LINE_CHARS).is_some();
+        let starts_within = number == self.query.first && self.query.first_char > 1;
+        if is_long || starts_within {
+            return self.visit_long(number, text);
+        }
+        if self.query.pattern.is_match(text) {
             self.found.matches += 1;
-            if self.chars >= self.max_chars {
-                self.found.unshown += 1;
-                self.found.next.get_or_insert(number);
-                return;
-            }
-            for (number, text) in std::mem::take(&mut self.before) {
-                self.push(number, '-', &text);
-            }
-            self.push(number, ':', &clipped());
-            self.after = self.context;
-        } else if self.after > 0 {
-            self.after -= 1;
-            self.push(number, '-', &clipped());
-        } else if self.context > 0 {
-            if self.before.len() == self.context {
+            self.show_match(number, None, text);
+        } else {
+            self.visit_context(number, text);
+        }
+    }
+
+    /// A line that does not match.
+    fn visit_context(&mut self, number: u64, text: &str) {
+        if self.after == 0 && self.query.context == 0 {
+            return;
+        }
+        let (text, omitted) = lines::line_cut_to(LINE_CHARS, text, number, self.reader);
+        let line = ContextLine { number, text, omitted };
+        if self.after == 0 {
+            if self.before.len() == self.query.context {
                 self.before.pop_front();
             }
-            self.before.push_back((number, clipped()));
+            self.before.push_back(line);
+            return;
         }
+        self.after -= 1;
+        let mut left = self.room;
+        if left.take_line(&row(number, '-', &line.text)) {
+            self.push_context(line);
+        } else {
+            self.room = Room { chars: 0, bytes: 0 };
+            self.leave_context_out(&[line]);
+        }
+    }
+
+    fn push_context(&mut self, line: ContextLine) {
+        self.count_cut(line.number, line.omitted);
+        self.push(line.number, '-', &line.text);
+    }
+
+    fn leave_context_out(&mut self, lines: &[ContextLine]) {
+        self.found.unshown_context += lines.len() as u64;
+        let first = lines.first().map(|line| line.number);
+        self.found.next_context = self.found.next_context.or(first);
+    }
+
+    fn count_cut(&mut self, number: u64, omitted: u64) {
+        if omitted > 0 {
+            self.found.omitted += omitted;
+            self.found.first_cut.get_or_insert(number);
+        }
+    }
+
+    /// Shows a window around each match that no other window shows.
+    fn visit_long(&mut self, number: u64, part: &str) {
+        let tail = std::mem::take(&mut self.long.tail);
+        let text = format!("{tail}{part}");
+        // How far characters have been counted, and up to where they are shown.
+        let (mut place, mut chars, mut shown_to) = (0, self.long.chars, 0);
+        let mut shown = 0;
+        for found in self.query.pattern.find_iter(&text) {
+            chars += text.get(place..found.start()).map_or(0, count_chars);
+            place = found.start();
+            let column = chars + 1;
+            let was_searched = !tail.is_empty() && found.end() <= tail.len();
+            let is_before = number == self.query.first && column < self.query.first_char;
+            if was_searched || is_before || found.start() < shown_to {
+                continue;
+            }
+            self.found.matches += 1;
+            if self.found.next.is_some() {
+                self.found.unshown += 1;
+                if self.found.unshown >= MOST_COUNTED {
+                    break;
+                }
+                continue;
+            }
+            let window = window_around(&text, found.range());
+            let mark = |cut: bool| if cut { "…" } else { "" };
+            let row = format!(
+                "[char {column}] {}{}{}",
+                mark(window.start > 0 || self.long.chars > 0),
+                text.get(window.clone()).unwrap_or_default(),
+                mark(window.end < text.len()),
+            );
+            if self.show_match(number, Some(column), &row) {
+                shown += window.len();
+                shown_to = window.end;
+            }
+        }
+        if shown > 0 {
+            self.found.omitted += part.len().saturating_sub(shown) as u64;
+            self.found.first_cut.get_or_insert(number);
+        } else if tail.is_empty() {
+            self.visit_context(number, part);
+        }
+        let tail = lines::last_chars(&text, WINDOW_CHARS).to_owned();
+        self.long = LongLine {
+            number,
+            chars: self.long.chars + count_chars(&text) - count_chars(&tail),
+            tail,
+        };
+    }
+
+    /// Shows a match with the context before it, if it fits; returns whether it did. The first is
+    /// always shown, so that each call makes progress.
+    fn show_match(&mut self, number: u64, column: Option<u64>, text: &str) -> bool {
+        let before: Vec<ContextLine> = std::mem::take(&mut self.before).into();
+        let mut left = self.room;
+        let context = before.iter().map(|line| row(line.number, '-', &line.text));
+        let mut rows = context.chain([row(number, ':', text)]);
+        if self.found.next.is_none() && rows.all(|row| left.take_line(&row)) {
+            for line in before {
+                self.push_context(line);
+            }
+            self.push(number, ':', text);
+        } else if self.found.rows.is_empty() {
+            self.leave_context_out(&before);
+            let limit = LINE_CHARS.min(self.room.chars).min(self.room.bytes / 4);
+            let (text, omitted) = lines::line_cut_to(limit, text, number, self.reader);
+            self.count_cut(number, omitted);
+            self.push(number, ':', &text);
+        } else {
+            self.found.unshown += 1;
+            self.found.next.get_or_insert((number, column));
+            return false;
+        }
+        self.after = self.query.context;
+        true
     }
 
     fn push(&mut self, number: u64, sign: char, text: &str) {
         let found = &mut self.found;
-        if self.context > 0 && found.last > 0 && number > found.last + 1 {
+        if self.query.context > 0 && found.last > 0 && number > found.last + 1 {
             found.rows.push("--".to_owned());
         }
-        let row = format!("{number}{sign} {text}");
-        self.chars += row.chars().count() + 1;
+        let row = row(number, sign, text);
+        if !self.room.take_line(&row) {
+            self.room = Room { chars: 0, bytes: 0 };
+        }
         found.rows.push(row);
         if found.first == 0 {
             found.first = number;
@@ -121,23 +271,63 @@ impl Search<'_> {
     }
 }
 
-impl Found {
-    /// As the body of a result.
-    pub fn into_shown(mut self, pattern: &Regex, task: &str) -> Shown {
+fn row(number: u64, sign: char, text: &str) -> String {
+    format!("{number}{sign} {text}")
+}
+
+fn count_chars(text: &str) -> u64 {
+    text.chars().count() as u64
+}
+
+/// The range of [`WINDOW_CHARS`] of a line around a match, or of the match's first.
+fn window_around(text: &str, found: Range<usize>) -> Range<usize> {
+    let (before, behind) = text.split_at(found.start);
+    let matched = text.get(found.clone()).map_or(0, |text| text.chars().count());
+    let beside = WINDOW_CHARS.saturating_sub(matched);
+    let before = lines::last_chars(before, beside / 2);
+    let behind = lines::first_chars(behind, WINDOW_CHARS - before.chars().count());
+    found.start - before.len()..found.start + behind.len()
+}
+
+impl SearchResult {
+    /// The body of a result.
+    pub fn into_shown(mut self, pattern: &Regex, reader: &str) -> Shown {
         if self.matches == 0 {
             self.rows.push(format!("(no line matches {pattern})"));
         }
-        if let Some(next) = self.next {
-            self.rows.push(format!(
-                "… {} more matches: zsh_poll task_id={task} grep=… from_line={next} …",
+        let mut left_out = Vec::new();
+        if let Some((line, column)) = self.next {
+            let least = match self.unshown {
+                ..MOST_COUNTED => "",
+                MOST_COUNTED.. => "at least ",
+            };
+            let column = column.map_or_else(String::new, |column| format!(" from_char={column}"));
+            left_out.push(format!(
+                "{least}{} more matches: {reader} grep=… from_line={line}{column}",
                 grouped(self.unshown)
             ));
         }
+        if let Some(line) = self.next_context {
+            left_out.push(format!(
+                "{} of context: {reader} from_line={line}",
+                lines::lines_of(self.unshown_context)
+            ));
+        }
+        if !left_out.is_empty() {
+            self.rows.push(format!("… {} …", left_out.join("; ")));
+        }
+        if let Some(line) = self.first_cut {
+            let first = Some((line, 1));
+            left_out.push(lines::omission_of(0, self.omitted, 0, first, reader));
+        }
+        let omission = left_out.join("; ");
         Shown {
             text: self.rows.join("\n"),
             from_line: self.first,
             to_line: self.last,
             omitted_lines: 0,
+            omitted_bytes: self.omitted,
+            omission,
         }
     }
 }

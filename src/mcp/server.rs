@@ -1,9 +1,9 @@
 //! The MCP server: methods on the reader thread, calls on threads of their own.
 //!
-//! The reader answers what costs nothing (`initialize`, `server/discover`, `ping`,
-//! `tools/list`) itself, so that a client is answered at once whatever runs. Both eras of
-//! the protocol are served side by side: a request that carries an envelope is stateless
-//! and judged by that alone; any other belongs to the connection's handshake.
+//! The reader itself answers what costs nothing (`initialize`, `server/discover`, `ping`,
+//! `tools/list`), so that a client gets these answers at once, whatever runs. Both eras of the
+//! protocol are served side by side: a request with an envelope is stateless and judged by that
+//! alone; any other belongs to the connection's handshake.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::calls::{Calls, MAX_CALLS, NotBegun};
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
-use super::dispatch::{Call, Outcome, Progress, Reply, Tools};
-use super::refusal::Refusal;
-use super::render::Palette;
+use super::dispatch::{Client, Progress, ToolCall, ToolResult, Tools};
+use super::in_flight::{BeginError, InFlight, MAX_CALLS};
+use super::render::result::Palette;
+use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool};
 use crate::config::ColorChoice;
-use crate::protocol::era::{Hello, InitializeResult, negotiate};
+use crate::protocol::era::{Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
 use crate::protocol::id::RequestId;
 use crate::protocol::message::{
@@ -28,30 +28,36 @@ use crate::protocol::message::{
     parse,
 };
 use crate::protocol::stateless::{
-    self, CacheScope, DISCOVER, Envelope, EnvelopeError, MISSING_CLIENT_CAPABILITY, ResultType,
+    self, CacheScope, DISCOVER, Envelope, EnvelopeError, LISTEN, MISSING_CLIENT_CAPABILITY,
+    ResultType,
 };
 use crate::protocol::tasks::Operation;
 use crate::protocol::transport::Outbound;
 use crate::task::live::Cancel;
 
-/// A call's own needs are small; what it reads is on the heap.
+/// A call needs little stack; what it reads is on the heap.
 const CALL_STACK: usize = 512 * 1024;
-/// The client that renders colours in results (measured).
+/// The client that renders colours in results (measured). It declares the tasks extension when a
+/// person uses it; without that only the model reads results.
 const COLOURING_CLIENT: &str = "claude-code";
-/// How much of a name that the client made up an error repeats, in characters.
+/// The client that cuts the middle out of results of more than 48 KB (measured) …
+const CUTTING_CLIENT: &str = "codex-mcp-client";
+/// … and the maximum size of a result for it, in bytes of UTF-8.
+const CUTTING_CLIENT_BYTES: usize = 40_000;
+/// How many characters of an unknown name an error repeats.
 const QUOTED_CHARS: usize = 100;
 
-/// In which era of the protocol a request is made.
+/// The era of the protocol that a request belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Era {
-    /// After a handshake, which settled all there is to know of the client.
+    /// After a handshake, which has described the client.
     Legacy,
-    /// By itself.
+    /// With an envelope, which describes the client in each request.
     Stateless(Envelope),
 }
 
 impl Era {
-    /// A result as this era writes it.
+    /// A result in the form of this era.
     fn result(&self, result_type: ResultType, result: Value) -> Value {
         match self {
             Era::Legacy => result,
@@ -71,31 +77,28 @@ impl Era {
 /// The server's side of a connection.
 pub struct Server {
     tools: Tools,
-    calls: Calls,
-    /// A handshake has been made.
+    calls: InFlight,
     shook_hands: AtomicBool,
     /// A stateless request has been served.
     served_stateless: AtomicBool,
-    client_shows_colours: AtomicBool,
+    /// The client of the handshake cuts results.
+    client_cuts_results: AtomicBool,
 }
 
 impl Server {
-    /// A server with these tools.
     pub fn new(tools: Tools) -> Server {
         Server {
             tools,
-            calls: Calls::default(),
+            calls: InFlight::default(),
             shook_hands: AtomicBool::new(false),
             served_stateless: AtomicBool::new(false),
-            client_shows_colours: AtomicBool::new(false),
+            client_cuts_results: AtomicBool::new(false),
         }
     }
 
-    /// Takes one frame; runs on the reader thread.
+    /// Processes one frame; runs on the reader thread.
     pub fn receive(self: &Arc<Self>, outbound: &Outbound, received: Result<Frame, FrameError>) {
-        let incoming = received
-            .map_err(Malformed::from)
-            .and_then(|frame| parse(&frame));
+        let incoming = received.map_err(Malformed::from).and_then(|frame| parse(&frame));
         match incoming {
             Ok(Incoming::Request { id, method, params }) => {
                 let reply = self
@@ -117,14 +120,14 @@ impl Server {
         }
     }
 
-    /// The reply to a request; `None`: a thread will give it.
+    /// The reply to a request; `None` if a thread will send it.
     fn request(
         self: &Arc<Self>,
         outbound: &Outbound,
         id: &RequestId,
         method: &str,
         params: Option<Value>,
-    ) -> Result<Option<Vec<u8>>, Refusal> {
+    ) -> Result<Option<Vec<u8>>, RpcError> {
         let era = self.era(method, params.as_ref())?;
         let work = match (&era, method) {
             (Era::Legacy, "initialize") => return self.initialize(id, params.as_ref()).map(Some),
@@ -139,6 +142,13 @@ impl Server {
             (Era::Stateless(_), "tools/list") => {
                 let result = stateless::cacheable(CacheScope::Public, tools::list());
                 return Ok(Some(message::response(id, &result)));
+            }
+            (Era::Stateless(_), LISTEN) => {
+                // The subscription stays open until the client cancels it. No notification
+                // follows, since nothing that it could be about ever changes.
+                let text = "subscriptions/listen needs params.notifications, an object";
+                let acknowledged = stateless::acknowledgement(id, params.as_ref());
+                return acknowledged.map(Some).ok_or_else(|| RpcError::new(INVALID_PARAMS, text));
             }
             (_, "tools/call") => {
                 #[cfg(feature = "conformance")]
@@ -162,10 +172,10 @@ impl Server {
         self.start_call(outbound, id, era, work)
     }
 
-    /// The era of a request: its envelope's or, without one, that of the connection. One
-    /// that nothing has opened yet is taken for a legacy one, unless the method is of the
-    /// stateless era only.
-    fn era(&self, method: &str, params: Option<&Value>) -> Result<Era, Refusal> {
+    /// The era of a request: its envelope's or, without one, that of the connection. A connection
+    /// that nothing has opened yet counts as legacy, unless only the stateless era has the
+    /// method.
+    fn era(&self, method: &str, params: Option<&Value>) -> Result<Era, RpcError> {
         if let Some(envelope) = Envelope::from_params(params)? {
             self.served_stateless.store(true, Ordering::Relaxed);
             return Ok(Era::Stateless(envelope));
@@ -178,30 +188,23 @@ impl Server {
                     || !self.served_stateless.load(Ordering::Relaxed)
             }
         };
-        match legacy {
-            true => Ok(Era::Legacy),
-            false => Err(EnvelopeError::no_envelope().into()),
-        }
+        if legacy { Ok(Era::Legacy) } else { Err(EnvelopeError::no_envelope().into()) }
     }
 
-    fn initialize(&self, id: &RequestId, params: Option<&Value>) -> Result<Vec<u8>, Refusal> {
+    fn initialize(&self, id: &RequestId, params: Option<&Value>) -> Result<Vec<u8>, RpcError> {
         let hello = Hello::from_params(params)
-            .map_err(|error| Refusal::new(INVALID_PARAMS, error.to_string()))?;
+            .map_err(|error| RpcError::new(INVALID_PARAMS, error.to_string()))?;
         self.shook_hands.store(true, Ordering::Relaxed);
-        let colours = hello.client_info.name == COLOURING_CLIENT;
-        self.client_shows_colours.store(colours, Ordering::Relaxed);
+        let cuts = hello.client_info.name == CUTTING_CLIENT;
+        self.client_cuts_results.store(cuts, Ordering::Relaxed);
         let version = negotiate(&hello.protocol_version);
-        Ok(message::response(
-            id,
-            &InitializeResult::new(version, INSTRUCTIONS),
-        ))
+        Ok(message::response(id, &initialize_result(version, INSTRUCTIONS)))
     }
 
     fn notification(&self, method: &str, params: Option<&Value>) {
         if method == "notifications/cancelled"
-            && let Some(id) = params
-                .and_then(|params| params.get("requestId"))
-                .and_then(RequestId::from_value)
+            && let Some(id) =
+                params.and_then(|params| params.get("requestId")).and_then(RequestId::from_value)
         {
             self.calls.cancel(&id);
         }
@@ -213,28 +216,28 @@ impl Server {
         id: &RequestId,
         era: Era,
         work: Work,
-    ) -> Result<Option<Vec<u8>>, Refusal> {
+    ) -> Result<Option<Vec<u8>>, RpcError> {
         let (name, answering) = (work.name(), era.clone());
         let is_tool = matches!(work, Work::Tool { .. });
-        // What a tool could not do is a result; nothing else has one.
+        // A tool that fails returns an error as its result; any other method a JSON-RPC error.
         let cannot = |text: String| {
             if !is_tool {
-                return Err(Refusal::new(INTERNAL_ERROR, text));
+                return Err(RpcError::new(INTERNAL_ERROR, text));
             }
-            let result = Outcome::error(text).into_result();
+            let result = ToolResult::error(text).into_result();
             let result = answering.result(ResultType::Complete, result);
             Ok(Some(message::response(id, &result)))
         };
         let cancel = match self.calls.begin(id) {
             Ok(cancel) => cancel,
-            Err(NotBegun::Busy) => {
+            Err(BeginError::Busy) => {
                 return cannot(format!(
                     "{MAX_CALLS} calls are under way, the limit: wait for one to end and try again"
                 ));
             }
-            Err(NotBegun::IdTaken) => {
+            Err(BeginError::IdTaken) => {
                 let text = "a request of this id is still under way";
-                return Err(Refusal::new(INVALID_REQUEST, text));
+                return Err(RpcError::new(INVALID_REQUEST, text));
             }
         };
         let call = RunningCall {
@@ -261,50 +264,51 @@ impl Server {
         }
     }
 
-    /// Waits until no call is under way, for so long at most; whether none is.
+    /// Waits until no call is under way, at most until the limit; returns whether none is.
     pub fn await_calls(&self, limit: Duration) -> bool {
         self.calls.await_none(limit)
     }
 
-    fn palette(&self, era: &Era) -> Palette {
-        let shows_colours = match era {
-            Era::Legacy => self.client_shows_colours.load(Ordering::Relaxed),
-            Era::Stateless(envelope) => envelope.client_name == COLOURING_CLIENT,
+    /// How the client of a request shows results.
+    fn client(&self, era: &Era) -> Client {
+        let (shows_colours, cuts_results) = match era {
+            Era::Legacy => (false, self.client_cuts_results.load(Ordering::Relaxed)),
+            Era::Stateless(envelope) => (
+                envelope.client_name == COLOURING_CLIENT && envelope.takes_tasks,
+                envelope.client_name == CUTTING_CLIENT,
+            ),
         };
-        let coloured = match self.tools.config.color {
+        let config = &self.tools.config;
+        let coloured = match config.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => shows_colours,
         };
-        if coloured {
-            Palette::Coloured
-        } else {
-            Palette::Plain
+        let set = config.client_output.and_then(|bytes| usize::try_from(bytes).ok());
+        Client {
+            palette: if coloured { Palette::Coloured } else { Palette::Plain },
+            result_bytes: set.or(cuts_results.then_some(CUTTING_CLIENT_BYTES)),
         }
     }
 }
 
-fn unknown_method(method: &str) -> Refusal {
+fn unknown_method(method: &str) -> RpcError {
     let name: String = method.chars().take(QUOTED_CHARS).collect();
-    Refusal::new(METHOD_NOT_FOUND, format!("unknown method {name}"))
+    RpcError::new(METHOD_NOT_FOUND, format!("unknown method {name}"))
 }
 
-/// What a call is to do.
+/// What a call does.
 enum Work {
     /// Call a tool.
-    Tool {
-        tool: &'static Tool,
-        arguments: Option<Value>,
-        token: Option<Value>,
-    },
-    /// Ask about a task, or end it.
+    Tool { tool: &'static Tool, arguments: Option<Value>, token: Option<Value> },
+    /// Query a task, or end it.
     Task { operation: Operation, task: String },
 }
 
 impl Work {
     /// Reads the params of `tools/call`.
-    fn tool(params: Option<Value>) -> Result<Work, Refusal> {
-        let invalid = |text: &str| Refusal::new(INVALID_PARAMS, text);
+    fn tool(params: Option<Value>) -> Result<Work, RpcError> {
+        let invalid = |text: &str| RpcError::new(INVALID_PARAMS, text);
         let Some(Value::Object(mut params)) = params else {
             return Err(invalid("tools/call needs params with name and arguments"));
         };
@@ -314,16 +318,10 @@ impl Work {
         let Some(tool) = tools::find(name) else {
             let name: String = name.chars().take(QUOTED_CHARS).collect();
             let known: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.wire_name).collect();
-            return Err(invalid(&format!(
-                "unknown tool {name}: there are {}",
-                known.join(", ")
-            )));
+            return Err(invalid(&format!("unknown tool {name}: there are {}", known.join(", "))));
         };
         let arguments = params.remove("arguments");
-        if arguments
-            .as_ref()
-            .is_some_and(|value| !value.is_object() && !value.is_null())
-        {
+        if arguments.as_ref().is_some_and(|value| !value.is_object() && !value.is_null()) {
             return Err(invalid("arguments of tools/call must be an object"));
         }
         let token = params
@@ -331,11 +329,7 @@ impl Work {
             .and_then(|meta| meta.get("progressToken"))
             .filter(|token| token.is_string() || token.is_number())
             .cloned();
-        Ok(Work::Tool {
-            tool,
-            arguments,
-            token,
-        })
+        Ok(Work::Tool { tool, arguments, token })
     }
 
     /// Reads the params of a method of the tasks extension.
@@ -343,17 +337,15 @@ impl Work {
         operation: Operation,
         envelope: &Envelope,
         params: Option<&Value>,
-    ) -> Result<Work, Refusal> {
+    ) -> Result<Work, RpcError> {
         if !envelope.takes_tasks {
             let text = "the client has not declared the tasks extension in this request";
-            return Err(Refusal {
+            return Err(RpcError {
                 data: Some(stateless::needs_tasks_extension()),
-                ..Refusal::new(MISSING_CLIENT_CAPABILITY, text)
+                ..RpcError::new(MISSING_CLIENT_CAPABILITY, text)
             });
         }
-        let task = operation
-            .task_of(params)
-            .map_err(|text| Refusal::new(INVALID_PARAMS, text))?;
+        let task = operation.task_of(params).map_err(|text| RpcError::new(INVALID_PARAMS, text))?;
         Ok(Work::Task { operation, task })
     }
 
@@ -391,21 +383,19 @@ impl RunningCall {
         self.server.calls.end();
     }
 
-    /// The result, or none when the call was cancelled.
-    fn answer(&self) -> Result<Option<(ResultType, Value)>, Refusal> {
+    /// The result; `None` if the call was cancelled.
+    fn answer(&self) -> Result<Option<(ResultType, Value)>, RpcError> {
         match &self.work {
-            Work::Tool {
-                tool,
-                arguments,
-                token,
-            } => Ok(self.call_tool(tool, arguments.as_ref(), token.as_ref())),
+            Work::Tool { tool, arguments, token } => {
+                Ok(self.call_tool(tool, arguments.as_ref(), token.as_ref()))
+            }
             Work::Task { operation, task } => {
-                // What a status tells counts as told, so it must be sent once it is read.
+                // A status that has been read counts as shown, so it must be sent.
                 if *operation == Operation::Get && !self.cancel.begin_answer() {
                     return Ok(None);
                 }
-                let palette = self.server.palette(&self.era);
-                let result = self.server.tools.operate(*operation, task, palette)?;
+                let client = self.server.client(&self.era);
+                let result = self.server.tools.operate(*operation, task, client)?;
                 let wanted = self.cancel.begin_answer();
                 Ok(wanted.then_some((ResultType::Complete, result)))
             }
@@ -421,22 +411,19 @@ impl RunningCall {
         let mut tell;
         let mut progress: Option<&mut dyn FnMut(Progress)> = None;
         if let Some(token) = token {
-            tell = |progress: Progress| self.tell_progress(token, progress);
+            tell = |progress: Progress| self.report_progress(token, progress);
             progress = Some(&mut tell);
         }
-        let mut call = Call {
+        let mut call = ToolCall {
             cancel: &self.cancel,
             progress,
-            palette: self.server.palette(&self.era),
+            client: self.server.client(&self.era),
             takes_tasks: self.era.takes_tasks(),
         };
-        match self.server.tools.call(tool, arguments, &mut call)? {
-            Reply::Result(outcome) => Some((ResultType::Complete, outcome.into_result())),
-            Reply::Task(task) => Some((ResultType::Task, task)),
-        }
+        self.server.tools.call(tool, arguments, &mut call)
     }
 
-    fn tell_progress(&self, token: &Value, progress: Progress) {
+    fn report_progress(&self, token: &Value, progress: Progress) {
         let mut params = json!({"progressToken": token, "progress": progress.elapsed});
         if let Some(usual) = progress.usual {
             message::put(&mut params, "total", usual);
@@ -451,16 +438,16 @@ impl RunningCall {
     }
 }
 
-/// A defect in one call is that call's answer and leaves the server serving.
-fn contain<T>(name: &str, answer: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
+/// Turns a panic into an error of that call; the server continues.
+fn contain<T>(name: &str, answer: impl FnOnce() -> Result<T, RpcError>) -> Result<T, RpcError> {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
         tracing::error!("a call of {name} panicked");
-        let text = "the call failed by a defect of zsh-tool; the server goes on";
-        Err(Refusal::new(INTERNAL_ERROR, text))
+        let text = "the call failed because of a bug in zsh-tool; the server keeps running";
+        Err(RpcError::new(INTERNAL_ERROR, text))
     })
 }
 
-/// A client that is gone has no use for an answer; the transport reports its going.
+/// A client that has gone needs no answer; the transport reports that it has.
 fn send(outbound: &Outbound, message: Vec<u8>) {
     let _ = outbound.send(message);
 }
@@ -471,23 +458,19 @@ mod tests {
 
     #[test]
     fn a_panic_in_a_call_is_its_answer() {
-        let broken = contain("zsh", || -> Result<(), Refusal> {
-            panic!("wanted by the test")
-        });
-        let reply = broken
-            .expect_err("a refusal")
-            .reply(&RequestId::String("7".to_owned()));
+        let broken = contain("zsh", || -> Result<(), RpcError> { panic!("wanted by the test") });
+        let reply = broken.expect_err("a refusal").reply(&RequestId::String("7".to_owned()));
         let reply: Value = serde_json::from_slice(&reply).expect("a message");
         assert_eq!(reply["id"], json!("7"));
         assert_eq!(reply["error"]["code"], json!(-32603));
         let text = reply["error"]["message"].as_str().unwrap_or_default();
-        assert!(text.contains("the server goes on"), "{text}");
+        assert!(text.contains("the server keeps running"), "{text}");
     }
 
     #[test]
     fn what_a_call_answers_is_passed_on() {
         assert!(matches!(contain("zsh", || Ok(1)), Ok(1)));
-        let refused = contain("zsh", || Err::<(), _>(Refusal::new(INVALID_PARAMS, "no")));
+        let refused = contain("zsh", || Err::<(), _>(RpcError::new(INVALID_PARAMS, "no")));
         assert_eq!(refused.expect_err("a refusal").code, INVALID_PARAMS);
     }
 }

@@ -1,8 +1,8 @@
-//! Waiting until something of a session changes: on the task's own monitor where it is of
-//! this process, else on the files of the state directory.
+//! Waits until a session changes: on the task's monitor if this process runs it, otherwise
+//! on the files in the state directory.
 //!
-//! Nobody looks again and again: what passes by time alone (a server that was killed, a
-//! task that falls silent) is looked at every [`RECHECK`] as long as somebody watches.
+//! Changes that only time brings (a server was killed, a task falls silent) are noticed by
+//! a check every [`RECHECK`] while a client watches.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -11,57 +11,55 @@ use std::time::{Duration, Instant};
 
 use crate::process::descriptors::{Interest, Poller, Waker};
 use crate::process::watch_file::DirectoryWatch;
-use crate::task::live::{Cancel, Look, Mark};
+use crate::task::live::{Cancel, Mark, StateView};
 use crate::task::registry::TaskHandle;
 
-/// How soon a look is taken where no change has been seen.
+/// How often the state is checked without a change.
 const RECHECK: Duration = Duration::from_secs(5);
-/// The same where changes show nowhere: without a state directory, or when the user's
-/// inotify watches have run out.
+/// The same where changes cannot be watched: without a state directory, or when the user
+/// has no inotify watches left.
 const BLIND_RECHECK: Duration = Duration::from_secs(1);
-/// Output that comes little by little is gathered for so long.
-const GATHER: Duration = Duration::from_millis(50);
-/// Enough output to be told at once.
+/// How long small pieces of output are gathered.
+pub(super) const GATHER: Duration = Duration::from_millis(50);
+/// Enough output to be sent at once, in bytes.
 const ENOUGH: u64 = 16 * 1024;
 
 /// Waits for changes of a task of this process.
-pub struct OwnChanges {
+pub(crate) struct OwnChanges {
     task: Arc<TaskHandle>,
     seen: Mark,
-    told: Instant,
+    noted: Instant,
 }
 
 impl OwnChanges {
-    /// From now on.
-    pub fn new(task: Arc<TaskHandle>) -> OwnChanges {
+    pub(crate) fn new(task: Arc<TaskHandle>) -> OwnChanges {
         let seen = task.live.state().mark();
-        OwnChanges {
-            task,
-            seen,
-            told: Instant::now(),
-        }
+        OwnChanges { task, seen, noted: Instant::now() }
     }
 
-    /// Notes how the task is: only later changes count. To be called before a look at it.
-    pub fn note(&mut self) {
+    /// Remembers the present state, so that only later changes count. Call it before reading
+    /// the state.
+    pub(crate) fn note(&mut self) {
         self.seen = self.task.live.state().mark();
-        self.told = Instant::now();
+        self.noted = Instant::now();
     }
 
-    /// Waits for a change since the last note, or until the deadline.
-    pub fn wait(&self, deadline: Instant, cancel: &Cancel) {
+    /// Waits for a change since [`OwnChanges::note`], or until the deadline.
+    pub(crate) fn wait(&self, deadline: Instant, cancel: &Cancel) {
         let limit = deadline.min(Instant::now() + RECHECK);
-        let worth_telling = self.told + GATHER;
+        let worth_reporting = self.noted + GATHER;
         self.task.live.wait_for(
             Some(limit),
             cancel,
             |state| {
                 let mark = state.mark();
                 let much = mark.output.saturating_sub(self.seen.output) >= ENOUGH;
-                match mark != self.seen {
-                    true if much || Instant::now() >= worth_telling => Look::Found(()),
-                    true => Look::WaitUntil(Some(worth_telling)),
-                    false => Look::WaitUntil(None),
+                if mark == self.seen {
+                    StateView::WaitUntil(None)
+                } else if much || Instant::now() >= worth_reporting {
+                    StateView::Found(())
+                } else {
+                    StateView::WaitUntil(Some(worth_reporting))
                 }
             },
             Instant::now,
@@ -70,28 +68,23 @@ impl OwnChanges {
 }
 
 /// Waits for changes of files.
-pub struct FileChanges {
+pub(crate) struct FileChanges {
     watch: Option<DirectoryWatch>,
     woken: Option<OwnedFd>,
-    told: Instant,
+    noted: Instant,
     gather: Duration,
 }
 
 impl FileChanges {
-    /// Changes that follow each other within `gather` are told together.
-    pub fn new(gather: Option<Duration>) -> FileChanges {
-        FileChanges {
-            watch: None,
-            woken: None,
-            told: Instant::now(),
-            gather: gather.unwrap_or(GATHER),
-        }
+    /// Changes within `gather` are reported together.
+    pub(crate) fn new(gather: Duration) -> FileChanges {
+        FileChanges { watch: None, woken: None, noted: Instant::now(), gather }
     }
 
-    /// Watches these directories from now on: only later changes count. To be called
-    /// before a look at them.
-    pub fn note<P: AsRef<Path>>(&mut self, directories: &[P]) {
-        self.told = Instant::now();
+    /// Watches these directories from now on, so that only later changes count. Call it
+    /// before reading them.
+    pub(crate) fn note<P: AsRef<Path>>(&mut self, directories: &[P]) {
+        self.noted = Instant::now();
         if let Some(watch) = &self.watch {
             watch.drain();
         }
@@ -103,23 +96,21 @@ impl FileChanges {
                 }),
             };
             if let Err(error) = added {
-                // One that has gone meanwhile is no loss.
+                // It may have been removed meanwhile.
                 tracing::debug!("cannot watch {}: {error}", directory.as_ref().display());
             }
         }
     }
 
-    /// Waits for a change since the last note, or until the deadline. `shows_all`: every
-    /// change shows in the directories.
-    pub fn wait(&mut self, deadline: Instant, cancel: &Cancel, shows_all: bool) {
+    /// Waits for a change since [`FileChanges::note`], or until the deadline. `shows_all`
+    /// says that every change appears in the directories.
+    pub(crate) fn wait(&mut self, deadline: Instant, cancel: &Cancel, shows_all: bool) {
         self.be_woken_by(cancel);
-        let recheck = match shows_all && self.watch.is_some() && self.woken.is_some() {
-            true => RECHECK,
-            false => BLIND_RECHECK,
-        };
+        let sees_all = shows_all && self.watch.is_some() && self.woken.is_some();
+        let recheck = if sees_all { RECHECK } else { BLIND_RECHECK };
         let limit = deadline.min(Instant::now() + recheck);
-        let gathered = self.told + self.gather;
-        // Changes that come at once are left standing until it is time to tell of them.
+        let gathered = self.noted + self.gather;
+        // Further changes are not read until it is time to report them.
         self.pause(gathered.min(limit));
         if cancel.is_cancelled() || Instant::now() >= limit {
             return;
@@ -134,17 +125,15 @@ impl FileChanges {
         poller.wait(Some(limit.saturating_duration_since(Instant::now())));
     }
 
-    /// Waits for the time or the cancellation.
+    /// Waits until the given time or the cancellation.
     fn pause(&self, until: Instant) {
         let mut poller = Poller::default();
-        let woken = self
-            .woken
-            .as_ref()
-            .map(|woken| poller.watch(woken.as_fd(), Interest::Read));
+        if let Some(woken) = &self.woken {
+            poller.watch(woken.as_fd(), Interest::Read);
+        }
         let time = until.saturating_duration_since(Instant::now());
         if !time.is_zero() {
             poller.wait(Some(time));
-            let _ = poller.ready(woken);
         }
     }
 
@@ -157,7 +146,9 @@ impl FileChanges {
                 cancel.wake_by(waker);
                 self.woken = Some(woken);
             }
-            Err(error) => tracing::debug!("a stream ends late: {error}"),
+            Err(error) => {
+                tracing::debug!("cannot create a waker, streams end with the next check: {error}")
+            }
         }
     }
 }

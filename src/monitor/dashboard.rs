@@ -1,11 +1,10 @@
-//! The dashboard: one page with its style and its script in it, so that a browser needs
-//! nothing else from anywhere. It holds no data; it asks the server for that, with the
-//! token. Pure.
+//! The dashboard: one page with inline style and script, which loads nothing else. It
+//! contains no data, but requests it from the server with the token. Pure.
 //!
-//! The script is written in several files and put into the page as one module, in the
-//! order of [`SCRIPTS`]: later ones use what earlier ones define.
+//! The script's files are joined into one module in the order of [`SCRIPTS`]: later files
+//! use what earlier ones define.
 
-/// The page, in which `{{nonce}}`, `{{style}}` and `{{script}}` stand for what it gets.
+/// The page, with the placeholders `{{nonce}}`, `{{style}}` and `{{script}}`.
 const PAGE: &str = include_str!("../../data/dashboard/index.html");
 const STYLE: &str = include_str!("../../data/dashboard/dashboard.css");
 const SCRIPTS: [&str; 6] = [
@@ -17,9 +16,9 @@ const SCRIPTS: [&str; 6] = [
     include_str!("../../data/dashboard/dashboard.js"),
 ];
 
-/// The page whose style and scripts carry this nonce, which the answer's
-/// Content-Security-Policy names; only with it do they run.
-pub fn page(nonce: &str) -> String {
+/// The page. Its style and scripts carry the nonce of the Content-Security-Policy, without
+/// which browsers ignore them.
+pub(crate) fn page(nonce: &str) -> String {
     PAGE.replace("{{nonce}}", nonce)
         .replace("{{style}}", STYLE)
         .replace("{{script}}", &SCRIPTS.join("\n"))
@@ -60,13 +59,7 @@ mod tests {
 
     #[test]
     fn no_text_becomes_markup() {
-        for writing in [
-            "innerHTML",
-            "outerHTML",
-            "insertAdjacentHTML",
-            "document.write",
-            "eval(",
-        ] {
+        for writing in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
             assert!(!page("").contains(writing), "the script uses {writing}");
         }
     }

@@ -1,274 +1,370 @@
-//! Streams of events: one of all sessions for the dashboard, and one for each session.
+//! Event streams: one that lists all sessions for the dashboard, and one for each session.
 //!
-//! A session's stream tells how it is (`session`), what it prints (`output`) and that it is
-//! over (`end`). The id of an output is the place behind it, in bytes: whoever comes back
-//! with that gets the rest, nothing lost and nothing twice. What the quota has dropped is
-//! told as a gap. Limits: a stream holds one event at a time and nothing of the output;
-//! whoever comes without an id gets the newest [`FIRST_BYTES`], or all by `0`.
+//! A session's stream reports its state (`session`), its output (`output`, or `log` for an
+//! agent run) and its end (`end`). The id of an output event is the offset after it, and the
+//! id of a log event is the number of the line: a client that reconnects with that id gets
+//! exactly what follows. Output that was dropped for the quota is reported as a gap. Limits:
+//! a stream buffers one event at a time and no output; a client without an id gets the newest
+//! [`FIRST_BYTES`] or [`FIRST_LINES`] only, or everything with the id `0`; a log line of more
+//! than [`LONGEST_LINE`] bytes is sent without its data.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::changes::{FileChanges, OwnChanges};
-use super::output::{Chunk, Source};
-use super::response::{Event, EventSource, Next};
+use super::changes::{FileChanges, GATHER, OwnChanges};
+use super::http::response::{Event, EventSource, StreamStep};
+use super::output::{Chunk, OutputSource};
+use super::runs;
 use super::session::{List, Session, now};
-use super::sessions::Sessions;
-use super::tasks::Task;
+use super::sessions::{Sessions, Task};
+use crate::oneshot::log::LogLine;
+use crate::oneshot::log_reader::{self, Follower};
+use crate::oneshot::sessions::{self, RunView};
 use crate::task::live::Cancel;
-use crate::text::lines::grouped;
+use crate::text::quantity::grouped;
 
-/// Of earlier output a new reader gets so much.
+/// How much earlier output a new client gets.
 const FIRST_BYTES: u64 = 256 * 1024;
-/// While output comes without a pause, how a session is is looked at so often.
-pub(super) const LOOK_PAUSE: Duration = Duration::from_millis(200);
-/// The list of all sessions is told at most so often.
+/// How often the session itself is checked while output arrives without a pause.
+const CHECK_PAUSE: Duration = Duration::from_millis(200);
+/// The shortest time between two lists of all sessions.
 const LIST_PAUSE: Duration = Duration::from_secs(1);
-/// What the id of an end has behind the place.
-pub(super) const END_MARK: &str = ".end";
+/// Follows the position in the id of an `end` event.
+const END_MARK: &str = ".end";
+/// How many earlier lines a new client gets …
+const FIRST_LINES: usize = 1000;
+/// … from at most this many bytes at the log's end.
+const FIRST_LINES_WITHIN: u64 = 1 << 20;
+/// Longer lines are mostly whole files that an agent has read.
+const LONGEST_LINE: usize = 256 * 1024;
 
-/// Where a reader has been.
+/// The last event that a client has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Last {
-    /// Nowhere: it is new.
+pub(crate) enum LastSent {
+    /// None: the client is new.
     Nothing,
-    /// It has all output before this place.
+    /// Output, up to this position.
     Output(u64),
-    /// It has been told of the end.
+    /// The end.
     End,
 }
 
-impl Last {
-    /// From the id of the last event, as the client repeats it. What is no id of ours
-    /// counts as none.
-    pub fn of(id: Option<&str>) -> Last {
-        let place = |digits: &str| digits.parse().ok();
+impl LastSent {
+    /// Parses a `Last-Event-ID`; an id that this server never sends counts as none.
+    pub(crate) fn of(id: Option<&str>) -> LastSent {
+        let position = |digits: &str| digits.parse().ok();
         match id.map(|id| (id.strip_suffix(END_MARK), id)) {
-            Some((Some(digits), _)) if place(digits).is_some() => Last::End,
-            Some((_, id)) => place(id).map_or(Last::Nothing, Last::Output),
-            None => Last::Nothing,
+            Some((Some(digits), _)) if position(digits).is_some() => LastSent::End,
+            Some((_, id)) => position(id).map_or(LastSent::Nothing, LastSent::Output),
+            None => LastSent::Nothing,
         }
     }
 }
 
-/// What a session's stream waits for.
+/// A task or a run whose events a stream sends.
+pub(crate) trait Followed: Send {
+    /// Reads its state again and returns whether nothing more follows.
+    /// [`Followed::wait`] then waits for changes after this call.
+    fn refresh(&mut self) -> bool;
+
+    /// What the list shows of it, without its output.
+    fn session(&self) -> Session;
+
+    /// The next piece of output, if any; `is_all` when no more will come.
+    fn output(&mut self, is_all: bool) -> Option<Event>;
+
+    /// The position after the output sent so far.
+    fn position(&self) -> u64;
+
+    /// Waits for a change or the deadline.
+    fn wait(&mut self, deadline: Instant, cancel: &Cancel);
+}
+
+/// The events of one session.
+pub(crate) struct SessionEvents<F> {
+    followed: F,
+    /// The last state sent.
+    sent: Option<Session>,
+    checked: Option<Instant>,
+    ended: bool,
+}
+
+impl<F: Followed> SessionEvents<F> {
+    pub(crate) fn new(followed: F) -> SessionEvents<F> {
+        SessionEvents { followed, sent: None, checked: None, ended: false }
+    }
+
+    /// The event to send now, if any.
+    fn event(&mut self) -> Option<Event> {
+        // While output arrives without a pause, the state is not read again for each piece.
+        if self.checked.is_some_and(|checked| checked.elapsed() < CHECK_PAUSE)
+            && let Some(event) = self.followed.output(false)
+        {
+            return Some(event);
+        }
+        self.checked = Some(Instant::now());
+        // Read before the output, so that the last of it is not missed.
+        let is_all = self.followed.refresh();
+        self.changed_session()
+            .or_else(|| self.followed.output(is_all))
+            .or_else(|| is_all.then(|| self.end()))
+    }
+
+    fn changed_session(&mut self) -> Option<Event> {
+        let session = self.followed.session();
+        let without_times = session.without_times();
+        if self.sent.as_ref() == Some(&without_times) {
+            return None;
+        }
+        self.sent = Some(without_times);
+        Some(Event { id: None, name: Some("session"), data: json!(session).to_string() })
+    }
+
+    fn end(&mut self) -> Event {
+        self.ended = true;
+        let exit_code = self.sent.as_ref().and_then(|session| session.exit_code);
+        Event {
+            id: Some(format!("{}{END_MARK}", self.followed.position())),
+            name: Some("end"),
+            data: json!({ "exitCode": exit_code }).to_string(),
+        }
+    }
+}
+
+impl<F: Followed> EventSource for SessionEvents<F> {
+    fn next(&mut self, deadline: Instant, cancel: &Cancel) -> StreamStep {
+        loop {
+            if self.ended || cancel.is_cancelled() {
+                return StreamStep::End;
+            }
+            if let Some(event) = self.event() {
+                return StreamStep::Event(event);
+            }
+            if Instant::now() >= deadline {
+                return StreamStep::Quiet;
+            }
+            self.followed.wait(deadline, cancel);
+        }
+    }
+}
+
+/// What a task's stream waits for.
 enum Changes {
     Own(OwnChanges),
     Files(FileChanges),
 }
 
-/// The events of one task.
-pub struct TaskEvents {
+/// A task, read from one position on.
+pub(crate) struct FollowedTask {
     sessions: Arc<Sessions>,
     task: Task,
     changes: Changes,
-    /// How it was told to be.
-    told: Option<Session>,
-    /// The place behind the output that was told.
-    place: u64,
-    /// Output before the place that a new reader is not given.
-    left_out: u64,
-    /// When all of it was looked at.
-    looked: Option<Instant>,
-    /// `end` was told.
-    ended: bool,
+    /// The offset after the output that was sent.
+    position: u64,
+    /// Whether an event is due that says how much earlier output the client does not get.
+    reports_left_out: bool,
 }
 
-impl TaskEvents {
-    /// What comes after the reader's last event.
-    pub fn new(sessions: Arc<Sessions>, task: Task, last: Last) -> TaskEvents {
+impl FollowedTask {
+    pub(crate) fn new(sessions: Arc<Sessions>, task: Task, last: LastSent) -> FollowedTask {
         let changes = match &task.source {
-            Source::Own(task) => Changes::Own(OwnChanges::new(Arc::clone(task))),
-            Source::Files { .. } => Changes::Files(FileChanges::new(None)),
+            OutputSource::Own(task) => Changes::Own(OwnChanges::new(Arc::clone(task))),
+            OutputSource::Files { .. } => Changes::Files(FileChanges::new(GATHER)),
         };
         let end = task.source.end(&task.entry);
-        let (place, left_out) = match last {
-            Last::Output(place) => (place, 0),
-            Last::End => (end, 0),
-            Last::Nothing => {
-                let from = end.saturating_sub(FIRST_BYTES);
-                (from, from)
+        let position = match last {
+            LastSent::Output(position) => position,
+            LastSent::End => end,
+            LastSent::Nothing => end.saturating_sub(FIRST_BYTES),
+        };
+        let reports_left_out = last == LastSent::Nothing && position > 0;
+        FollowedTask { sessions, task, changes, position, reports_left_out }
+    }
+
+    fn output_event(&self, text: &str, gap: u64) -> Event {
+        let data = match gap {
+            0 => json!({ "text": text }),
+            gap => json!({ "text": text, "gap": gap }),
+        };
+        Event { id: Some(self.position.to_string()), name: Some("output"), data: data.to_string() }
+    }
+}
+
+impl Followed for FollowedTask {
+    fn refresh(&mut self) -> bool {
+        match (&mut self.changes, &self.task.source) {
+            (Changes::Own(changes), _) => changes.note(),
+            (Changes::Files(changes), OutputSource::Files { directory, .. }) => {
+                changes.note(&[directory]);
+            }
+            (Changes::Files(_), OutputSource::Own(_)) => {}
+        }
+        let Some(task) = self.sessions.reload(&self.task) else {
+            return true;
+        };
+        self.task = task;
+        match &self.task.source {
+            OutputSource::Own(task) => task.live.state().closed,
+            OutputSource::Files { .. } => self.task.entry.is_over(),
+        }
+    }
+
+    fn session(&self) -> Session {
+        self.sessions.session_of(&self.task, now(), 0)
+    }
+
+    fn output(&mut self, is_all: bool) -> Option<Event> {
+        if std::mem::take(&mut self.reports_left_out) {
+            let text = format!("… {} bytes of earlier output not shown\n", grouped(self.position));
+            return Some(self.output_event(&text, self.position));
+        }
+        let read =
+            self.task.source.next(&self.task.entry, self.position, is_all).inspect_err(|error| {
+                tracing::warn!("the output of {}: {error}", self.task.entry.id)
+            });
+        let Chunk { gap, text, end } = read.ok().flatten()?;
+        self.position = end;
+        if gap == 0 {
+            return Some(self.output_event(&text, 0));
+        }
+        let lost = grouped(gap);
+        let text = format!("… {lost} bytes were dropped (quota)\n{text}");
+        Some(self.output_event(&text, gap))
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn wait(&mut self, deadline: Instant, cancel: &Cancel) {
+        match &mut self.changes {
+            Changes::Own(changes) => changes.wait(deadline, cancel),
+            Changes::Files(changes) => changes.wait(deadline, cancel, true),
+        }
+    }
+}
+
+/// A run, read from one line on.
+pub(crate) struct FollowedRun {
+    run: RunView,
+    log: Follower,
+    changes: FileChanges,
+    /// The number of the last line that was sent or skipped.
+    seq: u64,
+}
+
+impl FollowedRun {
+    /// # Errors
+    /// When the log cannot be read.
+    pub(crate) fn new(run: RunView, last: LastSent) -> io::Result<FollowedRun> {
+        let seq = match last {
+            LastSent::Output(seq) => seq,
+            LastSent::Nothing | LastSent::End => {
+                let newest = log_reader::tail(&run.directory, FIRST_LINES, FIRST_LINES_WITHIN)?;
+                newest.first().map_or(0, |line| line.seq.saturating_sub(1))
             }
         };
-        TaskEvents {
-            sessions,
-            task,
-            changes,
-            told: None,
-            place,
-            left_out,
-            looked: None,
-            ended: false,
-        }
-    }
-
-    /// What there is to tell now; `None`: nothing until something changes.
-    fn look(&mut self) -> Option<Event> {
-        if self
-            .looked
-            .is_some_and(|looked| looked.elapsed() < LOOK_PAUSE)
-            && let Some(event) = self.more_output(false)
-        {
-            return Some(event);
-        }
-        self.looked = Some(Instant::now());
-        match &mut self.changes {
-            Changes::Own(changes) => changes.note(),
-            Changes::Files(changes) => {
-                if let Source::Files { directory, .. } = &self.task.source {
-                    changes.note(&[directory]);
-                }
-            }
-        }
-        // Asked before the output is read, so that the last of it is not missed.
-        let again = self.sessions.again(&self.task);
-        let is_gone = again.is_none();
-        if let Some(task) = again {
-            self.task = task;
-        }
-        let is_all = is_gone || self.is_over();
-        self.changed_session()
-            .or_else(|| self.more_output(is_all))
-            .or_else(|| is_all.then(|| self.end()))
-    }
-
-    /// Whether nothing more comes of it.
-    fn is_over(&self) -> bool {
-        match &self.task.source {
-            Source::Own(task) => task.live.state().closed,
-            Source::Files { .. } => self.task.entry.is_over(),
-        }
-    }
-
-    fn changed_session(&mut self) -> Option<Event> {
-        // The output comes by itself.
-        let session = self.sessions.session_of(&self.task, now(), 0);
-        let still = session.without_times();
-        if self.told.as_ref() == Some(&still) {
-            return None;
-        }
-        self.told = Some(still);
-        Some(Event {
-            id: None,
-            name: Some("session"),
-            data: json!(session).to_string(),
+        Ok(FollowedRun {
+            log: Follower::open(&run.directory)?,
+            changes: FileChanges::new(GATHER),
+            seq,
+            run,
         })
     }
+}
 
-    fn more_output(&mut self, is_all: bool) -> Option<Event> {
-        if std::mem::take(&mut self.left_out) > 0 {
-            let text = format!("… {} bytes of earlier output\n", grouped(self.place));
-            return Some(self.output(&text, self.place));
-        }
-        let read = self.task.source.next(&self.task.entry, self.place, is_all);
-        let (text, gap) = match read {
-            Ok(None) => return None,
-            Ok(Some(Chunk { gap, text, end })) => {
-                self.place = end;
-                let lost = match gap {
-                    0 => String::new(),
-                    gap => format!(
-                        "… {} bytes are gone: over the spool's quota\n",
-                        grouped(gap)
-                    ),
-                };
-                (lost + &text, gap)
+impl Followed for FollowedRun {
+    fn refresh(&mut self) -> bool {
+        self.changes.note(&[&self.run.directory]);
+        match sessions::view(&self.run.directory) {
+            Ok(run) => {
+                self.run = run;
+                !self.run.live
             }
             Err(error) => {
-                tracing::warn!("the output of {}: {error}", self.task.entry.id);
-                return None;
+                tracing::debug!("{error}");
+                true
             }
-        };
-        Some(self.output(&text, gap))
-    }
-
-    fn output(&self, text: &str, gap: u64) -> Event {
-        Event {
-            id: Some(self.place.to_string()),
-            name: Some("output"),
-            data: match gap {
-                0 => json!({ "text": text }).to_string(),
-                gap => json!({ "text": text, "gap": gap }).to_string(),
-            },
         }
     }
 
-    fn end(&mut self) -> Event {
-        self.ended = true;
-        Event {
-            id: Some(format!("{}{END_MARK}", self.place)),
-            name: Some("end"),
-            data: json!({ "exitCode": self.task.entry.exit_code }).to_string(),
-        }
+    fn session(&self) -> Session {
+        runs::session(&self.run, now(), Vec::new())
     }
-}
 
-impl EventSource for TaskEvents {
-    fn next(&mut self, deadline: Instant, cancel: &Cancel) -> Next {
+    fn output(&mut self, _is_all: bool) -> Option<Event> {
         loop {
-            if self.ended || cancel.is_cancelled() {
-                return Next::End;
-            }
-            if let Some(event) = self.look() {
-                return Next::Event(event);
-            }
-            if Instant::now() >= deadline {
-                return Next::Quiet;
-            }
-            match &mut self.changes {
-                Changes::Own(changes) => changes.wait(deadline, cancel),
-                Changes::Files(changes) => changes.wait(deadline, cancel, true),
+            let line = self.log.next_line();
+            let line = line.inspect_err(|error| tracing::warn!("a run's log: {error}"));
+            let line = line.ok().flatten()?;
+            if line.seq > self.seq {
+                self.seq = line.seq;
+                return Some(Event {
+                    id: Some(line.seq.to_string()),
+                    name: Some("log"),
+                    data: data_of(line),
+                });
             }
         }
     }
+
+    fn position(&self) -> u64 {
+        self.seq
+    }
+
+    fn wait(&mut self, deadline: Instant, cancel: &Cancel) {
+        self.changes.wait(deadline, cancel, true);
+    }
 }
 
-/// All sessions, whenever something of them has changed.
-pub struct ListEvents {
+fn data_of(line: LogLine) -> String {
+    let text = json!(line).to_string();
+    if text.len() <= LONGEST_LINE {
+        return text;
+    }
+    let data = json!({ "omitted_bytes": text.len() });
+    json!(LogLine { data, ..line }).to_string()
+}
+
+/// The list of all sessions, sent whenever it has changed.
+pub(crate) struct ListEvents {
     sessions: Arc<Sessions>,
     changes: FileChanges,
-    told: Option<List>,
+    sent: Option<List>,
 }
 
 impl ListEvents {
-    /// From now on, beginning with how they are.
-    pub fn new(sessions: Arc<Sessions>) -> ListEvents {
-        ListEvents {
-            sessions,
-            changes: FileChanges::new(Some(LIST_PAUSE)),
-            told: None,
-        }
+    pub(crate) fn new(sessions: Arc<Sessions>) -> ListEvents {
+        ListEvents { sessions, changes: FileChanges::new(LIST_PAUSE), sent: None }
     }
 }
 
 impl EventSource for ListEvents {
-    fn next(&mut self, deadline: Instant, cancel: &Cancel) -> Next {
+    fn next(&mut self, deadline: Instant, cancel: &Cancel) -> StreamStep {
         loop {
-            if cancel.is_cancelled() {
-                return Next::End;
-            }
-            if self.told.is_some() {
+            if self.sent.is_some() {
                 let shows_all = self.sessions.are_on_disk();
                 self.changes.wait(deadline, cancel, shows_all);
             }
             if cancel.is_cancelled() {
-                return Next::End;
+                return StreamStep::End;
             }
             self.changes.note(&self.sessions.directories());
             let list = self.sessions.list();
-            let still = list.without_times();
-            if self.told.as_ref() != Some(&still) {
-                self.told = Some(still);
-                return Next::Event(Event {
+            let without_times = list.without_times();
+            if self.sent.as_ref() != Some(&without_times) {
+                self.sent = Some(without_times);
+                return StreamStep::Event(Event {
                     id: None,
                     name: Some("sessions"),
                     data: json!(list).to_string(),
                 });
             }
             if Instant::now() >= deadline {
-                return Next::Quiet;
+                return StreamStep::Quiet;
             }
         }
     }
@@ -280,11 +376,11 @@ mod tests {
 
     #[test]
     fn the_last_event_is_known_by_its_id() {
-        assert_eq!(Last::of(None), Last::Nothing);
-        assert_eq!(Last::of(Some("")), Last::Nothing);
-        assert_eq!(Last::of(Some("12")), Last::Output(12));
-        assert_eq!(Last::of(Some("12.end")), Last::End);
-        assert_eq!(Last::of(Some(".end")), Last::Nothing);
-        assert_eq!(Last::of(Some("-1")), Last::Nothing);
+        assert_eq!(LastSent::of(None), LastSent::Nothing);
+        assert_eq!(LastSent::of(Some("")), LastSent::Nothing);
+        assert_eq!(LastSent::of(Some("12")), LastSent::Output(12));
+        assert_eq!(LastSent::of(Some("12.end")), LastSent::End);
+        assert_eq!(LastSent::of(Some(".end")), LastSent::Nothing);
+        assert_eq!(LastSent::of(Some("-1")), LastSent::Nothing);
     }
 }

@@ -1,8 +1,8 @@
-//! A task's output by its place in bytes, from the spool of this process or from the files
-//! of another server's directory.
+//! Reads a task's output by byte offset, from this process's spool or from the files in
+//! another server's directory.
 //!
-//! What the quota has dropped is a gap of known length. Limits: what another server keeps
-//! in memory alone cannot be read; nothing is followed here, see `events`.
+//! Output dropped for the quota is a gap of known length. Limits: output that another server
+//! keeps in memory only cannot be read. To follow output, see `events`.
 
 use std::fs::File;
 use std::io;
@@ -12,25 +12,25 @@ use std::sync::Arc;
 
 use super::readable;
 use crate::process::files;
-use crate::task::entry::Entry;
 use crate::task::journal;
+use crate::task::journal::Entry;
 use crate::task::registry::TaskHandle;
 use crate::text::ansi::{self, Colours};
-use crate::text::lines::{Place, Position, clip};
+use crate::text::lines::{LinePosition, Position, clip};
 
-/// Read for one event.
+/// Bytes read for one event.
 const PIECE_BYTES: u64 = 32 * 1024;
-/// How much of the newest output is looked at for its last lines.
+/// Bytes at the end of the output that are searched for its last lines.
 const TAIL_BYTES: u64 = 8 * 1024;
-/// How much of a line a tail shows.
+/// Characters of a line that a tail shows.
 const TAIL_LINE_CHARS: usize = 400;
 
-/// Where a task's output is.
+/// Where a task's output is stored.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub(crate) enum OutputSource {
     /// In this process.
     Own(Arc<TaskHandle>),
-    /// In the directory of another server.
+    /// In another server's directory.
     Files {
         /// The directory.
         directory: PathBuf,
@@ -39,68 +39,63 @@ pub enum Source {
     },
 }
 
-/// A stretch of output as text.
+/// A piece of output as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chunk {
-    /// Bytes before it that are gone.
+pub(crate) struct Chunk {
+    /// Bytes before the piece that are lost.
     pub gap: u64,
     /// The text.
     pub text: String,
-    /// The place behind it, to go on from.
+    /// The offset after the piece, from which to continue.
     pub end: u64,
 }
 
-/// What of an output can be read at one moment.
+/// The output that can be read at one moment.
 enum Retained {
     Own(Arc<TaskHandle>),
-    /// In their order.
-    Files(Vec<Stretch>),
+    /// In order.
+    Files(Vec<OutputFile>),
 }
 
 /// One file of an output.
-struct Stretch {
+struct OutputFile {
     path: PathBuf,
     start: u64,
     end: u64,
 }
 
-impl Source {
-    /// Where the output ends now, as far as it can be read.
-    pub fn end(&self, entry: &Entry) -> u64 {
+impl OutputSource {
+    /// The end of the readable output.
+    pub(crate) fn end(&self, entry: &Entry) -> u64 {
         self.retained(entry).end()
     }
 
-    /// What comes behind `from`, a bounded piece of it; `None`: nothing that could be told
-    /// yet. `is_all`: no more output comes.
+    /// The next piece after `from`, of bounded size; `None` if there is none yet. `is_all`
+    /// says that no more output will come.
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn next(&self, entry: &Entry, from: u64, is_all: bool) -> io::Result<Option<Chunk>> {
+    pub(crate) fn next(&self, entry: &Entry, from: u64, is_all: bool) -> io::Result<Option<Chunk>> {
         let retained = self.retained(entry);
-        let Some(start) = retained.goes_on(from) else {
+        let Some(start) = retained.next_readable_offset(from) else {
             return Ok(None);
         };
         let to = retained.end().min(start.saturating_add(PIECE_BYTES));
         let bytes = retained.read(start, to)?;
         let reaches = start + bytes.len() as u64;
-        // Behind a piece that ends early the rest is gone.
+        // If a piece ends early, the rest is lost.
         let is_all = reaches < to || (is_all && to == retained.end());
         let read = readable::read(&bytes, is_all, entry.columns);
         let gap = start - from;
         let is_empty = read.bytes == 0 && gap == 0;
-        Ok((!is_empty).then(|| Chunk {
-            gap,
-            text: read.text,
-            end: start + read.bytes as u64,
-        }))
+        Ok((!is_empty).then(|| Chunk { gap, text: read.text, end: start + read.bytes as u64 }))
     }
 
-    /// The last lines, at most so many, each of bounded length; none when they cannot be
-    /// read.
-    pub fn tail(&self, entry: &Entry, most: usize) -> Vec<String> {
+    /// At most `most` of the last lines, each of bounded length; none if they cannot be read.
+    pub(crate) fn tail(&self, entry: &Entry, most: usize) -> Vec<String> {
         let retained = self.retained(entry);
         let to = retained.end();
-        let from = retained.goes_on(to.saturating_sub(TAIL_BYTES));
+        let from = retained.next_readable_offset(to.saturating_sub(TAIL_BYTES));
         let bytes = from.and_then(|from| retained.read(from, to).ok());
         let bytes = bytes.unwrap_or_default();
         let mut lines: Vec<String> = bytes
@@ -117,9 +112,9 @@ impl Source {
 
     fn retained(&self, entry: &Entry) -> Retained {
         match self {
-            Source::Own(task) => Retained::Own(Arc::clone(task)),
-            Source::Files { directory, task } => {
-                Retained::Files(stretches(directory, task, &entry.segments))
+            OutputSource::Own(task) => Retained::Own(Arc::clone(task)),
+            OutputSource::Files { directory, task } => {
+                Retained::Files(spans(directory, task, &entry.segments))
             }
         }
     }
@@ -133,10 +128,10 @@ impl Retained {
         }
     }
 
-    /// Where it goes on: at `from`, or behind the gap that this lies in.
-    fn goes_on(&self, from: u64) -> Option<u64> {
+    /// Where the output continues: at `from`, or after the gap that contains it.
+    fn next_readable_offset(&self, from: u64) -> Option<u64> {
         match self {
-            Retained::Own(task) => Some(task.spool.goes_on(place(from))?.at.offset),
+            Retained::Own(task) => Some(task.spool.next_retained(place(from))?.at.offset),
             Retained::Files(files) => {
                 let next = files.iter().find(|file| file.end > from)?;
                 Some(next.start.max(from))
@@ -144,7 +139,7 @@ impl Retained {
         }
     }
 
-    /// What there is from `from` on without a gap, up to `to`.
+    /// The output between `from` and `to`, up to the first gap.
     fn read(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
         match self {
             Retained::Own(task) => {
@@ -158,15 +153,13 @@ impl Retained {
     }
 }
 
-/// A place by its offset alone: nobody asks for the number of its line.
-fn place(offset: u64) -> Place {
-    Place {
-        at: Position { offset, line: 1 },
-        inside_line: false,
-    }
+/// A place with this offset; its line number is not used.
+fn place(offset: u64) -> LinePosition {
+    LinePosition { at: Position { offset, line: 1 }, inside_line: false }
 }
 
-fn read_files(files: &[Stretch], from: u64, to: u64) -> io::Result<Vec<u8>> {
+/// Stops early at a gap and at a file that has been dropped since it was listed.
+fn read_files(files: &[OutputFile], from: u64, to: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut at = from;
     for file in files {
@@ -176,56 +169,44 @@ fn read_files(files: &[Stretch], from: u64, to: u64) -> io::Result<Vec<u8>> {
         if file.end <= at {
             continue;
         }
-        let Some(piece) = file.read(at, to.min(file.end))? else {
-            break;
-        };
-        at += piece.len() as u64;
-        bytes.extend_from_slice(&piece);
+        let end = to.min(file.end);
+        let mut piece = vec![0; usize::try_from(end - at).unwrap_or(usize::MAX)];
+        let read = files::open_private(&file.path)
+            .and_then(|open: File| open.read_exact_at(&mut piece, at - file.start));
+        match read {
+            Ok(()) => bytes.append(&mut piece),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => {
+                let text = format!("cannot read {}: {error}", file.path.display());
+                return Err(io::Error::new(error.kind(), text));
+            }
+        }
+        at = end;
     }
     Ok(bytes)
 }
 
-impl Stretch {
-    /// `None`: it was dropped since it was seen.
-    fn read(&self, from: u64, to: u64) -> io::Result<Option<Vec<u8>>> {
-        let length = usize::try_from(to - from).unwrap_or(usize::MAX);
-        let read = files::open_private(&self.path).and_then(|file: File| {
-            let mut bytes = vec![0; length];
-            file.read_exact_at(&mut bytes, from - self.start)?;
-            Ok(bytes)
-        });
-        match read {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(io::Error::new(
-                error.kind(),
-                format!("cannot read {}: {error}", self.path.display()),
-            )),
-        }
-    }
-}
-
-/// The files of an output, as far as it is known where each begins: told by its server
-/// (`known`), or by the whole file before it.
-fn stretches(directory: &Path, task: &str, known: &[(u64, u64)]) -> Vec<Stretch> {
-    let mut found: Vec<Stretch> = Vec::new();
+/// The files of an output whose start offset is known, either from their server (`known`)
+/// or because the whole file before is present.
+fn spans(directory: &Path, task: &str, known: &[(u64, u64)]) -> Vec<OutputFile> {
+    let mut found: Vec<OutputFile> = Vec::new();
     let mut last: Option<(u64, u64)> = None;
     for (number, path) in journal::output_files(directory, task) {
         let Ok(length) = std::fs::metadata(&path).map(|file| file.len()) else {
             continue;
         };
-        let told = known.iter().find(|(known, _)| *known == number);
+        let recorded = known.iter().find(|(known, _)| *known == number);
         let follows = last.filter(|(before, _)| before.checked_add(1) == Some(number));
-        let start = match (number, told, follows) {
+        let start = match (number, recorded, follows) {
             (0, _, _) => 0,
             (_, Some((_, start)), _) => *start,
             (_, None, Some((_, end))) => end,
-            // Its server is about to tell.
+            // Its server is about to record the offset.
             (_, None, None) => break,
         };
         let end = start.saturating_add(length);
         last = Some((number, end));
-        found.push(Stretch { path, start, end });
+        found.push(OutputFile { path, start, end });
     }
     found
 }
@@ -236,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    fn texts(files: &[Stretch], from: u64, to: u64) -> String {
+    fn texts(files: &[OutputFile], from: u64, to: u64) -> String {
         String::from_utf8(read_files(files, from, to).unwrap()).unwrap()
     }
 
@@ -246,16 +227,16 @@ mod tests {
         for (number, text) in [(0, "one "), (1, "two "), (4, "five "), (5, "six")] {
             std::fs::write(folder.path().join(format!("3dc8c9ee.{number}")), text).unwrap();
         }
-        let found = stretches(folder.path(), "3dc8c9ee", &[(4, 100)]);
+        let found = spans(folder.path(), "3dc8c9ee", &[(4, 100)]);
         let starts: Vec<u64> = found.iter().map(|file| file.start).collect();
         assert_eq!(starts, [0, 4, 100, 105]);
         assert_eq!(texts(&found, 2, 1000), "e two ");
         assert_eq!(texts(&found, 101, 107), "ive si");
         let retained = Retained::Files(found);
-        assert_eq!(retained.goes_on(7), Some(7));
-        assert_eq!(retained.goes_on(8), Some(100));
-        assert_eq!(retained.goes_on(108), None);
-        let unknown = stretches(folder.path(), "3dc8c9ee", &[]);
+        assert_eq!(retained.next_readable_offset(7), Some(7));
+        assert_eq!(retained.next_readable_offset(8), Some(100));
+        assert_eq!(retained.next_readable_offset(108), None);
+        let unknown = spans(folder.path(), "3dc8c9ee", &[]);
         assert_eq!(unknown.len(), 2, "nobody knows where the fifth begins");
     }
 
@@ -276,8 +257,8 @@ mod tests {
             }
             std::fs::write(folder.path().join(format!("3dc8c9ee.{}", u64::MAX)), "y").unwrap();
             let all: usize = lengths.iter().sum();
-            let retained = Retained::Files(stretches(folder.path(), "3dc8c9ee", &known));
-            let Some(start) = retained.goes_on(from) else {
+            let retained = Retained::Files(spans(folder.path(), "3dc8c9ee", &known));
+            let Some(start) = retained.next_readable_offset(from) else {
                 return Ok(());
             };
             prop_assert!(start >= from);

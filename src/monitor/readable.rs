@@ -1,33 +1,29 @@
-//! A task's output as readable text, piece by piece: a pure function from bytes to text
-//! that needs no memory of what came before.
+//! A task's output as readable text, piece by piece, without state between the pieces. Pure.
 //!
-//! Each piece ends where a character, an escape sequence and a line's end are whole, so
-//! that the place behind it is one to go on from: whoever comes back to it gets the very
-//! same rest. Lines are drawn as far as they stand in one piece (a progress bar shows its
-//! last state); what rewrites a line that an earlier piece has begun gets a line of its
-//! own. Limits: an escape sequence without an end is given up after [`LONGEST_SEQUENCE`].
+//! No piece ends within a character, an escape sequence or a line end, so a client that
+//! continues from its end gets exactly the same rest. A line within one piece is drawn (a
+//! progress bar shows its last state); output that rewrites the line of an earlier piece gets
+//! a line of its own. Limits: an escape sequence that does not end within
+//! [`LONGEST_SEQUENCE`] bytes is shown as text.
 
 use crate::text::ansi::{self, Colours};
 use crate::text::lines;
 
-/// A longer escape sequence is none: its bytes are shown.
+/// The longest escape sequence in bytes; a longer one is shown as text.
 const LONGEST_SEQUENCE: usize = 4096;
 
-/// The beginning of some output as text, and how many bytes that is.
+/// The beginning of some output as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Readable {
+pub(crate) struct Readable {
     /// Without escape sequences; no character but newlines and tabs is a control character.
     pub text: String,
-    /// How many of the bytes it is made from.
+    /// How many bytes the text was made from.
     pub bytes: usize,
 }
 
-/// Reads what is whole of `bytes`; all of it where nothing more comes.
-pub fn read(bytes: &[u8], is_all: bool, columns: Option<u16>) -> Readable {
-    let end = match is_all {
-        true => bytes.len(),
-        false => whole(bytes),
-    };
+/// Reads the complete part of `bytes`, or everything if `is_all`.
+pub(crate) fn read(bytes: &[u8], is_all: bool, columns: Option<u16>) -> Readable {
+    let end = if is_all { bytes.len() } else { whole(bytes) };
     let bytes = bytes.get(..end).unwrap_or_default();
     let mut text = String::with_capacity(end);
     let mut lines = bytes.split(|byte| *byte == b'\n').peekable();
@@ -43,23 +39,23 @@ pub fn read(bytes: &[u8], is_all: bool, columns: Option<u16>) -> Readable {
     Readable { text, bytes: end }
 }
 
-/// A carriage return at the start of a piece leads back over what an earlier one has told.
+/// Whether a line begins with a carriage return, which rewrites an earlier piece's line.
 fn begins_by_rewriting(line: &[u8]) -> bool {
     let after = line.iter().position(|byte| *byte != b'\r');
     after.is_some_and(|after| after > 0)
 }
 
-/// How far characters, escape sequences and line ends are whole.
+/// How many bytes make up complete characters, escape sequences and line ends.
 fn whole(bytes: &[u8]) -> usize {
     let end = bytes.len() - lines::unfinished_character(bytes);
     let end = before_open_sequence(bytes.get(..end).unwrap_or_default());
-    // What follows decides whether a carriage return ends a line or leads back.
+    // The next byte decides whether a carriage return ends a line or rewrites it.
     let kept = bytes.get(..end).unwrap_or_default();
     let returns = kept.iter().rev().take_while(|byte| **byte == b'\r').count();
     end - returns
 }
 
-/// Where the escape sequence begins that the bytes end in; their end where there is none.
+/// Where an unfinished escape sequence at the end begins; the end if there is none.
 fn before_open_sequence(bytes: &[u8]) -> usize {
     let from = bytes.len().saturating_sub(LONGEST_SEQUENCE);
     let newest = bytes.get(from..).unwrap_or_default();
@@ -74,8 +70,7 @@ fn before_open_sequence(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// The length of the sequence that an escape character begins, itself not counted; `None`:
-/// its end has not come.
+/// The length of the sequence after an escape character; `None` if it is unfinished.
 fn sequence_length(after: &[u8]) -> Option<usize> {
     match after.first()? {
         // Parameters and intermediates, then one byte of the final range.
@@ -129,10 +124,7 @@ mod tests {
     fn escape_sequences_and_control_characters_go_and_lines_are_drawn() {
         let bytes = b"\x1b[31mred\x1b[0m\tx\r\n 10%\r 50%\r100%\nbel\x08t\x01\n\x1b]0;title\x07end";
         assert_eq!(all(bytes), "red\tx\n100%\nbet^A\nend");
-        assert_eq!(
-            all("caf\u{e9} \u{20ac}\n".as_bytes()),
-            "caf\u{e9} \u{20ac}\n"
-        );
+        assert_eq!(all("caf\u{e9} \u{20ac}\n".as_bytes()), "caf\u{e9} \u{20ac}\n");
         assert_eq!(all(b"\xff\xfe\n"), "\u{fffd}\u{fffd}\n");
     }
 
@@ -155,10 +147,7 @@ mod tests {
 
     #[test]
     fn what_rewrites_a_line_of_an_earlier_piece_gets_one_of_its_own() {
-        assert_eq!(
-            in_pieces(&[b" 10%", b"\r 50%", b"\r100%\n"]),
-            " 10%\n 50%\n100%\n"
-        );
+        assert_eq!(in_pieces(&[b" 10%", b"\r 50%", b"\r100%\n"]), " 10%\n 50%\n100%\n");
     }
 
     #[test]

@@ -1,105 +1,104 @@
-//! Agent runs as the monitor shows them, from their files in the state directory.
+//! Agent runs as the monitor shows them, read from their files in the state directory, and the
+//! lines of their logs in words, for lists, judges and terminals.
 //!
-//! How a live run is, its newest heartbeat says. Limits: reads only; whoever stops a run
-//! does it by [`crate::oneshot::sessions::stop`].
+//! A live run's status comes from its newest heartbeat. To stop a run, use
+//! [`crate::oneshot::sessions::stop`].
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::run_words;
-use super::session::{RunFacts, Server, Session, millis, one_line};
+use serde_json::Value;
+
+use super::session::{RunFacts, ServerName, Session, millis, one_line};
+use crate::agent::activity::Activity;
 use crate::agent::executor::Executors;
 use crate::agent::judge::Evidence;
-use crate::oneshot::log::{Heartbeat, Kind};
-use crate::oneshot::log_reader;
+use crate::agent::stream::Record;
+use crate::oneshot::log::{Heartbeat, LineKind, LogLine};
 use crate::oneshot::run::SESSIONS;
 use crate::oneshot::sessions::{self, RunView};
-use crate::oneshot::stage::State;
-use crate::progress::outlook::{BlockedOn, Status};
+use crate::oneshot::state::RunState;
+use crate::oneshot::{log_reader, recovery};
+use crate::progress::status_forecast::{BlockedOn, Status};
 use crate::progress::tracker::ChangeKind;
 use crate::text::lines::clip;
 
-/// How far back in a log the newest sign of life is looked for: agents may print much in
+/// How far back a log is searched for the newest heartbeat: agents may print much in
 /// between.
 const HEARTBEAT_WITHIN: u64 = 1 << 20;
-/// How far back its last lines are.
+/// How far back a log is searched for its last lines.
 const TAIL_WITHIN: u64 = 256 * 1024;
-/// How much of a line, a prompt or a feedback is shown.
+/// Characters of a line, a prompt or a feedback that are shown.
 const SHOWN_CHARS: usize = 400;
-/// What stands for the server of a run: whoever started it.
+/// The server's name shown for a run.
 const SERVER: &str = "oneshot";
+/// The fields that summarise data other than an agent's record, by preference.
+const TELLING: [&str; 6] = ["text", "stderr", "prompt", "reason", "what", "found"];
 
-/// The run of this id; `None`: there is none, or its file cannot be used.
-pub fn find(state: &Path, id: &str) -> Option<RunView> {
-    // The id becomes a directory's name.
+/// The run with this id; `None` if there is none or its file cannot be used.
+pub(crate) fn find(state: &Path, id: &str) -> Option<RunView> {
+    // The id becomes the name of a directory.
     let id = uuid::Uuid::try_parse(id).ok()?;
     let directory = folder(state).join(id.hyphenated().to_string());
     sessions::view(&directory).ok()
 }
 
-/// Where all runs are.
-pub fn folder(state: &Path) -> PathBuf {
+/// The directory of all runs.
+pub(crate) fn folder(state: &Path) -> PathBuf {
     state.join(SESSIONS)
 }
 
-/// What a run's newest sign of life says, and when.
-pub fn heartbeat(run: &RunView) -> Option<(Heartbeat, f64)> {
-    let line = log_reader::newest(&run.directory, Kind::Heartbeat, HEARTBEAT_WITHIN);
-    let line = line.ok().flatten()?;
-    Some((line.heartbeat()?, line.ts))
+/// The newest heartbeat in a run's log.
+pub(crate) fn heartbeat(run: &RunView) -> Option<Heartbeat> {
+    let line = log_reader::newest(&run.directory, LineKind::Heartbeat, HEARTBEAT_WITHIN);
+    line.ok().flatten()?.heartbeat()
 }
 
-/// The last lines of a run's log in words, at most so many; none when it cannot be read.
-pub fn tail(run: &RunView, most: usize, executors: Option<&Executors>) -> Vec<String> {
+/// At most `most` of the last lines of a run's log, in words; none if it cannot be read.
+pub(crate) fn tail(run: &RunView, most: usize, executors: Option<&Executors>) -> Vec<String> {
     if most == 0 {
         return Vec::new();
     }
     let said = |count: usize| -> Vec<String> {
         let lines = log_reader::tail(&run.directory, count, TAIL_WITHIN).unwrap_or_default();
         let said = lines.iter();
-        said.flat_map(|line| run_words::of(line, executors, SHOWN_CHARS))
-            .collect()
+        said.flat_map(|line| lines_of(line, executors, SHOWN_CHARS)).collect()
     };
     let mut found = said(most);
-    // What ends a run stands among its newest lines, and nobody waits for more of it.
+    // Only a live run is worth reading more of.
     if found.len() < most && run.live {
         found = said(usize::MAX);
     }
     found.split_off(found.len().saturating_sub(most))
 }
 
-/// A run as the list shows it, with the last lines of its log.
-pub fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
+/// A run as the list shows it, with these last lines of its log.
+pub(crate) fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
     let file = &run.file;
     let begun = file.history.first().map_or(now, |entry| entry.ts);
     let changed = file.last().map_or(begun, |entry| entry.ts);
     let until = if run.live { now } else { changed };
     let is_over = file.state.is_terminal();
     let heartbeat = run.live.then(|| heartbeat(run)).flatten();
-    let heartbeat = heartbeat.map(|(heartbeat, _)| heartbeat);
     let newest = run
         .live
-        .then(|| log_reader::newest(&run.directory, Kind::Activity, TAIL_WITHIN).ok())
+        .then(|| log_reader::newest(&run.directory, LineKind::Activity, TAIL_WITHIN).ok())
         .flatten()
         .flatten();
-    let status = match is_over {
-        true => Some(Status::Ended.to_string()),
-        false => heartbeat.as_ref().map(|heartbeat| heartbeat.status.clone()),
+    let status = if is_over {
+        Some(Status::Ended.to_string())
+    } else {
+        heartbeat.as_ref().map(|heartbeat| heartbeat.status.clone())
     };
     Session {
         id: file.oneshot_id.clone(),
         kind: "run",
         title: clip(&one_line(&file.prompt), SHOWN_CHARS),
-        description: None,
         directory: file.directory.display().to_string(),
         pid: run.runner.map(|runner| runner.pid),
-        pty: false,
         state: file.state.name(),
         status,
         evidence: heartbeat.map_or_else(Vec::new, |heartbeat| heartbeat.evidence),
-        degraded: false,
-        waiting_for: None,
-        prompt: None,
         started_at: begun,
         elapsed_ms: millis(until - begun),
         silent_ms: run
@@ -107,15 +106,11 @@ pub fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
             .then(|| millis(now - newest.map_or(changed, |line| line.ts.max(changed)))),
         duration_ms: is_over.then(|| millis(changed - begun)),
         exit_code: exit_code(run),
-        leftovers: Vec::new(),
-        estimate: None,
-        remaining_ms: None,
-        server: Server {
+        server: ServerName {
             instance: SERVER.to_owned(),
             pid: run.runner.map(|runner| runner.pid),
             own: false,
         },
-        can_kill: false,
         can_stop: run.live,
         tail,
         run: Some(RunFacts {
@@ -128,49 +123,51 @@ pub fn session(run: &RunView, now: f64, tail: Vec<String>) -> Session {
             feedback: file.feedback.as_ref().map(|text| clip(text, SHOWN_CHARS)),
             live: run.live,
         }),
+        ..Session::default()
     }
 }
 
-/// Why it is in its state, where that has a reason.
-pub fn reason(run: &RunView) -> Option<String> {
-    let reason = run.file.last()?.reason.as_ref()?;
+/// Why the run is in its state, if there is a reason.
+pub(crate) fn reason(run: &RunView) -> Option<String> {
+    let reason = run.file.last()?.basis.reason.as_ref()?;
     Some(clip(&one_line(&reason.to_string()), SHOWN_CHARS))
 }
 
-/// The exit code that it ended with.
-pub fn exit_code(run: &RunView) -> Option<i32> {
+/// The exit code of a run that has ended or is paused.
+pub(crate) fn exit_code(run: &RunView) -> Option<i32> {
     let position = run.file.position().ok()?;
     position.stage.exit_code().map(i32::from)
 }
 
-/// What it is at.
-pub fn phase(state: State) -> &'static str {
+/// The phase that a state belongs to.
+pub(crate) fn phase(state: RunState) -> &'static str {
     match state {
-        State::Created => "created",
-        State::WorkerExecuting => "worker",
-        State::RecoveryPending => "recovery",
-        State::AuditPending => "audit",
-        State::AuditorExecuting => "auditor",
-        State::ReiterationPending => "reiteration",
-        State::Interrupted => "interrupted",
-        State::Completed | State::Rejected | State::Failed => "ended",
+        RunState::Created => "created",
+        RunState::WorkerExecuting => "worker",
+        RunState::RecoveryPending => "recovery",
+        RunState::AuditPending => "audit",
+        RunState::AuditorExecuting => "auditor",
+        RunState::ReiterationPending => "reiteration",
+        RunState::Interrupted => "interrupted",
+        RunState::Completed | RunState::Rejected | RunState::Failed => "ended",
     }
 }
 
-/// What is known of a run, for a judge; its log, of which these are the last lines, is
-/// redacted as it is written.
-pub fn evidence(run: &RunView, now: f64, recent: Vec<String>) -> Evidence {
+/// The evidence about a run for a judge. `recent` are the last lines of the log, which is
+/// already redacted.
+pub(crate) fn evidence(run: &RunView, now: f64, recent: Vec<String>) -> Evidence {
     let since = |at: f64| Duration::try_from_secs_f64(now - at).unwrap_or_default();
     let begun = run.file.history.first().map_or(now, |entry| entry.ts);
-    let beat = heartbeat(run).map(|(heartbeat, _)| heartbeat);
+    let beat = heartbeat(run);
     let beat = beat.as_ref();
     let last = beat.and_then(|beat| Some((beat.last_change.as_deref()?, beat.last_change_ts?)));
     Evidence {
         session: run.file.oneshot_id.clone(),
         what: clip(&run.file.prompt, SHOWN_CHARS),
-        status: match run.live {
-            false => Status::Ended,
-            true => beat.map_or(Status::Progressing, |beat| status(&beat.status)),
+        status: if run.live {
+            beat.map_or(Status::Progressing, |beat| status(&beat.status))
+        } else {
+            Status::Ended
         },
         evidence: beat.map_or_else(Vec::new, |beat| beat.evidence.clone()),
         heartbeats: beat.map_or(0, |beat| beat.heartbeats),
@@ -182,7 +179,8 @@ pub fn evidence(run: &RunView, now: f64, recent: Vec<String>) -> Evidence {
     }
 }
 
-/// The status of a heartbeat's word.
+/// Parses the status in a heartbeat. What it is blocked on is not recorded, so that every
+/// `blocked` becomes a wait for the network; an unknown word becomes `slow`.
 fn status(word: &str) -> Status {
     match word {
         "ended" => Status::Ended,
@@ -190,11 +188,12 @@ fn status(word: &str) -> Status {
         "stuck" => Status::Stuck,
         "silent" => Status::Silent,
         "progressing" => Status::Progressing,
+        "idle" => Status::Idle,
         _ => Status::Slow,
     }
 }
 
-/// The kind of a heartbeat's word.
+/// Parses the kind of change in a heartbeat.
 fn change_kind(word: &str) -> Option<ChangeKind> {
     let kinds = [
         ChangeKind::Output,
@@ -207,4 +206,80 @@ fn change_kind(word: &str) -> Option<ChangeKind> {
         ChangeKind::FileWritten,
     ];
     kinds.into_iter().find(|kind| kind.name() == word)
+}
+
+/// A log line as lines for a person, each of at most `most` characters; possibly none.
+fn lines_of(line: &LogLine, executors: Option<&Executors>, most: usize) -> Vec<String> {
+    let who = line.origin.role.map_or("", |role| role.name());
+    let said = said(line, executors);
+    let said = said.iter();
+    said.map(|said| clip(one_line(&format!("{who} {said}")).trim(), most)).collect()
+}
+
+/// What a log line says, uncut.
+pub(crate) fn said(line: &LogLine, executors: Option<&Executors>) -> Vec<String> {
+    match line.kind {
+        LineKind::Heartbeat => Vec::new(),
+        LineKind::Activity => of_activity(line, executors),
+        LineKind::StateChange => of_change(line).into_iter().collect(),
+        LineKind::Omitted => of_gap(line).into_iter().collect(),
+        kind => vec![format!("{}: {}", kind.name().replace('_', " "), gist(&line.data))],
+    }
+}
+
+fn of_gap(line: &LogLine) -> Option<String> {
+    let omitted = line.omitted()?;
+    Some(format!(
+        "… {} lines with {} bytes are left out: the log has reached its quota",
+        omitted.lines, omitted.bytes
+    ))
+}
+
+fn of_change(line: &LogLine) -> Option<String> {
+    let change = line.state_change()?;
+    let reason = change.basis.reason.map(|reason| format!(" ({reason})"));
+    Some(format!("→ {}{}", change.to, reason.unwrap_or_default()))
+}
+
+/// What the executor makes of a record; for an unknown executor, the record's text.
+fn of_activity(line: &LogLine, executors: Option<&Executors>) -> Vec<String> {
+    if let Some(complaint) = line.data.get("stderr").and_then(Value::as_str) {
+        return vec![format!("stderr: {complaint}")];
+    }
+    let name = line.origin.executor.as_deref();
+    let Some(executor) = name.and_then(|name| executors?.find(name).ok()) else {
+        return vec![gist(&line.data)];
+    };
+    let record = recovery::record(&line.data);
+    let activities = executor.classify(&record);
+    let said: Vec<String> = activities.iter().filter_map(of_deed).collect();
+    match record {
+        // Not a record of its format, but a message for people.
+        Record::Line(text) if said.is_empty() => vec![text],
+        _ => said,
+    }
+}
+
+/// What an agent did, if that is worth a line.
+fn of_deed(activity: &Activity) -> Option<String> {
+    Some(match activity {
+        Activity::Text(text) => text.clone(),
+        Activity::Reflection(text) => format!("thinks: {text}"),
+        Activity::Plan(text) => format!("plans: {text}"),
+        Activity::ToolCall { name, argument } => format!("{name}: {argument}"),
+        Activity::ToolResult { text, failed: true } => format!("failed: {text}"),
+        Activity::ToolResult { text, .. } => format!("result: {text}"),
+        Activity::FileWritten { path } => format!("wrote {path}"),
+        Activity::Final(last) if last.error.is_some() => {
+            format!("ends with an error: {}", last.text)
+        }
+        Activity::Final(last) => format!("ends: {}", last.text),
+        Activity::Session { .. } | Activity::Other => return None,
+    })
+}
+
+/// The summary of some data, or all of it as JSON.
+fn gist(data: &Value) -> String {
+    let text = TELLING.iter().find_map(|key| data.get(key)?.as_str());
+    text.map_or_else(|| data.to_string(), str::to_owned)
 }

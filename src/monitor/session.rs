@@ -1,7 +1,4 @@
-//! A session as the lists of the monitor show it, be it a task or an agent run: the shape of
-//! the JSON.
-//!
-//! Limits: who fills it in is `tasks` and `runs`.
+//! The JSON of a session, which is a task or an agent run. `sessions` and `runs` fill it in.
 
 use std::time::SystemTime;
 
@@ -9,68 +6,66 @@ use serde::Serialize;
 
 use crate::alan::rows::unix_seconds;
 
-/// Whose a session is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Server {
+/// The server that a session belongs to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct ServerName {
     /// Its name in the state directory.
     pub instance: String,
-    /// Its pid, where that is known.
+    /// Its pid, if known.
     pub pid: Option<i32>,
-    /// Whether it is this process.
+    /// Whether this process is that server.
     pub own: bool,
 }
 
 /// A session of the list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Session {
+pub(crate) struct Session {
     /// The task's id, or the run's.
     pub id: String,
     /// `task` or `run`.
     pub kind: &'static str,
     /// The command line or the beginning of the prompt, redacted.
     pub title: String,
-    /// What it is for.
+    /// The purpose that the caller gave.
     pub description: Option<String>,
-    /// Where it started.
+    /// The directory it started in.
     pub directory: String,
     /// The shell's pid, or the runner's.
     pub pid: Option<i32>,
     /// Whether it has a terminal.
     pub pty: bool,
-    /// `running`, or how it ended; of a run its state.
+    /// `running`, or how it ended; for a run, its state.
     pub state: &'static str,
-    /// Whether it gets on; null before the first look.
+    /// Whether it makes progress; null before the first check.
     pub status: Option<String>,
-    /// Why that is thought, the strongest evidence first.
+    /// The evidence for the status, the strongest first.
     pub evidence: Vec<String>,
-    /// Not all evidence can be had.
+    /// Some evidence is not available.
     pub degraded: bool,
     /// `input` or `password`.
     pub waiting_for: Option<&'static str>,
-    /// What it asks.
+    /// The prompt that it shows.
     pub prompt: Option<String>,
     /// Unix seconds.
     pub started_at: f64,
-    /// Since the start; of an ended one its duration.
+    /// Time since the start; once ended, the duration.
     pub elapsed_ms: u64,
-    /// Since output last came; null once it has ended.
+    /// Time since the last output; null once ended.
     pub silent_ms: Option<u64>,
-    /// From the start to the end.
+    /// The duration; null until it has ended.
     pub duration_ms: Option<u64>,
-    /// The exit code.
     pub exit_code: Option<i32>,
-    /// Processes that outlive it.
+    /// Pids of processes that outlive it.
     pub leftovers: Vec<i32>,
-    /// How long such commands take.
+    /// How long such commands usually take.
     pub estimate: Option<Expected>,
-    /// The median of what is left, given the time already run.
+    /// The median remaining time, given the time so far.
     pub remaining_ms: Option<u64>,
-    /// Whose it is.
-    pub server: Server,
+    pub server: ServerName,
     /// Whether this server can end it.
     pub can_kill: bool,
-    /// Whether it is a run that can be stopped.
+    /// Whether it is a live run, which can be stopped.
     pub can_stop: bool,
     /// The last lines of its output, or of its log.
     pub tail: Vec<String>,
@@ -78,46 +73,45 @@ pub struct Session {
     pub run: Option<RunFacts>,
 }
 
-/// How long such commands take.
+/// How long such commands usually take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Expected {
-    /// Half of them are done by then.
+pub(crate) struct Expected {
     pub median_ms: u64,
-    /// Nine in ten are done by then.
     pub p90_ms: u64,
-    /// So many are known.
+    /// How many runs this is based on.
     pub samples: usize,
 }
 
 /// All sessions at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct List {
+pub(crate) struct List {
     /// Unix seconds.
     pub now: f64,
-    /// Who answers.
+    /// The server that answers.
     pub server: Answering,
-    /// Runs and tasks that go on, then those that do not, each part newest first.
+    /// Live runs and running tasks, then ended ones; each part newest first.
     pub sessions: Vec<Session>,
+    /// Why other runs cannot be shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unusable: Vec<String>,
 }
 
-/// Who answers.
+/// The server that answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Answering {
-    /// This process.
+pub(crate) struct Answering {
     #[serde(flatten)]
-    pub server: Server,
-    /// The program's version.
+    pub server: ServerName,
     pub version: &'static str,
 }
 
 /// What only runs have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RunFacts {
-    /// The number of the iteration.
+pub(crate) struct RunFacts {
+    /// The current iteration.
     pub iteration: u32,
-    /// How many there may be.
+    /// The maximum number of iterations.
     pub max_iterations: u32,
     /// `worker`, `auditor`, `recovery`, …
     pub phase: &'static str,
@@ -125,49 +119,41 @@ pub struct RunFacts {
     pub executor: String,
     /// The auditor's.
     pub auditor: String,
-    /// Why it is in its state, where that has a reason.
+    /// Why it is in its state, if there is a reason.
     pub reason: Option<String>,
-    /// What the last auditor wants to be done.
+    /// What the last auditor asked for.
     pub feedback: Option<String>,
-    /// Whether somebody runs it.
+    /// Whether a process runs it.
     pub live: bool,
 }
 
 impl Session {
-    /// The same without what passes by itself: two that differ have something to tell.
-    pub fn without_times(&self) -> Session {
-        Session {
-            elapsed_ms: 0,
-            silent_ms: None,
-            remaining_ms: None,
-            ..self.clone()
-        }
+    /// A copy without the fields that change with time alone, for comparison.
+    pub(crate) fn without_times(&self) -> Session {
+        Session { elapsed_ms: 0, silent_ms: None, remaining_ms: None, ..self.clone() }
     }
 }
 
 impl List {
-    /// As [`Session::without_times`].
-    pub fn without_times(&self) -> List {
-        List {
-            now: 0.0,
-            server: self.server.clone(),
-            sessions: self.sessions.iter().map(Session::without_times).collect(),
-        }
+    /// See [`Session::without_times`].
+    pub(crate) fn without_times(&self) -> List {
+        let sessions = self.sessions.iter().map(Session::without_times).collect();
+        List { now: 0.0, sessions, ..self.clone() }
     }
 }
 
-/// Text without line ends and other control characters.
-pub fn one_line(text: &str) -> String {
+/// Replaces line ends and other control characters with spaces.
+pub(crate) fn one_line(text: &str) -> String {
     text.trim().replace(|c: char| c.is_control(), " ")
 }
 
-/// Seconds as whole milliseconds.
-pub fn millis(seconds: f64) -> u64 {
-    // Casts of floats saturate: below zero there is zero.
+/// Seconds as whole milliseconds; negative ones become 0.
+pub(crate) fn millis(seconds: f64) -> u64 {
+    // Casts of floats saturate.
     (seconds * 1000.0).round() as u64
 }
 
-/// The present in Unix seconds.
-pub fn now() -> f64 {
+/// The current time in Unix seconds.
+pub(crate) fn now() -> f64 {
     unix_seconds(SystemTime::now())
 }

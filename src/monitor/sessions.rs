@@ -1,59 +1,68 @@
-//! Sessions as the lists of the monitor show them: the tasks of this process, and those of
-//! other servers and agent runs, which are known from the state directory.
+//! All sessions: the tasks of this process, and the tasks of other servers and agent runs,
+//! which are read from the state directory.
 //!
-//! How a task is, is said for the moment of asking. Limits: tasks of servers that have
-//! ended are not shown, nor are those that are parts of others (a run's agent, a judge):
-//! who knows their id finds them; of ended tasks the newest [`MOST_ENDED`], of runs that nobody runs
-//! those that changed last.
+//! Limits: the list leaves out tasks of servers that have ended and tasks that are parts of
+//! others (a run's agent, a judge), which can be found by id. It contains the newest
+//! [`MOST_ENDED`] ended tasks and the most recently changed [`MAX_INACTIVE_RUNS`] runs.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::output::Source;
+use super::output::OutputSource;
 use super::runs;
-use super::session::{Answering, List, Server, Session, now};
-use super::tasks::Task;
+use super::session::{Answering, Expected, List, ServerName, Session, millis, now, one_line};
 use crate::agent::executor::Executors;
 use crate::alan::estimate::Estimate;
+use crate::alan::rows::unix_seconds;
+use crate::history::recorder::Recorder;
 use crate::oneshot::sessions::{self as oneshot, RunView};
 use crate::process::files;
-use crate::record::recorder::Recorder;
-use crate::task::entry::Entry;
+use crate::progress::progress_snapshot::Verdict;
+use crate::task::describe;
 use crate::task::journal;
+use crate::task::journal::Entry;
+use crate::task::live::Input;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
+use crate::task::tombstone;
+use crate::text::lines::clip;
 use crate::text::redact::Redactor;
 
-/// Ended tasks in the list …
+/// How many ended tasks the list contains …
 const MOST_ENDED: usize = 100;
-/// … and runs that nobody runs.
-const MOST_RESTING: usize = 50;
-/// Lines of output with each session …
+/// … and how many runs that are not live.
+const MAX_INACTIVE_RUNS: usize = 50;
+/// Lines of output for each session …
 const TAIL_LINES: usize = 20;
-/// … and with each ended one but the newest of them.
+/// … but of ended ones only for this many of the newest.
 const TAILS_OF_ENDED: usize = 20;
-/// Estimates that are kept for tasks that are shown again and again.
+/// The size of the cache of estimates.
 const ESTIMATES_KEPT: usize = 256;
+/// Characters of the command in the title.
+const TITLE_CHARS: usize = 300;
+/// Characters of a prompt that are shown.
+const PROMPT_CHARS: usize = 120;
 
-/// Where sessions are known from.
-pub struct Sessions {
-    /// The state directory; without one there are no others' sessions.
+/// All sessions, and the sources they are read from.
+pub(crate) struct Sessions {
+    /// The state directory; without one, only this process's tasks are known.
     state: Option<PathBuf>,
     /// The tasks of this process, if it runs any.
-    own: Option<Arc<Supervisor>>,
-    recorder: Arc<Recorder>,
-    redactor: Arc<Redactor>,
-    /// What the records of runs mean, where the agent programs are known.
+    pub own: Option<Arc<Supervisor>>,
+    pub recorder: Arc<Recorder>,
+    pub redactor: Arc<Redactor>,
+    /// Interprets the records of runs; `None` if the configuration is faulty.
     executors: Option<Executors>,
-    server: Server,
+    server: ServerName,
     estimates: Mutex<HashMap<String, Option<Estimate>>>,
 }
 
-/// What an id stands for.
-pub enum Found {
+/// The session with an id.
+pub(crate) enum FoundSession {
     /// A task.
     Task(Box<Task>),
     /// An agent run.
@@ -61,80 +70,56 @@ pub enum Found {
 }
 
 impl Sessions {
-    /// What is known from this state directory and, if there is one, from this process's
-    /// supervisor.
-    pub fn new(
+    pub(crate) fn new(
         state: Option<PathBuf>,
         own: Option<Arc<Supervisor>>,
         recorder: Arc<Recorder>,
         redactor: Arc<Redactor>,
         executors: Option<Executors>,
     ) -> Sessions {
-        // They can be watched from their beginning then.
+        // Create them now, so that they can be watched from the beginning.
         for folder in state.iter().flat_map(|state| folders(state)) {
             if let Err(error) = files::private_subdir(&folder) {
                 tracing::warn!("sessions of other processes are not seen: {error}");
             }
         }
         let instance = match &own {
-            Some(own) => own.instance().to_owned(),
+            Some(own) => own.instance.to_owned(),
             None => files::random_id(),
         };
-        let server = Server {
+        let server = ServerName {
             instance,
             pid: i32::try_from(std::process::id()).ok(),
             own: own.is_some(),
         };
-        Sessions {
-            state,
-            own,
-            recorder,
-            redactor,
-            executors,
-            server,
-            estimates: Mutex::default(),
-        }
+        Sessions { state, own, recorder, redactor, executors, server, estimates: Mutex::default() }
     }
 
-    /// The tasks of this process, if it runs any.
-    pub fn own(&self) -> Option<&Arc<Supervisor>> {
-        self.own.as_ref()
-    }
-
-    /// What is remembered of commands.
-    pub fn recorder(&self) -> &Recorder {
-        &self.recorder
-    }
-
-    /// Takes secrets out of text.
-    pub fn redactor(&self) -> &Arc<Redactor> {
-        &self.redactor
-    }
-
-    /// The directories in which other processes and this one tell of sessions.
-    pub fn directories(&self) -> Vec<PathBuf> {
+    /// The directories that change when a session changes.
+    pub(crate) fn directories(&self) -> Vec<PathBuf> {
         let Some(state) = &self.state else {
             return Vec::new();
         };
         let mut directories = vec![journal::servers_folder(state)];
-        directories.extend(journal::servers(state));
+        let servers = journal::servers(state).into_iter();
+        directories.extend(servers.filter(|server| journal::server_lives(server)));
         directories.push(runs::folder(state));
         let runs = oneshot::list(state).runs.into_iter();
         directories.extend(runs.filter(|run| run.live).map(|run| run.directory));
         directories
     }
 
-    /// Whether all changes show in [`Sessions::directories`]: output that is kept in
-    /// memory does not.
-    pub fn are_on_disk(&self) -> bool {
+    /// Whether all changes appear in [`Sessions::directories`]: output kept in memory does
+    /// not.
+    pub(crate) fn are_on_disk(&self) -> bool {
         self.own.as_ref().is_none_or(|own| {
-            let is_written = own.settings().spool_on_disk && own.directory().is_ok();
+            let is_written = own.settings.spool_on_disk && own.directory().is_ok();
             is_written || own.tasks().is_empty()
         })
     }
 
-    /// All sessions now.
-    pub fn list(&self) -> List {
+    /// The list of sessions.
+    pub(crate) fn list(&self) -> List {
         let now = now();
         let (mut running, mut ended): (Vec<Task>, Vec<Task>) = self
             .tasks()
@@ -146,47 +131,41 @@ impl Sessions {
         ended.sort_by(newest_first);
         ended.truncate(MOST_ENDED);
         self.forget_estimates(&running);
+        let state = self.state.as_ref();
+        let runs = state.map(|state| oneshot::list(state)).unwrap_or_default();
         let (live, mut resting): (Vec<RunView>, Vec<RunView>) =
-            self.runs().into_iter().partition(|run| run.live);
-        resting.truncate(MOST_RESTING);
-        let with_tail = |place: usize| {
-            if place < TAILS_OF_ENDED {
-                TAIL_LINES
-            } else {
-                0
-            }
+            runs.runs.into_iter().partition(|run| run.live);
+        resting.truncate(MAX_INACTIVE_RUNS);
+        let tail = |index: usize| {
+            if index < TAILS_OF_ENDED { TAIL_LINES } else { 0 }
         };
-        let running = running
-            .iter()
-            .map(|task| self.session_of(task, now, TAIL_LINES));
-        let live = live
-            .iter()
-            .map(|run| self.run_session(run, now, TAIL_LINES));
-        let ended = ended.iter().enumerate();
-        let ended = ended.map(|(place, task)| self.session_of(task, now, with_tail(place)));
+        let task = |task: &Task, lines| self.session_of(task, now, lines);
+        let run = |run: &RunView, lines| runs::session(run, now, self.log_of(run, lines));
+        let mut sessions: Vec<Session> = live.iter().map(|live| run(live, TAIL_LINES)).collect();
+        sessions.extend(running.iter().map(|running| task(running, TAIL_LINES)));
         let resting = resting.iter().enumerate();
-        let resting = resting.map(|(place, run)| self.run_session(run, now, with_tail(place)));
+        sessions.extend(resting.map(|(index, resting)| run(resting, tail(index))));
+        let ended = ended.iter().enumerate();
+        sessions.extend(ended.map(|(index, ended)| task(ended, tail(index))));
         List {
             now,
-            server: Answering {
-                server: self.server.clone(),
-                version: env!("CARGO_PKG_VERSION"),
-            },
-            sessions: live.chain(running).chain(resting).chain(ended).collect(),
+            server: Answering { server: self.server.clone(), version: env!("CARGO_PKG_VERSION") },
+            sessions,
+            unusable: runs.unusable.iter().map(ToString::to_string).collect(),
         }
     }
 
-    /// A task, of whatever server, or a run, by its whole id.
-    pub fn find(&self, id: &str) -> Option<Found> {
+    /// A task of any server or a run, by its full id.
+    pub(crate) fn find(&self, id: &str) -> Option<FoundSession> {
         if let Some(task) = self.find_task(id) {
-            return Some(Found::Task(Box::new(task)));
+            return Some(FoundSession::Task(Box::new(task)));
         }
         let run = runs::find(self.state.as_ref()?, id)?;
-        Some(Found::Run(Box::new(run)))
+        Some(FoundSession::Run(Box::new(run)))
     }
 
     fn find_task(&self, id: &str) -> Option<Task> {
-        // The id becomes a file's name.
+        // The id becomes the name of a file.
         if id.len() != 8 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
@@ -195,38 +174,30 @@ impl Sessions {
         }
         let state = self.state.as_ref()?;
         let others = journal::servers(state).into_iter();
-        others
-            .filter(|directory| !self.is_own(directory))
-            .find_map(|directory| {
-                let entry = journal::read(&directory, id)?;
-                journal::server_lives(&directory).then(|| Task::of_another(&directory, entry))
-            })
+        others.filter(|directory| !self.is_own(directory)).find_map(|directory| {
+            Some(Task::of_another(&directory, tombstone::read(&directory, id)?))
+        })
     }
 
-    /// The same task as it is now; `None`: it or its server is gone.
-    pub fn again(&self, task: &Task) -> Option<Task> {
+    /// The present state of the same task; `None` if it is gone.
+    pub(crate) fn reload(&self, task: &Task) -> Option<Task> {
         match &task.source {
-            Source::Own(own) => Some(self.own_task(own)),
-            Source::Files { directory, task } => {
-                let entry = journal::read(directory, task)?;
-                journal::server_lives(directory).then(|| Task::of_another(directory, entry))
+            OutputSource::Own(own) => Some(self.own_task(own)),
+            OutputSource::Files { directory, task } => {
+                Some(Task::of_another(directory, tombstone::read(directory, task)?))
             }
         }
     }
 
-    /// A task as the list shows it, with so many lines of its output.
-    pub fn session_of(&self, task: &Task, now: f64, lines: usize) -> Session {
+    /// A task as the list shows it, with the last `lines` lines of its output.
+    pub(crate) fn session_of(&self, task: &Task, now: f64, lines: usize) -> Session {
         let runs = task.entry.outcome.is_none();
         let estimate = runs.then(|| self.estimate(&task.entry)).flatten();
         task.session(now, lines, estimate)
     }
 
-    fn run_session(&self, run: &RunView, now: f64, lines: usize) -> Session {
-        runs::session(run, now, self.log_of(run, lines))
-    }
-
-    /// The last lines of a run's log in words, at most so many.
-    pub fn log_of(&self, run: &RunView, lines: usize) -> Vec<String> {
+    /// At most `lines` of the last lines of a run's log, in words.
+    pub(crate) fn log_of(&self, run: &RunView, lines: usize) -> Vec<String> {
         runs::tail(run, lines, self.executors.as_ref())
     }
 
@@ -246,37 +217,27 @@ impl Sessions {
         tasks
     }
 
-    /// The one that changed last comes first.
-    fn runs(&self) -> Vec<RunView> {
-        let state = self.state.as_ref();
-        state.map_or_else(Vec::new, |state| oneshot::list(state).runs)
-    }
-
     fn own_task(&self, task: &Arc<TaskHandle>) -> Task {
         Task {
             entry: Entry::of(&task.live, &task.spool, &self.redactor),
             server: self.server.clone(),
-            source: Source::Own(Arc::clone(task)),
+            source: OutputSource::Own(Arc::clone(task)),
         }
     }
 
     fn is_own(&self, directory: &Path) -> bool {
         self.server.own
-            && directory
-                .file_name()
-                .is_some_and(|name| name == self.server.instance.as_str())
+            && directory.file_name().is_some_and(|name| name == self.server.instance.as_str())
     }
 
-    /// How long such a command takes, looked up once for each task.
+    /// How long such a command usually takes, looked up once for each task.
     fn estimate(&self, entry: &Entry) -> Option<Estimate> {
         if let Some(known) = self.estimates.lock().get(&entry.id) {
             return known.clone();
         }
         let known = self.recorder.known(&entry.command);
         let estimate = self.recorder.store().estimate(&known.pattern);
-        self.estimates
-            .lock()
-            .insert(entry.id.clone(), estimate.clone());
+        self.estimates.lock().insert(entry.id.clone(), estimate.clone());
         estimate
     }
 
@@ -288,7 +249,180 @@ impl Sessions {
     }
 }
 
-/// Where servers and runs tell of themselves.
+/// The directories of servers and runs.
 fn folders(state: &Path) -> [PathBuf; 2] {
     [journal::servers_folder(state), runs::folder(state)]
+}
+
+/// A task, its server and its output.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    /// Its recorded state.
+    pub entry: Entry,
+    pub server: ServerName,
+    pub source: OutputSource,
+}
+
+impl Task {
+    /// A task of the server with this directory.
+    pub(crate) fn of_another(directory: &Path, entry: Entry) -> Task {
+        let instance = directory.file_name().unwrap_or_default();
+        Task {
+            server: ServerName {
+                instance: instance.to_string_lossy().into_owned(),
+                pid: journal::server_pid(directory),
+                own: false,
+            },
+            source: OutputSource::Files {
+                directory: directory.to_path_buf(),
+                task: entry.id.clone(),
+            },
+            entry,
+        }
+    }
+
+    /// As the list shows it, with the last `lines` lines of its output. `estimate` is how
+    /// long such commands usually take, if the task is running.
+    pub(crate) fn session(&self, now: f64, lines: usize, estimate: Option<Estimate>) -> Session {
+        let entry = &self.entry;
+        let runs = entry.outcome.is_none();
+        let elapsed = match entry.duration_ms {
+            Some(duration) => duration as f64 / 1000.0,
+            None => (now - entry.started).max(0.0),
+        };
+        let waiting = entry.waiting.as_ref().filter(|_| runs);
+        let prompt = waiting.map(|waiting| clip(waiting.prompt.trim(), PROMPT_CHARS));
+        Session {
+            id: entry.id.clone(),
+            kind: "task",
+            title: clip(&one_line(&entry.command), TITLE_CHARS),
+            description: entry.description.clone(),
+            directory: entry.directory.clone(),
+            pid: Some(entry.pid),
+            pty: entry.pty,
+            state: state_word(entry),
+            status: entry.status(now).map(|status| status.to_string()),
+            evidence: evidence(entry, now),
+            degraded: entry.progress.as_ref().is_some_and(|progress| progress.degraded),
+            waiting_for: waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
+            prompt: prompt.filter(|prompt| !prompt.is_empty()),
+            started_at: entry.started,
+            elapsed_ms: millis(elapsed),
+            silent_ms: runs.then(|| millis(now - self.last_output())),
+            duration_ms: entry.duration_ms,
+            exit_code: entry.exit_code,
+            leftovers: entry.leftovers.clone(),
+            remaining_ms: estimate
+                .as_ref()
+                .and_then(|estimate| estimate.remaining(elapsed))
+                .map(millis),
+            estimate: estimate.map(|estimate| Expected {
+                median_ms: millis(estimate.median.seconds),
+                p90_ms: millis(estimate.p90.seconds),
+                samples: estimate.sample_size,
+            }),
+            server: self.server.clone(),
+            can_kill: self.server.own && !entry.is_over(),
+            tail: match lines {
+                0 => Vec::new(),
+                lines => self.source.tail(entry, lines),
+            },
+            ..Session::default()
+        }
+    }
+
+    /// When output last arrived, or the start, in Unix seconds. For another server, the output
+    /// file's own time is more recent than the recorded one.
+    fn last_output(&self) -> f64 {
+        let recorded = self.entry.last_output.unwrap_or(self.entry.started);
+        let OutputSource::Files { directory, task } = &self.source else {
+            return recorded;
+        };
+        let newest = journal::output_files(directory, task).pop();
+        let written = newest.and_then(|(_, path)| std::fs::metadata(path).ok()?.modified().ok());
+        written.map_or(recorded, |at| unix_seconds(at).max(recorded))
+    }
+}
+
+/// The name of a task's state.
+pub(crate) fn state_word(entry: &Entry) -> &'static str {
+    entry.outcome.map_or("running", describe::outcome_word)
+}
+
+/// The evidence for a running task's status, the strongest first.
+pub(crate) fn evidence(entry: &Entry, now: f64) -> Vec<String> {
+    if entry.outcome.is_some() {
+        return Vec::new();
+    }
+    let input = if entry.pty { Input::Terminal } else { Input::Pipe };
+    let waiting = entry.waiting.as_ref();
+    let mut evidence: Vec<String> =
+        waiting.map(|waiting| describe::input_proof_phrase(waiting, input)).into_iter().collect();
+    evidence.extend(describe::condition_phrases(&entry.conditions));
+    if let Some(progress) = &entry.progress {
+        let since = |at: f64| Duration::try_from_secs_f64(now - at).unwrap_or_default();
+        let tree_state = progress.tree_state.clone();
+        let newest = progress.last_change.map_or(entry.started, |(_, at)| at);
+        evidence.extend(describe::evidence(&Verdict {
+            status: progress.outlook.status(now),
+            delta: progress.delta,
+            tree_state: tree_state.map(|(tree_state, at)| (tree_state, since(at))),
+            unchanged_for: since(newest),
+            only_time: progress.outlook.only_time,
+        }));
+    }
+    evidence
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::arbitrary;
+
+    /// The files of two tasks as servers write them.
+    const ENTRIES: &str = r#"
+        {"id":"22e9e137","command":"sudo make","description":"Build","part_of":null,
+         "directory":"/tmp","pid":26800,"started":1795337849.4,"pty":true,"outcome":null,
+         "exit_code":null,"duration_ms":null,"leftovers":[],"output":["/tmp/22e9e137.0"],
+         "segments":[[0,0],[1,4096]],"columns":80,"last_output":1795337850.1,
+         "waiting":{"wanted":"Password","proof":"Blocked","reader":{"pid":26801,"name":"sudo"},
+                    "prompt":"Password: "},
+         "conditions":[{"Stopped":{"process":{"pid":1,"name":"x"},"by":"Stop","holds_up":true}},
+                       {"DiskSleep":{"process":{"pid":2,"name":"y"}}}],
+         "progress":{"heartbeats":3,"state_changes":2,"last_change":["Output",1795337850.1],
+                     "outlook":{"blocked":"Input","alive_until":1795337860.0,
+                                "novel_until":null,"stuck_from":1795337900.0},
+                     "deeds":{"time":{"secs":5,"nanos":1},"output":10,"io":5000000,"born":1,
+                              "ended":0,"cpu_share":0.5},
+                     "tree_state":[{"Peer":{"process":{"pid":3,"name":"curl"},
+                                          "peer":{"Network":"127.0.0.1:443"}}},1795337850.1],
+                     "degraded":false}}
+        {"id":"3dc8c9ee","command":"make","description":null,"directory":"/tmp","pid":7,
+         "started":1795337849.4,"pty":false,"outcome":"SUCCESS","exit_code":0,
+         "duration_ms":1500,"leftovers":[8],"output":[]}"#;
+
+    #[test]
+    fn a_servers_file_is_a_task() {
+        let entries = serde_json::Deserializer::from_str(ENTRIES).into_iter::<Entry>();
+        let entries: Vec<Entry> = entries.map(|entry| entry.expect("an entry")).collect();
+        assert_eq!(entries.len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_servers_file_holds_it_is_shown_or_left_out(
+            entry in arbitrary::damaged(ENTRIES),
+            now in prop_oneof![Just(1795337855.0), Just(1795339999.0), any::<f64>()],
+        ) {
+            let Ok(entry) = serde_json::from_str::<Entry>(&entry.to_string()) else {
+                return Ok(());
+            };
+            let task = Task::of_another(Path::new("/nowhere/servers/a"), entry);
+            let session = task.session(now, 3, None);
+            prop_assert!(serde_json::to_string(&session).is_ok());
+            prop_assert_eq!(session.tail.len(), 0);
+        }
+    }
 }

@@ -1,27 +1,27 @@
-//! One agent from its start to its end: its output through the pipeline, its pulse, the
-//! watch over it, and what is asked of the run meanwhile.
+//! One agent from its start to its end: its output, its progress, the time limits on it,
+//! and requests to the run meanwhile.
 //!
-//! Limits: knows no states; what the end means for the run is the engine's.
+//! Limits: knows no states; the engine decides what the end means for the run.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
 use serde_json::{Value, json};
 
-use super::agent_task::{AgentEnd, AgentSource};
-use super::controls::{Control, Controller, Controls};
-use super::equipment::Equipment;
-use super::face::{Face, News};
-use super::life::Life;
-use super::log::{Kind, LogError, Origin, RunLog};
-use super::pipeline::{Means, Pipeline, Published, Said};
-use super::policy::{Demand, Fault, Rules, Watch};
-use super::pulse::Pulse;
-use super::source::Stream;
-use super::stage::Role;
+use super::controls::{Control, Controls, Waker};
+use super::liveness::Liveness;
+use super::log::{LineKind, Origin, RunLog, result_data};
+use super::pipeline::{
+    ByteSource, Pipeline, PipelineDeps, PipelineEvent, Published, Received, Stream,
+};
+use super::policy::{Demand, Watch, WatchRules};
+use super::reporter::{Reporter, RunNews};
+use super::run_files::FileError;
+use super::run_tracker::RunTracker;
+use super::runtime::Runtime;
+use super::state::{Event, Role};
 use super::transcript::Transcript;
-use super::writer::{Writer, result_data};
 use crate::agent::activity::Activity;
 use crate::agent::checks::{CHECK_TIME, CheckState};
 use crate::agent::executor::Executor;
@@ -29,366 +29,148 @@ use crate::agent::judge::{Evidence, Finding, Judgement, heuristic};
 use crate::agent::stream::{Framer, Record};
 use crate::process::signals::Exit;
 use crate::progress::tracker::Status;
-use crate::task::kill_run::Receipt;
-use crate::task::live::LiveTask;
+use crate::task::follower::{Follower, TaskEvent, Topics};
+use crate::task::live::{LiveState, LiveTask, StateView};
 use crate::task::registry::TaskHandle;
-use crate::task::state::{KILL_GRACE, KILL_PATIENCE, KillOrder};
+use crate::task::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
+use crate::task::supervisor::Supervisor;
 use crate::text::redact::Redactor;
 
-/// An agent that cannot be ended is left behind after so long: the kernel holds it.
+/// How much longer to wait for an agent after its kill has given up; then it is left behind, since
+/// the kernel holds it.
 const END_PATIENCE: Duration = Duration::from_secs(2);
-/// Of what an agent has said when the run is paused, so much time is given to taking it in.
+/// When a run is paused, output that the agent has already written is read for this long.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// When nothing is due, one waits so long at a time.
-const IDLE: Duration = Duration::from_secs(3600);
 
 /// How an agent ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub(super) enum AttemptOutcome {
     /// By itself.
     Exited(Exit),
-    /// It was ended for this.
-    Faulted(Fault),
-    /// A signal is to pause the run; the agent still lives.
-    Interrupted(i32),
-    /// The run is to end for good; the agent still lives.
-    Cancelled,
+    /// It was killed because of this event.
+    Killed(Event),
+    /// The run is to pause or to end for good; the agent is still alive.
+    Stopped(Event),
 }
 
-/// Why nothing can be said of an agent.
+/// Why an agent cannot be followed to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum AttemptError {
-    /// What is not in the log does not count.
+pub(crate) enum AttemptError {
+    /// The log cannot be written.
     #[error(transparent)]
-    Log(#[from] LogError),
-    /// Its output is lost.
+    File(#[from] FileError),
+    /// The output is lost.
     #[error("cannot read the agent's output: {0}")]
-    Output(std::io::Error),
+    Output(io::Error),
 }
 
-/// What there is to an agent that has been started.
-pub struct Attempt<'a> {
-    /// What the run is run with.
-    pub equipment: &'a Equipment,
-    /// Its task.
+/// An agent that has been started.
+pub(super) struct Attempt<'a> {
+    pub runtime: &'a Runtime,
     pub task: Arc<TaskHandle>,
-    /// Its program.
     pub executor: &'a Executor,
-    /// What for, and in which iteration.
     pub role: Role,
-    /// See [`Attempt::role`].
     pub iteration: u32,
     /// The run's id.
     pub run: &'a str,
-    /// The beginning of the task, redacted.
+    /// The beginning of the run's prompt, redacted.
     pub what: &'a str,
-    /// When it is acted upon.
-    pub rules: Rules,
+    pub rules: WatchRules,
     /// How often evidence is taken.
     pub interval: Duration,
-    /// What takes secrets out of the log.
     pub redactor: &'a Redactor,
-    /// What is asked of the run.
     pub controls: &'a Controls,
-    /// What asks it.
-    pub controller: &'a Controller,
-}
-
-/// The state of the watching.
-struct Course<'a> {
-    watch: Watch,
-    pulse: &'a mut Pulse,
-    face: &'a mut dyn Face,
-    said: Transcript,
-    next_tick: Instant,
-    /// Looks that have been taken in.
-    looks: u64,
-    /// What it is being ended for, the receipt, and until when that is waited for.
-    ending: Option<(Fault, Option<Receiver<Receipt>>, Instant)>,
-    /// The person has been asked.
-    asked: bool,
-    /// The agent's own name for its session.
-    session: Option<String>,
 }
 
 /// All that is known of an agent that has ended.
-pub struct Ended {
-    /// How.
-    pub outcome: Outcome,
-    /// What it said.
+pub(super) struct EndedAttempt {
+    pub outcome: AttemptOutcome,
     pub said: Transcript,
-    /// Its own name for its session.
+    /// The agent's own name for its session.
     pub session: Option<String>,
 }
 
+/// What changes while an agent runs.
+struct AttemptState<'a> {
+    attempt: &'a Attempt<'a>,
+    pipeline: Pipeline<'a, AgentSource>,
+    watch: Watch,
+    run_tracker: &'a mut RunTracker,
+    reporter: &'a mut dyn Reporter,
+    said: Transcript,
+    next_tick: Instant,
+    /// How many probes of its processes have been taken into account.
+    probes: u64,
+    /// What it is being killed for, and when waiting for its end stops.
+    ending: Option<(Event, Instant)>,
+    /// The person has been asked.
+    asked: bool,
+    session: Option<String>,
+}
+
 impl Attempt<'_> {
-    /// Follows the agent to its end, or to that of the run.
+    /// Follows the agent until it or the run ends.
     ///
     /// # Errors
-    /// When the log cannot be written or the output not be read; the agent may live then.
-    pub fn follow(
+    /// When the log cannot be written or the output cannot be read; the agent may still be
+    /// alive then.
+    pub(super) fn follow(
         &self,
         log: &mut RunLog,
-        pulse: &mut Pulse,
-        face: &mut dyn Face,
-    ) -> Result<Ended, AttemptError> {
+        run_tracker: &mut RunTracker,
+        reporter: &mut dyn Reporter,
+    ) -> Result<EndedAttempt, AttemptError> {
         let now = Instant::now();
-        let mut course = Course {
-            watch: Watch::new(self.rules, now),
-            pulse,
-            face,
-            said: Transcript::new(self.executor.answer(), self.executor.final_text_is_stdout()),
+        let (runtime, executor) = (self.runtime, self.executor);
+        let watch = Watch::new(self.rules, now);
+        let mut source = AgentSource::new(
+            Arc::clone(&runtime.supervisor),
+            Arc::clone(&self.task),
+            Arc::clone(&self.controls.controller.waker),
+            Liveness::new(self.rules.inactivity, now),
+        );
+        source.output_only = watch.counts_output_only();
+        let deps = PipelineDeps {
+            clock: runtime.clock.as_ref(),
+            inactivity: self.rules.inactivity,
+            redactor: self.redactor,
+            log,
+            origin: Origin {
+                executor: Some(executor.name().to_owned()),
+                role: Some(self.role),
+                iteration: Some(self.iteration),
+            },
+        };
+        let framer = Framer::new(executor.framing());
+        let parse = |record: &Record| executor.classify(record);
+        let mut state = AttemptState {
+            attempt: self,
+            pipeline: Pipeline::new(source, framer, &parse, deps),
+            watch,
+            run_tracker,
+            reporter,
+            said: Transcript::new(executor.answer(), executor.final_text_is_stdout()),
             next_tick: now + self.interval,
-            looks: 0,
+            probes: 0,
             ending: None,
             asked: false,
             session: None,
         };
-        let (equipment, executor) = (self.equipment, self.executor);
-        let source = AgentSource::new(
-            Arc::clone(&equipment.supervisor),
-            Arc::clone(&self.task),
-            Arc::clone(&self.controls.bell),
-            Life::new(self.rules.inactivity, now),
-        );
-        let origin = Origin {
-            executor: Some(executor.name().to_owned()),
-            role: Some(self.role),
-            iteration: Some(self.iteration),
-        };
-        let means = Means {
-            clock: equipment.clock.as_ref(),
-            inactivity: self.rules.inactivity,
-            redactor: self.redactor,
-            log,
-            origin: origin.clone(),
-        };
-        let framer = Framer::new(executor.framing());
-        let parse = |record: &Record| executor.classify(record);
-        let mut stages = Pipeline::new(source, framer, parse, means);
-        stages.source().output_only = course.watch.counts_output_only();
-        let writer = Writer {
-            redactor: self.redactor,
-            origin,
-            clock: equipment.clock.as_ref(),
-        };
-        let outcome = loop {
-            if let Some(outcome) = self.hear(&mut course, stages.log(), &writer)? {
-                break outcome;
-            }
-            let now = Instant::now();
-            if let Some(demand) = course.watch.overdue(now) {
-                self.meet(demand, &mut course, stages.log(), &writer)?;
-            }
-            if now >= course.next_tick {
-                course.next_tick = now + self.interval;
-                self.tick(&mut course, stages.log(), &writer)?;
-            }
-            if course.face.due().is_some_and(|due| now >= due) {
-                course.face.refresh();
-            }
-            if let Some((fault, _, give_up)) = &course.ending
-                && now >= *give_up
-            {
-                break Outcome::Faulted(*fault);
-            }
-            match stages.next(course.until()) {
-                Said::Record(published) => {
-                    self.take(&published, &mut course, stages.log(), &writer)?;
-                }
-                Said::Quiet => {
-                    let looked = self.see_looks(&mut course, stages.log(), &writer)?;
-                    stages.source().output_only = course.watch.counts_output_only();
-                    if looked && let Some(life) = stages.source().last_life() {
-                        stages.note_evidence(life);
-                    }
-                }
-                Said::Inactive { .. } => match course.watch.silent() {
-                    Some(demand) => {
-                        self.meet(demand, &mut course, stages.log(), &writer)?;
-                        stages.note_evidence(Instant::now());
-                    }
-                    None => stages.note_evidence(Instant::now()),
-                },
-                Said::Ended(AgentEnd::Exited(exit)) => match course.ending {
-                    Some((fault, ..)) => break Outcome::Faulted(fault),
-                    None => break Outcome::Exited(exit),
-                },
-                Said::Ended(AgentEnd::Unreadable(error)) => {
-                    return Err(AttemptError::Output(error));
-                }
-                Said::Unwritable(error) => return Err(error.into()),
-            }
-        };
-        if matches!(outcome, Outcome::Interrupted(_) | Outcome::Cancelled) {
-            // What it has said by now may be its result: it is not to be lost with it.
-            self.controls.bell.heard();
-            let last = Instant::now() + LAST_WORDS;
-            while Instant::now() < last
-                && let Said::Record(published) = stages.next(Instant::now())
-            {
-                self.take(&published, &mut course, stages.log(), &writer)?;
-            }
-        }
-        if course.asked {
-            course.face.tell(&News::AskNoMore);
-        }
-        Ok(Ended {
-            outcome,
-            said: course.said,
-            session: course.session,
-        })
+        let outcome = state.follow()?;
+        Ok(EndedAttempt { outcome, said: state.said, session: state.session })
     }
 
-    fn hear(
-        &self,
-        course: &mut Course<'_>,
-        log: &mut RunLog,
-        writer: &Writer<'_>,
-    ) -> Result<Option<Outcome>, LogError> {
-        while let Some(control) = self.controls.take() {
-            match control {
-                Control::Interrupt(signal) => return Ok(Some(Outcome::Interrupted(signal))),
-                Control::Cancel => return Ok(Some(Outcome::Cancelled)),
-                Control::Judged { task, state } if task == self.task.id() => {
-                    let judgement = match state {
-                        Some(CheckState::Done(judgement)) => judgement,
-                        _ => heuristic(&self.evidence(course)),
-                    };
-                    self.judged(&judgement, course, log, writer)?;
-                }
-                Control::GoOn(goes_on) if course.asked => {
-                    course.asked = false;
-                    if !goes_on {
-                        self.end(Fault::Stuck { fails: false }, course);
-                    }
-                }
-                // An answer to what was asked of another agent.
-                Control::Judged { .. } | Control::GoOn(_) => {}
-            }
-        }
-        Ok(None)
-    }
-
-    fn take(
-        &self,
-        published: &Published<Activity>,
-        course: &mut Course<'_>,
-        log: &mut RunLog,
-        writer: &Writer<'_>,
-    ) -> Result<(), LogError> {
-        let role = self.role;
-        let at = published.at.mono;
-        course.watch.output(at);
-        if published.stream == Stream::Stderr {
-            if let Record::Line(line) = &published.record {
-                course.said.take_complaint(line);
-                course.face.tell(&News::Complaint { role, line });
-            }
-            return Ok(());
-        }
-        course.said.take(&published.record, &published.activities);
-        course.pulse.take(&published.activities, at);
-        for activity in &published.activities {
-            if let Activity::Session { id } = activity {
-                course.session = Some(id.clone());
-            }
-            course.face.tell(&News::Activity { role, activity });
-        }
-        let is_final = |activity: &Activity| matches!(activity, Activity::Final(_));
-        if published.activities.iter().any(is_final) {
-            course.watch.finish(at);
-            let data = result_data(course.said.final_text(), course.said.error());
-            writer.note(log, Kind::Result, data)?;
-        }
-        Ok(())
-    }
-
-    /// Takes in whether the agent's processes can be seen; the answer is whether they have
-    /// been looked at since the last time.
-    fn see_looks(
-        &self,
-        course: &mut Course<'_>,
-        log: &mut RunLog,
-        writer: &Writer<'_>,
-    ) -> Result<bool, LogError> {
-        let (looks, blind) = {
-            let state = self.live().state();
-            let blind = state.progress.as_ref().is_some_and(|seen| seen.degraded);
-            (state.looks, blind)
-        };
-        if std::mem::replace(&mut course.looks, looks) == looks {
-            return Ok(false);
-        }
-        if course.watch.note_sight(!blind) {
-            let reason = match course.watch.is_blind() {
-                true => "its processes cannot be seen: time limits on output take over",
-                false => "its processes can be seen again",
-            };
-            let data = self.check_data(None, reason, course);
-            writer.note(log, Kind::StatusCheck, data)?;
-        }
-        Ok(true)
-    }
-
-    fn tick(
-        &self,
-        course: &mut Course<'_>,
-        log: &mut RunLog,
-        writer: &Writer<'_>,
-    ) -> Result<(), LogError> {
-        let now = Instant::now();
-        let seen = {
-            let state = self.live().state();
-            let tracker = state.progress.as_ref().map(|seen| &seen.tracker);
-            tracker.map(|tracker| (tracker.totals(), tracker.blocked()))
-        };
-        let (totals, blocked) = seen.unwrap_or_default();
-        course.pulse.look(totals, blocked, now);
-        let status = course.pulse.status(now);
-        let heartbeat = course.pulse.heartbeat(self.role, now, writer.now());
-        let data = serde_json::to_value(heartbeat).unwrap_or_default();
-        writer.note(log, Kind::Heartbeat, data)?;
-        course.face.tell(&News::Status(&status.to_string()));
-        if course.ending.is_none()
-            && let Some(demand) = course.watch.tick(status == Status::Stuck)
-        {
-            self.meet(demand, course, log, writer)?;
-        }
-        Ok(())
-    }
-
-    fn meet(
-        &self,
-        demand: Demand,
-        course: &mut Course<'_>,
-        log: &mut RunLog,
-        writer: &Writer<'_>,
-    ) -> Result<(), LogError> {
-        match demand {
-            Demand::End(fault) => self.end(fault, course),
-            Demand::Ask => {
-                course.asked = true;
-                course.face.tell(&News::Ask);
-            }
-            Demand::Judge => {
-                let evidence = self.evidence(course);
-                if let Err(reason) = self.ask_judge(&evidence) {
-                    tracing::debug!("{reason}: the heuristic judges");
-                    self.judged(&heuristic(&evidence), course, log, writer)?;
-                }
-            }
-        }
-        Ok(())
+    fn live(&self) -> &LiveTask {
+        &self.task.live
     }
 
     fn ask_judge(&self, evidence: &Evidence) -> Result<(), String> {
-        let checks = Arc::clone(&self.equipment.checks);
+        let checks = Arc::clone(&self.runtime.checks);
         let id = checks
             .start(self.run, None, evidence.clone())
             .map_err(|refused| refused.to_string())?;
         let task = self.task.id().to_owned();
-        let controller = self.controller.clone();
+        let controller = self.controls.controller.clone();
         let wait = move || {
             let state = checks.get(&id, CHECK_TIME);
             controller.ask(Control::Judged { task, state });
@@ -397,87 +179,349 @@ impl Attempt<'_> {
             .name("check-wait".to_owned())
             .spawn(wait)
             .map(|_| ())
-            .map_err(|error| format!("no thread waits for the judge: {error}"))
+            .map_err(|error| format!("cannot start the thread that waits for the judge: {error}"))
+    }
+}
+
+impl AttemptState<'_> {
+    fn follow(&mut self) -> Result<AttemptOutcome, AttemptError> {
+        let outcome = loop {
+            if let Some(outcome) = self.advance()? {
+                break outcome;
+            }
+        };
+        if matches!(outcome, AttemptOutcome::Stopped(_)) {
+            // What it has said by now may be its result, which must not be lost.
+            self.attempt.controls.controller.waker.take_wakeup();
+            let last = Instant::now() + LAST_WORDS;
+            while Instant::now() < last
+                && let PipelineEvent::Record(published) = self.pipeline.next(Instant::now())
+            {
+                self.take(&published)?;
+            }
+        }
+        if self.asked {
+            self.reporter.tell(&RunNews::AskNoMore);
+        }
+        Ok(outcome)
     }
 
-    fn judged(
-        &self,
-        judgement: &Judgement,
-        course: &mut Course<'_>,
-        log: &mut RunLog,
-        writer: &Writer<'_>,
-    ) -> Result<(), LogError> {
-        let finding = judgement.finding.letter();
-        let data = self.check_data(finding, &judgement.reason, course);
-        writer.note(log, Kind::StatusCheck, data)?;
-        let reason = &judgement.reason;
-        course.face.tell(&News::Judged { finding, reason });
-        let confirmed = matches!(judgement.finding, Finding::Loop | Finding::Failed);
-        match course.watch.judged(confirmed) {
-            Some(demand) if course.ending.is_none() && !course.asked => {
-                self.meet(demand, course, log, writer)
+    /// Does what is due, then waits for what comes next.
+    fn advance(&mut self) -> Result<Option<AttemptOutcome>, AttemptError> {
+        if let Some(outcome) = self.take_controls()? {
+            return Ok(Some(outcome));
+        }
+        let now = Instant::now();
+        if let Some(demand) = self.watch.overdue(now) {
+            self.act_on(demand)?;
+        }
+        if now >= self.next_tick {
+            self.next_tick = now + self.attempt.interval;
+            self.tick()?;
+        }
+        if self.reporter.due().is_some_and(|due| now >= due) {
+            self.reporter.refresh();
+        }
+        if let Some((event, _)) = self.ending.take_if(|(_, give_up)| now >= *give_up) {
+            return Ok(Some(AttemptOutcome::Killed(event)));
+        }
+        let until = self.until();
+        match self.pipeline.next(until) {
+            PipelineEvent::Record(published) => self.take(&published)?,
+            PipelineEvent::Quiet => {
+                let probed = self.note_probes()?;
+                let output_only = self.watch.counts_output_only();
+                self.pipeline.source().output_only = output_only;
+                if probed && let Some(life) = self.pipeline.source().last_life() {
+                    self.pipeline.note_evidence(life);
+                }
             }
+            PipelineEvent::Inactive => {
+                if let Some(demand) = self.watch.silent() {
+                    self.act_on(demand)?;
+                }
+                self.pipeline.note_evidence(Instant::now());
+            }
+            PipelineEvent::Ended(Ok(exit)) => {
+                let killed = self.ending.take().map(|(event, _)| AttemptOutcome::Killed(event));
+                return Ok(Some(killed.unwrap_or(AttemptOutcome::Exited(exit))));
+            }
+            PipelineEvent::Ended(Err(error)) => return Err(AttemptError::Output(error)),
+            PipelineEvent::Unwritable(error) => return Err(error.into()),
+        }
+        Ok(None)
+    }
+
+    /// The next deadline if no output comes.
+    fn until(&self) -> Instant {
+        let limit = match &self.ending {
+            Some((_, give_up)) => Some(*give_up),
+            None => self.watch.due(),
+        };
+        let others = [limit, self.reporter.due()].into_iter().flatten();
+        others.fold(self.next_tick, Instant::min)
+    }
+
+    fn take_controls(&mut self) -> Result<Option<AttemptOutcome>, FileError> {
+        while let Some(control) = self.attempt.controls.take() {
+            match control {
+                Control::Stop(event) => return Ok(Some(AttemptOutcome::Stopped(event))),
+                Control::Judged { task, state } if task == self.attempt.task.id() => {
+                    let judgement = match state {
+                        Some(CheckState::Done(judgement)) => judgement,
+                        _ => heuristic(&self.evidence()),
+                    };
+                    self.judged(&judgement)?;
+                }
+                Control::GoOn(goes_on) if self.asked => {
+                    self.asked = false;
+                    if !goes_on {
+                        return Ok(Some(AttemptOutcome::Stopped(Event::Cancel)));
+                    }
+                }
+                // An answer to a question about another agent.
+                Control::Judged { .. } | Control::GoOn(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn take(&mut self, published: &Published) -> Result<(), FileError> {
+        let role = self.attempt.role;
+        let at = published.at.mono;
+        self.watch.output(at);
+        if published.stream == Stream::Stderr {
+            if let Record::Line(line) = &published.record {
+                self.said.take_complaint(line);
+                self.reporter.tell(&RunNews::Complaint { role, line });
+            }
+            return Ok(());
+        }
+        self.said.take(&published.record, &published.activities);
+        self.run_tracker.take(&published.activities, at);
+        for activity in &published.activities {
+            if let Activity::Session { id } = activity {
+                self.session = Some(id.clone());
+            }
+            self.reporter.tell(&RunNews::Activity(activity));
+        }
+        let is_final = |activity: &Activity| matches!(activity, Activity::Final(_));
+        if published.activities.iter().any(is_final) {
+            self.watch.finish(at);
+            let data = result_data(self.said.final_text(), self.said.error());
+            self.pipeline.note(LineKind::Result, data)?;
+        }
+        Ok(())
+    }
+
+    /// Notes whether the agent's processes can be seen. Returns whether they have been probed
+    /// since the last call.
+    fn note_probes(&mut self) -> Result<bool, FileError> {
+        let (probes, blind) = {
+            let state = self.attempt.live().state();
+            let blind = state.progress.as_ref().is_some_and(|seen| seen.degraded);
+            (state.progress_probes, blind)
+        };
+        if std::mem::replace(&mut self.probes, probes) == probes {
+            return Ok(false);
+        }
+        if self.watch.note_sight(!blind) {
+            let reason = if self.watch.is_blind() {
+                "its processes cannot be seen: time limits on output take over"
+            } else {
+                "its processes can be seen again"
+            };
+            self.note_check(None, reason)?;
+        }
+        Ok(true)
+    }
+
+    fn tick(&mut self) -> Result<(), FileError> {
+        let now = Instant::now();
+        let (totals, tree_state) = {
+            let state = self.attempt.live().state();
+            let verdict = state.verdict(now);
+            let tracker = state.progress.as_ref().map(|seen| &seen.tracker);
+            let totals = tracker.map(|tracker| tracker.totals).unwrap_or_default();
+            (totals, verdict.and_then(|verdict| verdict.tree_state))
+        };
+        let tree_state = tree_state.as_ref();
+        let tree_state = tree_state.map(|(state, lasted)| (state, *lasted));
+        self.run_tracker.probe(totals, tree_state, now);
+        let status = self.run_tracker.status(now);
+        let unix = self.pipeline.unix_now();
+        let heartbeat = self.run_tracker.heartbeat(self.attempt.role, now, unix);
+        let data = serde_json::to_value(heartbeat).unwrap_or_default();
+        self.pipeline.note(LineKind::Heartbeat, data)?;
+        self.reporter.tell(&RunNews::Status(&status.to_string()));
+        if self.ending.is_none()
+            && let Some(demand) = self.watch.tick(status == Status::Stuck)
+        {
+            self.act_on(demand)?;
+        }
+        Ok(())
+    }
+
+    fn act_on(&mut self, demand: Demand) -> Result<(), FileError> {
+        match demand {
+            Demand::End(event) => self.end(event),
+            Demand::Ask => {
+                self.asked = true;
+                self.reporter.tell(&RunNews::Ask);
+            }
+            Demand::Judge => {
+                let evidence = self.evidence();
+                if let Err(reason) = self.attempt.ask_judge(&evidence) {
+                    tracing::debug!("{reason}: the heuristic judges");
+                    self.judged(&heuristic(&evidence))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn judged(&mut self, judgement: &Judgement) -> Result<(), FileError> {
+        let (finding, reason) = (judgement.finding.letter(), &*judgement.reason);
+        self.note_check(finding, reason)?;
+        self.reporter.tell(&RunNews::Judged { finding, reason });
+        let confirmed = matches!(judgement.finding, Finding::Loop | Finding::Failed);
+        match self.watch.judged(confirmed) {
+            Some(demand) if self.ending.is_none() && !self.asked => self.act_on(demand),
             _ => Ok(()),
         }
     }
 
-    fn check_data(&self, finding: Option<char>, reason: &str, course: &Course<'_>) -> Value {
-        let time_based = match course.watch.would_time_out(Instant::now()) {
-            true => "would_timeout",
-            false => "ok",
-        };
-        json!({
+    fn note_check(&mut self, finding: Option<char>, reason: &str) -> Result<(), FileError> {
+        let times_out = self.watch.would_time_out(Instant::now());
+        let data: Value = json!({
             "status": finding.map(String::from),
             "reason": reason,
-            "time_based": time_based,
-        })
+            "time_based": if times_out { "would_timeout" } else { "ok" },
+        });
+        self.pipeline.note(LineKind::StatusCheck, data)
     }
 
-    fn evidence(&self, course: &Course<'_>) -> Evidence {
+    fn evidence(&self) -> Evidence {
         let now = Instant::now();
-        let tracker = course.pulse.tracker();
-        let change = tracker.last_change();
+        let since = |at| now.saturating_duration_since(at);
+        let tracker = self.run_tracker.tracker();
+        let change = tracker.last_change;
         Evidence {
-            session: self.run.to_owned(),
-            what: self.what.to_owned(),
-            status: course.pulse.status(now),
-            evidence: course.pulse.evidence(),
-            heartbeats: tracker.heartbeat_count(),
-            state_changes: tracker.change_count(),
-            last_change: change
-                .map(|change| (change.kind, now.saturating_duration_since(change.at))),
-            elapsed: now.saturating_duration_since(self.live().facts.started.mono),
-            iteration: Some(u64::from(self.iteration)),
-            recent: course.said.recent(),
+            session: self.attempt.run.to_owned(),
+            what: self.attempt.what.to_owned(),
+            status: self.run_tracker.status(now),
+            evidence: self.run_tracker.evidence(),
+            heartbeats: tracker.heartbeat_count,
+            state_changes: tracker.change_count,
+            last_change: change.map(|change| (change.kind, since(change.at))),
+            elapsed: since(self.attempt.live().facts.started.mono),
+            iteration: Some(u64::from(self.attempt.iteration)),
+            recent: self.said.recent(),
         }
     }
 
-    /// Begins to end the agent; its end is then waited for as any other.
-    fn end(&self, fault: Fault, course: &mut Course<'_>) {
-        if course.ending.is_some() {
+    /// Begins to kill the agent; its end then arrives like any other.
+    fn end(&mut self, event: Event) {
+        if self.ending.is_some() {
             return;
         }
-        let supervisor = &self.equipment.supervisor;
-        // Without a receipt it is over already, and its end is on the way.
-        let receipt = supervisor.begin_kill(&self.task, KillOrder::InOrder).ok();
+        let attempt = self.attempt;
+        // Refused where it has ended already: its end is then on the way.
+        let _ = attempt.runtime.supervisor.begin_kill(&attempt.task, KillRequest::Escalate);
         let give_up = Instant::now() + KILL_GRACE + KILL_PATIENCE + END_PATIENCE;
-        course.ending = Some((fault, receipt, give_up));
-    }
-
-    fn live(&self) -> &LiveTask {
-        &self.task.live
+        self.ending = Some((event, give_up));
     }
 }
 
-impl Course<'_> {
-    fn until(&self) -> Instant {
-        let ending = self.ending.as_ref().map(|(.., give_up)| *give_up);
-        let watch = match ending {
-            Some(_) => None,
-            None => self.watch.due(),
+/// How long to wait for a probe of the agent's processes.
+const PROBE_TIME: Duration = Duration::from_millis(500);
+
+/// The task of an agent.
+pub(crate) struct AgentSource {
+    supervisor: Arc<Supervisor>,
+    follower: Follower,
+    waker: Arc<Waker>,
+    life: Liveness,
+    /// Output is the only sign of life.
+    pub output_only: bool,
+}
+
+impl AgentSource {
+    /// Follows a task from its beginning; `life` recognises its signs of life.
+    pub(crate) fn new(
+        supervisor: Arc<Supervisor>,
+        task: Arc<TaskHandle>,
+        waker: Arc<Waker>,
+        life: Liveness,
+    ) -> AgentSource {
+        let topics = Topics { output: true, errors: true, looks: true };
+        AgentSource {
+            supervisor,
+            follower: Follower::new(task, topics),
+            waker,
+            life,
+            output_only: false,
+        }
+    }
+
+    fn live(&self) -> &Arc<LiveTask> {
+        &self.follower.task().live
+    }
+
+    /// When the agent last gave a sign of life other than output, according to the probes of
+    /// its processes.
+    pub(crate) fn last_life(&mut self) -> Option<Instant> {
+        if self.output_only {
+            return None;
+        }
+        let totals = {
+            let state = self.live().state();
+            state.progress.as_ref()?.tracker.totals
         };
-        let soonest = [Some(self.next_tick), watch, ending, self.face.due()];
-        let soonest = soonest.into_iter().flatten().min();
-        soonest.unwrap_or_else(|| Instant::now() + IDLE)
+        self.life.look(totals, Instant::now())
+    }
+}
+
+impl ByteSource for AgentSource {
+    fn next(&mut self, until: Instant) -> Received {
+        if self.waker.take_wakeup() {
+            return Received::Quiet;
+        }
+        let cancel = self.waker.wait();
+        match self.follower.next(Some(until), &cancel) {
+            Ok(TaskEvent::Output(bytes)) => Received::Bytes(bytes),
+            // A record cannot continue across the gap.
+            Ok(TaskEvent::Gap(_)) => Received::Bytes(b"\n".to_vec()),
+            Ok(TaskEvent::Errors(bytes)) => Received::Stderr(bytes),
+            Ok(TaskEvent::Probed | TaskEvent::Quiet) => Received::Quiet,
+            Ok(TaskEvent::Cancelled) => {
+                self.waker.take_wakeup();
+                Received::Quiet
+            }
+            Ok(TaskEvent::Exit | TaskEvent::Over) => {
+                let exit = self.live().state().ended.as_ref().map(|end| end.exit);
+                Received::Ended(Ok(exit.unwrap_or(Exit::Code(0))))
+            }
+            Err(error) => Received::Ended(Err(error)),
+        }
+    }
+
+    fn last_evidence(&mut self) -> Option<Instant> {
+        if self.output_only {
+            return None;
+        }
+        let before = self.live().state().progress_probes;
+        self.supervisor.look(self.follower.task());
+        let looked = |state: &LiveState| {
+            if state.progress_probes > before {
+                StateView::Found(())
+            } else {
+                StateView::WaitUntil(None)
+            }
+        };
+        let limit = Some(Instant::now() + PROBE_TIME);
+        let live = self.live();
+        live.wait_for(limit, &self.waker.wait(), looked, Instant::now);
+        self.last_life()
     }
 }

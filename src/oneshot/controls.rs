@@ -1,27 +1,26 @@
-//! What is asked of a run from outside while it goes on, and the bell that rings for it.
+//! Requests to a run from outside.
 //!
-//! Whoever asks sends its wish and rings; whoever waits for an agent's output hears it at
-//! once, by the task's condvar. A bell that nobody heard is heard by the next wait.
+//! The sender queues its request and wakes the run, if it waits for an agent's output. If the
+//! run is not waiting, its next wait ends at once.
 
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
+use super::state::Event;
 use crate::agent::checks::CheckState;
 use crate::task::live::Cancel;
 
-/// Wishes that may wait; a person and a judge have few.
+/// How many requests may be queued; a person and a judge send few.
 const MOST_WAITING: usize = 16;
 
-/// What is asked of a run.
+/// A request to a run.
 #[derive(Debug)]
 pub enum Control {
-    /// This signal: the run is to pause.
-    Interrupt(i32),
-    /// The run is to end for good.
-    Cancel,
-    /// The judge has answered, if it could.
+    /// The run is to pause or to end for good.
+    Stop(Event),
+    /// The judge has answered, or failed to.
     Judged {
         /// The task of the agent that it was asked about.
         task: String,
@@ -32,16 +31,17 @@ pub enum Control {
     GoOn(bool),
 }
 
-/// Rings for one who waits.
+/// Wakes a waiting run.
 #[derive(Debug, Default)]
-pub struct Bell {
-    /// Whether it has rung since it was last heard, and what ends the present wait.
+pub(crate) struct Waker {
+    /// Whether it was woken since the last [`Waker::is_woken`], and what cancels the present
+    /// wait.
     inner: Mutex<(bool, Arc<Cancel>)>,
 }
 
-impl Bell {
-    /// Rings.
-    pub fn ring(&self) {
+impl Waker {
+    /// Ends the present or the next wait.
+    pub(crate) fn wake(&self) {
         let waiting = {
             let mut inner = self.inner.lock();
             inner.0 = true;
@@ -50,8 +50,8 @@ impl Bell {
         waiting.cancel();
     }
 
-    /// Whether it has rung; it is heard by this.
-    pub fn heard(&self) -> bool {
+    /// Whether it was woken since the last call.
+    pub(crate) fn take_wakeup(&self) -> bool {
         let mut inner = self.inner.lock();
         if inner.0 {
             *inner = (false, Arc::default());
@@ -60,8 +60,8 @@ impl Bell {
         false
     }
 
-    /// What ends a wait as soon as it rings, or at once if it has.
-    pub fn wait(&self) -> Arc<Cancel> {
+    /// What cancels a wait when it is woken, or at once if it was.
+    pub(crate) fn wait(&self) -> Arc<Cancel> {
         Arc::clone(&self.inner.lock().1)
     }
 }
@@ -70,40 +70,35 @@ impl Bell {
 #[derive(Debug, Clone)]
 pub struct Controller {
     sender: Sender<Control>,
-    bell: Arc<Bell>,
+    pub(crate) waker: Arc<Waker>,
 }
 
 /// The run's side.
 #[derive(Debug)]
 pub struct Controls {
-    receiver: Receiver<Control>,
-    /// Rings when there is something to take.
-    pub bell: Arc<Bell>,
-}
-
-/// Both sides.
-pub fn controls() -> (Controller, Controls) {
-    let (sender, receiver) = bounded(MOST_WAITING);
-    let bell = Arc::<Bell>::default();
-    let controller = Controller {
-        sender,
-        bell: Arc::clone(&bell),
-    };
-    (controller, Controls { receiver, bell })
+    pub(crate) receiver: Receiver<Control>,
+    /// The other side.
+    pub(crate) controller: Controller,
 }
 
 impl Controller {
-    /// Asks. Nobody hears it when the run is over, and more than a few wishes that nobody
-    /// has taken say nothing new.
-    pub fn ask(&self, control: Control) {
+    /// Sends a request. It is dropped when the run is over or the queue is full: a full queue
+    /// already holds whatever could be asked.
+    pub(crate) fn ask(&self, control: Control) {
         let _ = self.sender.try_send(control);
-        self.bell.ring();
+        self.waker.wake();
     }
 }
 
 impl Controls {
-    /// The next wish, if there is one.
-    pub fn take(&self) -> Option<Control> {
+    /// A queue without a request.
+    pub(crate) fn new() -> Controls {
+        let (sender, receiver) = bounded(MOST_WAITING);
+        Controls { receiver, controller: Controller { sender, waker: Arc::default() } }
+    }
+
+    /// The next request, if there is one.
+    pub(crate) fn take(&self) -> Option<Control> {
         self.receiver.try_recv().ok()
     }
 }
@@ -113,15 +108,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bell_is_heard_once_and_not_missed() {
-        let (controller, controls) = controls();
-        assert!(!controls.bell.heard());
-        controller.ask(Control::Cancel);
-        assert!(controls.bell.wait().is_cancelled(), "the wait ends at once");
-        assert!(controls.bell.heard());
-        assert!(!controls.bell.heard());
-        assert!(!controls.bell.wait().is_cancelled());
-        assert!(matches!(controls.take(), Some(Control::Cancel)));
+    fn a_waker_wakes_once_and_is_not_missed() {
+        let controls = Controls::new();
+        assert!(!controls.controller.waker.take_wakeup());
+        controls.controller.ask(Control::Stop(Event::Cancel));
+        assert!(controls.controller.waker.wait().is_cancelled(), "the wait ends at once");
+        assert!(controls.controller.waker.take_wakeup());
+        assert!(!controls.controller.waker.take_wakeup());
+        assert!(!controls.controller.waker.wait().is_cancelled());
+        assert!(matches!(controls.take(), Some(Control::Stop(Event::Cancel))));
         assert!(controls.take().is_none());
     }
 }

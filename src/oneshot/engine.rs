@@ -1,31 +1,27 @@
-//! The loop of an agent run: load → ask for the action → do it through the supervision
-//! core → feed the event back → save → repeat.
+//! The loop of an agent run: ask the state machine for the action, do it, give the event
+//! back, save, repeat.
 //!
-//! Limits: parses nothing of what agents say and decides nothing about states; the
-//! executors and the verdict do the first, the state machine the second.
+//! Limits: does not parse agents' output, which the executors and the verdict do, and does
+//! not decide about states, which the state machine does.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use crossbeam_channel::{bounded, select};
+use serde_json::{Value, json};
 
-use super::attempt::{Attempt, AttemptError, Ended, Outcome};
-use super::context::AgentSession;
-use super::controls::{Control, Controller, Controls};
-use super::equipment::{Equipment, agents_role};
-use super::event::{Action, Event};
-use super::face::{Face, News};
-use super::log::{Kind, LogError, Origin};
-use super::policy::Rules;
-use super::prompts::{self, Before, ToAudit};
-use super::pulse::Pulse;
-use super::reason::Crash;
-use super::recall;
+use super::attempt::{Attempt, AttemptError, AttemptOutcome, EndedAttempt};
+use super::controls::{Control, Controls};
+use super::log::{LineKind, Origin, result_data};
+use super::policy::WatchRules;
+use super::prompts::{self, ToAudit};
+use super::recovery::{self, RecoveryContext};
+use super::reporter::{Reporter, RunNews};
 use super::run::{ApplyError, OpenRun};
-use super::salvage::{Surroundings, salvage};
-use super::stage::{Active, Audit, Role, Stage};
-use super::state::Invalid;
-use super::writer::result_data;
+use super::run_files::{AgentSession, FileError};
+use super::run_tracker::RunTracker;
+use super::runtime::{Runtime, check_agents};
+use super::state::{Action, Active, Audit, Event, Invalid, Role, Stage};
 use crate::agent::executor::{
     Executor, Ids, MAX_ARGUMENT_PROMPT, PromptBy, Recovery, UnknownExecutor, classify_failure,
 };
@@ -35,145 +31,119 @@ use crate::process::tree::{self, Identity};
 use crate::progress::tracker;
 use crate::task::registry::TaskHandle;
 
-/// Of the task, for those who judge.
+/// How much of the prompt a judge gets, in characters.
 const WHAT_CHARS: usize = 500;
-/// The history of an agent counts from so many runs on.
+/// How many runs of an agent it takes for its usual time to count.
 const FEWEST_RUNS: usize = 3;
 
 /// How one run is to be run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// When an agent is acted upon.
-    pub rules: Rules,
-    /// How it is judged whether the run gets on.
-    pub tracking: tracker::Settings,
+    /// When to act on an agent.
+    pub rules: WatchRules,
+    /// How progress is measured.
+    pub tracker: tracker::TrackerSettings,
 }
 
-/// Why a run cannot go on. Its files are as they were; it can be resumed.
+/// Why a run cannot continue. Its files are intact; it can be resumed.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
-pub enum EngineError {
+pub(crate) enum EngineError {
     #[error(transparent)]
     Executor(#[from] UnknownExecutor),
     #[error(transparent)]
     Apply(#[from] ApplyError),
     #[error(transparent)]
-    Log(#[from] LogError),
+    File(#[from] FileError),
     #[error(transparent)]
     Attempt(#[from] AttemptError),
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
     #[error("cannot read the log of the run: {0}")]
     OwnLog(std::io::Error),
-}
-
-impl From<Invalid> for EngineError {
-    fn from(invalid: Invalid) -> Self {
-        EngineError::Apply(invalid.into())
-    }
+    #[error("cannot start the thread that recovers a worker's result: {0}")]
+    NoThread(std::io::Error),
 }
 
 /// A run under way.
 pub struct Engine<'a> {
-    equipment: &'a Equipment,
+    runtime: &'a Runtime,
     plan: Plan,
     run: OpenRun,
-    /// The task as it was given; the run's file has it without its secrets.
+    /// The prompt as it was given; the run's file has it redacted.
     task: String,
     controls: &'a Controls,
-    controller: &'a Controller,
-    face: &'a mut dyn Face,
-    pulse: Pulse,
-    /// What the worker of this iteration said in the end.
+    reporter: &'a mut dyn Reporter,
+    run_tracker: RunTracker,
+    /// The number of an iteration and its worker's final text.
     result: Option<(u32, String)>,
-    /// What the last auditor said, as it was said.
+    /// The last auditor's feedback, not redacted.
     feedback: Option<String>,
 }
 
-/// What an engine is connected to.
-pub struct Connections<'a> {
-    /// What is asked of the run.
-    pub controls: &'a Controls,
-    /// What asks it.
-    pub controller: &'a Controller,
-    /// What shows it.
-    pub face: &'a mut dyn Face,
-}
-
 impl<'a> Engine<'a> {
-    /// For a run that has been created, or is taken up again. `task` is the prompt as it
-    /// was given, where that is known.
-    pub fn new(
-        equipment: &'a Equipment,
+    /// For a new or resumed run. `task` is the prompt as it was given, if it is known.
+    pub(crate) fn new(
+        runtime: &'a Runtime,
         plan: Plan,
         run: OpenRun,
         task: Option<String>,
-        connections: Connections<'a>,
+        controls: &'a Controls,
+        reporter: &'a mut dyn Reporter,
     ) -> Engine<'a> {
         let task = task.unwrap_or_else(|| run.file().prompt.clone());
         let feedback = run.file().feedback.clone();
-        let pulse = Pulse::new(plan.tracking, plan.rules.inactivity, Instant::now());
-        Engine {
-            equipment,
-            plan,
-            run,
-            task,
-            controls: connections.controls,
-            controller: connections.controller,
-            face: connections.face,
-            pulse,
-            result: None,
-            feedback,
-        }
+        let run_tracker = RunTracker::new(plan.tracker, plan.rules.inactivity, Instant::now());
+        Engine { runtime, plan, run, task, controls, reporter, run_tracker, result: None, feedback }
     }
 
     /// The run.
-    pub fn run(&self) -> &OpenRun {
+    pub(crate) fn run(&self) -> &OpenRun {
         &self.run
     }
 
-    /// What the worker of the last iteration said in the end, as far as is known.
-    pub fn result(&self) -> Option<String> {
+    /// The final text of the last iteration's worker, if it is known.
+    pub(crate) fn result(&self) -> Option<String> {
         match &self.result {
             Some((_, text)) => Some(text.clone()),
-            None => recall::result(&self.run, self.run.position().iteration).ok()?,
+            None => recovery::result(self.run.directory(), self.run.position().iteration).ok()?,
         }
     }
 
-    /// Runs it until it is over or paused, beginning with an event where there is one.
-    /// Agents may live on when this returns.
+    /// Runs it until it is over or paused, beginning with the event `first`, if any. Agents
+    /// may still be running when this returns.
     ///
     /// # Errors
-    /// When it cannot go on.
-    pub fn go(&mut self, first: Option<Event>) -> Result<(), EngineError> {
+    /// When the run cannot continue.
+    pub(crate) fn go(&mut self, first: Option<Event>) -> Result<(), EngineError> {
         if let Some(event) = first {
-            self.apply(&event, None)?;
+            self.apply(&event)?;
         }
         loop {
             if let Some(event) = self.asked() {
-                self.apply(&event, None)?;
+                self.apply(&event)?;
             }
             match self.run.position().action() {
                 Action::Take(event) => self.enter(&event)?,
                 Action::Recover => self.recover()?,
-                // An agent is started on the way into its state and followed to its end
-                // there: who is found in it was left by somebody else.
+                // An agent is started on entering its state and followed to its end there.
+                // A run found in that state was left by a runner that died.
                 Action::RunWorker | Action::RunAuditor(_) => {
-                    self.apply(&Event::SupervisorDied, None)?;
+                    self.apply(&Event::SupervisorDied)?;
                 }
                 Action::ReadVerdict | Action::Stop => return Ok(()),
             }
         }
     }
 
-    /// What is asked of the run, or time has brought about, between agents.
+    /// A request to the run, or the end of its time, between agents.
     fn asked(&self) -> Option<Event> {
         if self.run.position().action() == Action::Stop {
             return None;
         }
         while let Some(control) = self.controls.take() {
-            match control {
-                Control::Interrupt(signal) => return Some(Event::Interrupt(signal)),
-                Control::Cancel => return Some(Event::Cancel),
-                Control::Judged { .. } | Control::GoOn(_) => {}
+            // Others concern an agent that has ended.
+            if let Control::Stop(event) = control {
+                return Some(event);
             }
         }
         let is_over = |end| Instant::now() >= end;
@@ -181,12 +151,21 @@ impl<'a> Engine<'a> {
         over.then_some(Event::MaxRuntime)
     }
 
-    fn apply(&mut self, event: &Event, process: Option<Identity>) -> Result<Action, EngineError> {
-        let now = self.equipment.clock.now();
+    fn apply(&mut self, event: &Event) -> Result<(), EngineError> {
+        self.apply_with(event, None).map(|_| ())
+    }
+
+    /// Applies an event that starts the agent with this process, if any.
+    fn apply_with(
+        &mut self,
+        event: &Event,
+        process: Option<Identity>,
+    ) -> Result<Action, EngineError> {
+        let now = self.runtime.clock.now();
         let action = self.run.apply(event, process, now)?;
         if action != Action::ReadVerdict {
             let position = self.run.position();
-            self.face.tell(&News::State {
+            self.reporter.tell(&RunNews::State {
                 state: position.state(),
                 reason: position.stage.reason().as_ref(),
                 iteration: position.iteration,
@@ -196,8 +175,7 @@ impl<'a> Engine<'a> {
         Ok(action)
     }
 
-    /// Takes an event that is due; an agent that runs in the state it leads to is started
-    /// on the way.
+    /// Applies an event. If an agent runs in the next state, it is started first.
     fn enter(&mut self, event: &Event) -> Result<(), EngineError> {
         let (next, _) = self.run.look_ahead(event)?;
         match next.stage {
@@ -207,7 +185,7 @@ impl<'a> Engine<'a> {
             Stage::Active(Active::AuditorExecuting(audit)) => {
                 self.run_agent(event, Role::Auditor, next.iteration, audit)
             }
-            _ => self.apply(event, None).map(|_| ()),
+            _ => self.apply(event),
         }
     }
 
@@ -220,15 +198,15 @@ impl<'a> Engine<'a> {
         iteration: u32,
         audit: Audit,
     ) -> Result<(), EngineError> {
-        let equipment = self.equipment;
-        let executor = equipment.executors.find(self.executor_name(role))?;
+        let runtime = self.runtime;
+        let executor = runtime.executors.find(self.executor_name(role))?;
         let prompt = match role {
             Role::Worker => self.worker_prompt()?,
             Role::Auditor => self.auditor_prompt(executor, iteration, audit)?,
         };
         if executor.prompt_by() == PromptBy::Argument && prompt.len() > MAX_ARGUMENT_PROMPT {
-            self.face.tell(&News::Note(
-                "the prompt is longer than an argument may be: the middle of it is left out",
+            self.reporter.tell(&RunNews::Note(
+                "the prompt is longer than an argument may be: its middle is left out",
             ));
         }
         let session = uuid::Uuid::new_v4().to_string();
@@ -238,31 +216,39 @@ impl<'a> Engine<'a> {
         };
         let launch = executor.launch(&Ids {
             oneshot: self.run.id(),
-            role: agents_role(role),
+            role,
             iteration,
             agent_session: &session,
             model,
             prompt: &prompt,
         });
-        self.note_start(role, iteration, executor.name(), session, &prompt)?;
-        let directory = self.run.file().directory.as_path();
+        let executor_name = executor.name().to_owned();
+        self.run.update(|run| {
+            let id = session;
+            run.agent_sessions.push(AgentSession { role, iteration, executor: executor_name, id });
+        })?;
+        self.note(LineKind::Prompt, role, iteration, json!({"text": prompt}))?;
+        let file = self.run.file();
+        let directory = file.directory.as_path();
         let able = match role {
-            Role::Worker => equipment.check_agents(self.run.file()),
+            Role::Worker => {
+                let Runtime { executors, environment, .. } = runtime;
+                check_agents(executors, environment, directory, &file.executor, &file.auditor)
+            }
             Role::Auditor => Ok(()),
         };
-        let start = || equipment.start_agent(executor, role, directory, launch);
+        let start = || runtime.start_agent(executor, role, directory, launch);
         let task = match able.and_then(|()| start()) {
             Ok(task) => task,
             Err(why) => {
-                self.face.tell(&News::Note(&why));
-                self.apply(event, None)?;
-                self.apply(&Event::SpawnFailed, None)?;
-                return Ok(());
+                self.reporter.tell(&RunNews::Note(&why));
+                self.apply(event)?;
+                return self.apply(&Event::SpawnFailed);
             }
         };
         let pid = task.live.facts.pid;
         let process = tree::look_up(pid).map_or(Identity { pid, started: 0 }, |found| found.id);
-        self.apply(event, Some(process))?;
+        self.apply_with(event, Some(process))?;
         let ended = self.follow(executor, role, iteration, &task)?;
         self.conclude(role, iteration, ended)
     }
@@ -274,35 +260,21 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn origin(&self, role: Role, iteration: u32) -> Origin {
-        Origin {
+    /// Writes a line about an agent to the run's log.
+    fn note(
+        &mut self,
+        kind: LineKind,
+        role: Role,
+        iteration: u32,
+        data: Value,
+    ) -> Result<(), EngineError> {
+        let origin = Origin {
             executor: Some(self.executor_name(role).to_owned()),
             role: Some(role),
             iteration: Some(iteration),
-        }
-    }
-
-    fn note_start(
-        &mut self,
-        role: Role,
-        iteration: u32,
-        executor: &str,
-        session: String,
-        prompt: &str,
-    ) -> Result<(), EngineError> {
-        let executor = executor.to_owned();
-        self.run.update(|run| {
-            run.agent_sessions.push(AgentSession {
-                role,
-                iteration,
-                executor,
-                id: session,
-            });
-        })?;
-        let origin = self.origin(role, iteration);
-        let now = self.equipment.clock.now();
-        self.run
-            .note(Kind::Prompt, origin, json!({"text": prompt}), now)?;
+        };
+        let now = self.runtime.clock.now();
+        self.run.note(kind, origin, data, now)?;
         Ok(())
     }
 
@@ -312,20 +284,20 @@ impl<'a> Engine<'a> {
         role: Role,
         iteration: u32,
         task: &Arc<TaskHandle>,
-    ) -> Result<Ended, EngineError> {
-        self.pulse.begin(role.name(), iteration, Instant::now());
-        let account = self.equipment.recorder.account(task.id());
+    ) -> Result<EndedAttempt, EngineError> {
+        self.run_tracker.begin(role.name(), iteration, Instant::now());
+        let account = self.runtime.recorder.record_of(task.id());
         let history = account.as_ref().map(|account| account.history());
         let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
         if let Some(known) = estimate.filter(|known| known.sample_size >= FEWEST_RUNS) {
             let usual = Duration::try_from_secs_f64(known.p90.seconds);
-            self.pulse.expect(usual.unwrap_or_default());
+            self.run_tracker.expect(usual.unwrap_or_default());
         }
-        let redactor = Arc::clone(self.run.redactor());
+        let redactor = Arc::clone(&self.run.redactor);
         let id = self.run.id().to_owned();
         let what: String = self.run.file().prompt.chars().take(WHAT_CHARS).collect();
         let attempt = Attempt {
-            equipment: self.equipment,
+            runtime: self.runtime,
             task: Arc::clone(task),
             executor,
             role,
@@ -333,12 +305,11 @@ impl<'a> Engine<'a> {
             run: &id,
             what: &what,
             rules: self.plan.rules,
-            interval: self.plan.tracking.heartbeat_interval,
+            interval: self.plan.tracker.heartbeat_interval,
             redactor: &redactor,
             controls: self.controls,
-            controller: self.controller,
         };
-        let ended = attempt.follow(self.run.log(), &mut self.pulse, self.face)?;
+        let ended = attempt.follow(&mut self.run.log, &mut self.run_tracker, self.reporter)?;
         if let Some(named) = &ended.session {
             self.run.update(|run| {
                 if let Some(session) = run.agent_sessions.last_mut() {
@@ -349,27 +320,30 @@ impl<'a> Engine<'a> {
         Ok(ended)
     }
 
-    /// What an agent's end means for the run.
-    fn conclude(&mut self, role: Role, iteration: u32, ended: Ended) -> Result<(), EngineError> {
-        let Ended { outcome, said, .. } = ended;
+    /// Applies what an agent's end means for the run.
+    fn conclude(
+        &mut self,
+        role: Role,
+        iteration: u32,
+        ended: EndedAttempt,
+    ) -> Result<(), EngineError> {
+        let EndedAttempt { outcome, said, .. } = ended;
         let text = said.final_text();
         let error = said.error();
         let event = match outcome {
-            Outcome::Interrupted(signal) => Event::Interrupt(signal),
-            Outcome::Cancelled => Event::Cancel,
-            Outcome::Faulted(fault) => fault.event(),
-            Outcome::Exited(Exit::Code(0)) => match error {
+            AttemptOutcome::Killed(event) | AttemptOutcome::Stopped(event) => event,
+            AttemptOutcome::Exited(Exit::Code(0)) => match error {
                 Some(error) => Event::AgentError(error),
                 None => return self.take_result(role, iteration, text, said.has_ended()),
             },
-            Outcome::Exited(exit) => {
+            AttemptOutcome::Exited(exit) => {
                 match error.or_else(|| classify_failure(said.stderr(), text)) {
                     Some(error) => Event::AgentError(error),
-                    None => Event::Crash(crash_of(exit)),
+                    None => Event::Crash(exit),
                 }
             }
         };
-        match self.apply(&event, None)? {
+        match self.apply_with(&event, None)? {
             Action::ReadVerdict => self.read_verdict(text),
             _ => Ok(()),
         }
@@ -383,16 +357,12 @@ impl<'a> Engine<'a> {
         is_logged: bool,
     ) -> Result<(), EngineError> {
         if !is_logged {
-            let origin = self.origin(role, iteration);
-            let now = self.equipment.clock.now();
-            self.run
-                .note(Kind::Result, origin, result_data(text, None), now)?;
+            self.note(LineKind::Result, role, iteration, result_data(text, None))?;
         }
         match role {
             Role::Worker => {
                 self.result = Some((iteration, text.to_owned()));
-                self.apply(&Event::Exit0, None)?;
-                Ok(())
+                self.apply(&Event::Exit0)
             }
             Role::Auditor => self.read_verdict(text),
         }
@@ -400,21 +370,19 @@ impl<'a> Engine<'a> {
 
     fn read_verdict(&mut self, text: &str) -> Result<(), EngineError> {
         let Some(Judged { verdict, feedback }) = verdict::read(text) else {
-            self.apply(&Event::NoVerdict, None)?;
-            return Ok(());
+            return self.apply(&Event::NoVerdict);
         };
-        // Saved before the state that needs it.
-        self.run
-            .update(|run| *run.feedback = Some(feedback.clone()))?;
+        // Saved before the state that depends on it.
+        self.run.update(|run| run.feedback = Some(feedback.clone()))?;
         self.feedback = Some(feedback.clone());
         let event = match verdict {
             Verdict::Done => Event::Done,
             Verdict::Retry => Event::Retry,
             Verdict::Impossible => Event::Impossible { feedback },
         };
-        self.apply(&event, None)?;
+        self.apply(&event)?;
         if let (Event::Retry, Some(feedback)) = (event, &self.run.file().feedback) {
-            self.face.tell(&News::Feedback(feedback));
+            self.reporter.tell(&RunNews::Feedback(feedback));
         }
         Ok(())
     }
@@ -422,14 +390,9 @@ impl<'a> Engine<'a> {
     // Prompts.
 
     fn worker_prompt(&self) -> Result<String, EngineError> {
-        let cut_off = recall::cut_off(&self.run).map_err(EngineError::OwnLog)?;
-        Ok(prompts::worker(
-            &self.task,
-            &Before {
-                feedback: self.feedback.as_deref(),
-                cut_off: cut_off.as_deref(),
-            },
-        ))
+        let cut_off = recovery::cut_off(self.run.directory(), self.run.file())
+            .map_err(EngineError::OwnLog)?;
+        Ok(prompts::worker(&self.task, self.feedback.as_deref(), cut_off.as_deref()))
     }
 
     fn auditor_prompt(
@@ -441,7 +404,7 @@ impl<'a> Engine<'a> {
         let result = match &self.result {
             Some((of, text)) if *of == iteration => text.clone(),
             _ => {
-                let recalled = recall::result(&self.run, iteration);
+                let recalled = recovery::result(self.run.directory(), iteration);
                 recalled.map_err(EngineError::OwnLog)?.unwrap_or_default()
             }
         };
@@ -449,7 +412,6 @@ impl<'a> Engine<'a> {
         Ok(prompts::auditor(&ToAudit {
             task: &self.task,
             result: &result,
-            format: verdict::FORMAT,
             reminded: audit == Audit::Reminded,
             most: by_argument.then_some(MAX_ARGUMENT_PROMPT),
         }))
@@ -457,15 +419,52 @@ impl<'a> Engine<'a> {
 
     // Recovery.
 
-    fn recover(&mut self) -> Result<(), EngineError> {
-        let equipment = self.equipment;
-        let executor = equipment.executors.find(self.executor_name(Role::Worker))?;
-        let around = Surroundings {
-            home: &equipment.home,
-            environment: &equipment.environment,
+    /// What the last worker left behind, or a request that arrives meanwhile. The logs and
+    /// conversations may be long, so a thread reads them; after a request the thread is
+    /// abandoned and ends with the process.
+    fn salvage(&self) -> Result<Result<Recovery, Event>, EngineError> {
+        let name = self.executor_name(Role::Worker);
+        let executor = Arc::clone(self.runtime.executors.find(name)?);
+        let directory = self.run.directory().to_path_buf();
+        let file = self.run.file().clone();
+        let home = self.runtime.home.clone();
+        let environment = self.runtime.environment.clone();
+        let (give, take) = bounded(1);
+        let read = move || {
+            let around = RecoveryContext { home: &home, environment: &environment };
+            // After a request there is no receiver.
+            let _ = give.send(recovery::salvage(&directory, &file, &executor, around));
         };
-        let found = salvage(self.run.directory(), self.run.file(), executor, around)
-            .map_err(EngineError::OwnLog)?;
+        std::thread::Builder::new()
+            .name("recovery".to_owned())
+            .spawn(read)
+            .map_err(EngineError::NoThread)?;
+        let overtime = match self.plan.rules.runtime_ends {
+            Some(end) => crossbeam_channel::at(end),
+            None => crossbeam_channel::never(),
+        };
+        loop {
+            select! {
+                recv(take) -> found => {
+                    let lost = |_| std::io::Error::other("its reader has ended early");
+                    let found = found.map_err(lost).and_then(|found| found);
+                    return found.map(Ok).map_err(EngineError::OwnLog);
+                }
+                recv(self.controls.receiver) -> control => {
+                    if let Ok(Control::Stop(event)) = control {
+                        return Ok(Err(event));
+                    }
+                }
+                recv(overtime) -> _ => return Ok(Err(Event::MaxRuntime)),
+            }
+        }
+    }
+
+    fn recover(&mut self) -> Result<(), EngineError> {
+        let found = match self.salvage()? {
+            Ok(found) => found,
+            Err(event) => return self.apply(&event),
+        };
         let iteration = self.run.position().iteration;
         let (data, event) = match found {
             Recovery::Success { text } => {
@@ -473,23 +472,12 @@ impl<'a> Engine<'a> {
                 self.result = Some((iteration, text));
                 (data, Event::RecoverySuccess)
             }
-            Recovery::Partial { what } => (
-                json!({"found": "partial", "what": what}),
-                Event::RecoveryPartial,
-            ),
+            Recovery::Partial { what } => {
+                (json!({"found": "partial", "what": what}), Event::RecoveryPartial)
+            }
             Recovery::Nothing => (json!({"found": "nothing"}), Event::RecoveryNothing),
         };
-        let origin = self.origin(Role::Worker, iteration);
-        let now = equipment.clock.now();
-        self.run.note(Kind::Recovered, origin, data, now)?;
-        self.apply(&event, None)?;
-        Ok(())
-    }
-}
-
-fn crash_of(exit: Exit) -> Crash {
-    match exit {
-        Exit::Code(code) => Crash::ExitCode(code),
-        Exit::Signal(number) => Crash::Signal(number),
+        self.note(LineKind::Recovered, Role::Worker, iteration, data)?;
+        self.apply(&event)
     }
 }

@@ -1,45 +1,44 @@
-//! `oneshot-log.json`: what went on in an agent run, one strict JSON object a line.
+//! Writing `oneshot-log.json`: what happened in an agent run, one strict JSON object per line.
 //!
-//! A line is written before anybody learns of what it tells, and before the run's file is
-//! saved. Lines that the run's course depends on are synced as well ([`Kind::is_synced`]):
-//! they outlive the machine; the others outlive this process. Whoever opens a log for
-//! writing mends its end: what a killed writer left of a line goes.
+//! A line is written before its content is reported anywhere and before the run's file is
+//! saved. Lines that the run depends on are also synced ([`LineKind::is_synced`]), so that they
+//! survive a crash of the machine; the others survive this process. Opening a log for
+//! writing repairs its end: an incomplete line of a killed writer is removed.
 //!
-//! Limits: the run's lock ([`super::lock`]) keeps writers apart; reading is
-//! [`super::log_reader`]'s. Takes [`Redacted`] data only.
+//! A log that reaches its quota is shortened: its beginning and its newest lines are kept, and
+//! between them the lines that a resume depends on; state changes are never removed. A mark in
+//! place of the first removed line says how much is missing. The shorter log replaces the
+//! longer one by a rename, so that readers see one or the other.
+//!
+//! Limits: the run's lock ensures a single writer; [`super::log_reader`] reads. Takes
+//! [`Redacted`] data only. Lines written after the last save of the run's file are not checked.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-pub use super::log_line::{FILE_NAME, Heartbeat, Kind, Line, Origin, StateChange};
+use serde_json::json;
+
+pub(super) use super::log_line::{FILE_NAME, result_data};
+use super::log_line::{HEAD_BYTES, Head, Omitted};
+pub use super::log_line::{Heartbeat, LineKind, LogLine, Origin, StateChange};
 use super::log_reader;
 use super::redaction::Redacted;
+use super::run_files::{Entry, FileError, LogLineDigest, RunFile};
+use super::state::{Role, RunState};
 use crate::process::files;
 
-/// A line that is to be written.
+/// A line to write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewLine {
     /// When: Unix seconds.
     pub ts: f64,
-    /// What it tells of.
-    pub kind: Kind,
-    /// Whose it is.
+    /// Its kind.
+    pub kind: LineKind,
+    /// The agent that it is about.
     pub origin: Origin,
-    /// The rest.
+    /// Its data.
     pub data: Redacted,
-}
-
-/// Why nothing more can be written to a log, or nothing read.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {doing} {path}: {source}")]
-pub struct LogError {
-    /// `open`, `write`, …
-    pub doing: &'static str,
-    /// The file.
-    pub path: PathBuf,
-    /// What the system said.
-    pub source: io::Error,
 }
 
 /// A log that is open for writing.
@@ -50,30 +49,26 @@ pub struct RunLog {
     /// The length up to the end of the last whole line.
     end: u64,
     last_seq: u64,
+    quota: Quota,
+    /// The last line with a worker's result.
+    found: Option<LogLineDigest>,
 }
 
 impl RunLog {
-    /// Opens the log in a run's directory, or makes it, and mends its end: a line that a
-    /// killed writer left unfinished goes, one that lacks its newline alone gets it.
+    /// Opens or creates the log in a run's directory and repairs its end: an incomplete line
+    /// is removed, and a line that only lacks its newline gets it.
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn open(directory: &Path) -> Result<RunLog, LogError> {
+    pub fn open(directory: &Path) -> Result<RunLog, FileError> {
         let path = directory.join(FILE_NAME);
-        let failed = |doing| {
-            let path = path.clone();
-            move |source| LogError {
-                doing,
-                path,
-                source,
-            }
-        };
+        let failed = |doing| FileError::cannot(doing, &path);
         let mut file = files::append_private(&path).map_err(failed("open"))?;
         let end = log_reader::end_of(&path).map_err(failed("read"))?;
         match end.unfinished {
             log_reader::Unfinished::Nothing => {}
-            log_reader::Unfinished::Newline => file.write_all(b"\n").map_err(failed("mend"))?,
-            log_reader::Unfinished::Torn => file.set_len(end.whole).map_err(failed("mend"))?,
+            log_reader::Unfinished::Newline => file.write_all(b"\n").map_err(failed("repair"))?,
+            log_reader::Unfinished::Torn => file.set_len(end.whole).map_err(failed("repair"))?,
         }
         let end_of_file = file.metadata().map_err(failed("read"))?.len();
         Ok(RunLog {
@@ -81,65 +76,88 @@ impl RunLog {
             last_seq: end.last_seq,
             path,
             file,
+            quota: QUOTA,
+            found: None,
         })
     }
 
-    /// Its directory has another name from now on.
-    pub fn moved_to(&mut self, directory: &Path) {
+    /// Gives all further lines larger numbers than this.
+    pub(super) fn number_above(&mut self, seq: u64) {
+        self.last_seq = self.last_seq.max(seq);
+    }
+
+    /// The last line with a worker's result, if one was written since the log was opened.
+    pub(super) fn found(&self) -> Option<&LogLineDigest> {
+        self.found.as_ref()
+    }
+
+    /// Notes that its directory was renamed.
+    pub(crate) fn moved_to(&mut self, directory: &Path) {
         self.path = directory.join(FILE_NAME);
     }
 
     /// The number of the last line; 0 where there is none.
-    pub fn last_seq(&self) -> u64 {
+    pub(crate) fn last_seq(&self) -> u64 {
         self.last_seq
     }
 
-    /// Writes a line; its number.
+    /// Writes a line and returns its number.
     ///
     /// # Errors
-    /// When the disk refuses; nothing of the line is in the log then.
-    pub fn append(&mut self, line: NewLine) -> Result<u64, LogError> {
+    /// When the disk refuses; the log is then unchanged.
+    pub fn append(&mut self, line: NewLine) -> Result<u64, FileError> {
         self.append_all(std::iter::once(line))
     }
 
-    /// Writes lines in one go; the number of the last one.
+    /// Writes lines in one go and returns the number of the last one.
     ///
     /// # Errors
-    /// When the disk refuses; none of the lines is in the log then.
-    pub fn append_all(
+    /// When the disk refuses; the log is then unchanged.
+    pub(crate) fn append_all(
         &mut self,
         lines: impl IntoIterator<Item = NewLine>,
-    ) -> Result<u64, LogError> {
+    ) -> Result<u64, FileError> {
         let mut text = Vec::new();
         let mut seq = self.last_seq;
         let mut is_synced = false;
+        let mut found = self.found.clone();
         for line in lines {
             seq = seq.saturating_add(1);
             is_synced |= line.kind.is_synced();
-            let line = Line {
+            let line = LogLine {
                 ts: line.ts,
                 seq,
                 kind: line.kind,
                 origin: line.origin,
                 data: line.data.into_value(),
             };
+            let start = text.len();
             serde_json::to_writer(&mut text, &line)
                 .map_err(|error| self.failed("write", error.into()))?;
+            let tells_the_end = matches!(line.kind, LineKind::Result | LineKind::Recovered);
+            if tells_the_end && line.origin.role == Some(Role::Worker) {
+                let written = text.get(start..).unwrap_or_default();
+                found = Some(LogLineDigest::of(seq, written));
+            }
             text.push(b'\n');
         }
         self.write(&text, is_synced)?;
         self.last_seq = seq;
+        self.found = found;
         Ok(seq)
     }
 
-    fn write(&mut self, text: &[u8], is_synced: bool) -> Result<(), LogError> {
-        let written = self.file.write_all(text).and_then(|()| match is_synced {
-            true => self.file.sync_data(),
-            false => Ok(()),
-        });
+    fn write(&mut self, text: &[u8], is_synced: bool) -> Result<(), FileError> {
+        if self.end.saturating_add(text.len() as u64) > self.quota.whole {
+            self.shorten().map_err(|error| self.failed("shorten", error))?;
+        }
+        let written = self
+            .file
+            .write_all(text)
+            .and_then(|()| if is_synced { self.file.sync_data() } else { Ok(()) });
         if let Err(error) = written {
-            // A part of a line would spoil the next one; if this fails too, whoever opens
-            // the log next mends it.
+            // Part of a line would spoil the next one. If this fails too, the next open
+            // repairs it.
             let _ = self.file.set_len(self.end);
             return Err(self.failed("write", error));
         }
@@ -147,11 +165,353 @@ impl RunLog {
         Ok(())
     }
 
-    fn failed(&self, doing: &'static str, source: io::Error) -> LogError {
-        LogError {
-            doing,
-            path: self.path.clone(),
-            source,
+    fn shorten(&mut self) -> io::Result<()> {
+        let relied_on = self.found.as_ref().map(|found| found.seq);
+        shorten(&self.path, &self.quota, relied_on)?;
+        self.file = files::append_private(&self.path)?;
+        self.end = self.file.metadata()?.len();
+        Ok(())
+    }
+
+    fn failed(&self, doing: &'static str, source: io::Error) -> FileError {
+        FileError::cannot(doing, &self.path)(source)
+    }
+}
+
+const MIB: u64 = 1 << 20;
+
+/// How much of a log is kept, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quota {
+    /// A log that would grow beyond this is shortened.
+    pub whole: u64,
+    /// Of its beginning.
+    pub first: u64,
+    /// Of the lines between, besides the state changes.
+    pub between: u64,
+    /// Of its end.
+    pub newest: u64,
+}
+
+/// Large enough that output is written at most twice on average, and small enough that
+/// shortening takes only a moment.
+pub(super) const QUOTA: Quota =
+    Quota { whole: 256 * MIB, first: 16 * MIB, between: 64 * MIB, newest: 64 * MIB };
+
+/// A line in the middle of a log.
+#[derive(Debug, Clone, Copy)]
+struct KeptPlace {
+    start: u64,
+    length: u64,
+    /// What its beginning says.
+    head: Option<Head>,
+}
+
+impl KeptPlace {
+    fn end(self) -> u64 {
+        self.start + self.length
+    }
+
+    fn is(self, kind: LineKind) -> bool {
+        self.head.is_some_and(|head| head.kind == kind)
+    }
+}
+
+/// Replaces a log by a shorter one, where there is anything to leave out. The line of the
+/// number `relied_on` remains.
+///
+/// # Errors
+/// When the disk refuses; the log is as it was then.
+pub(super) fn shorten(path: &Path, quota: &Quota, relied_on: Option<u64>) -> io::Result<()> {
+    let mut lines = Lines::open(path)?;
+    let newest_from = lines.length.saturating_sub(quota.newest);
+    let mut omitted = Omitted::default();
+    // The head of the first removed line.
+    let mut at = None;
+    let mut first_ends = 0;
+    let mut kept = Vec::new();
+    let newest_begins = loop {
+        let Some((line, text)) = lines.next()? else {
+            break lines.length;
+        };
+        if line.is(LineKind::Omitted) {
+            let before: LogLine = serde_json::from_slice(&text)?;
+            let before = before.omitted().unwrap_or_default();
+            omitted.lines += before.lines;
+            omitted.bytes += before.bytes;
+            at = at.or(line.head);
+        } else if at.is_none() && line.end() <= quota.first {
+            first_ends = line.end();
+        } else if line.start >= newest_from {
+            break line.start;
+        } else if line.head.is_some_and(|head| head.kind.is_synced()) {
+            kept.push(line);
+        } else {
+            omitted.add(line.length);
+            at = at.or(line.head);
+        }
+    };
+    for line in leave_out_the_oldest(&mut kept, quota.between, relied_on) {
+        omitted.add(line.length);
+        at = match (at, line.head) {
+            (Some(at), Some(head)) if head.seq < at.seq => Some(head),
+            (at, head) => at.or(head),
+        };
+    }
+    let Some(at) = at else {
+        return Ok(());
+    };
+    let mark = LogLine {
+        ts: at.ts,
+        seq: at.seq,
+        kind: LineKind::Omitted,
+        origin: Origin::default(),
+        data: json!(omitted),
+    };
+    let mut mark = serde_json::to_vec(&mark)?;
+    mark.push(b'\n');
+    let is_before = |line: &&KeptPlace| line.head.is_some_and(|head| head.seq < at.seq);
+    let marked = kept.iter().take_while(is_before).count();
+    let (before, after) = kept.split_at(marked);
+    let mut log = lines.into_file();
+    files::replace_durably(path, |new| {
+        copy(&mut log, 0, first_ends, new)?;
+        for line in before {
+            copy(&mut log, line.start, line.end(), new)?;
+        }
+        new.write_all(&mark)?;
+        for line in after {
+            copy(&mut log, line.start, line.end(), new)?;
+        }
+        copy(&mut log, newest_begins, u64::MAX, new)
+    })
+}
+
+/// Removes the oldest lines, except state changes and the one that is relied on, until at
+/// most `most` bytes remain.
+fn leave_out_the_oldest(
+    lines: &mut Vec<KeptPlace>,
+    most: u64,
+    relied_on: Option<u64>,
+) -> Vec<KeptPlace> {
+    let mut left = most;
+    let mut left_out = Vec::new();
+    for line in std::mem::take(lines).into_iter().rev() {
+        let is_relied_on = line.head.is_some_and(|head| Some(head.seq) == relied_on);
+        let stays = is_relied_on || line.is(LineKind::StateChange);
+        if stays || line.length <= left {
+            lines.push(line)
+        } else {
+            left_out.push(line)
+        }
+        if !stays {
+            left = left.saturating_sub(line.length);
+        }
+    }
+    lines.reverse();
+    left_out
+}
+
+fn copy(log: &mut File, from: u64, to: u64, new: &mut File) -> io::Result<()> {
+    log.seek(SeekFrom::Start(from))?;
+    io::copy(&mut io::Read::take(&*log, to - from), new)?;
+    Ok(())
+}
+
+/// A log's lines with their places, in their order; of a long one the beginning only.
+struct Lines {
+    reader: BufReader<File>,
+    at: u64,
+    length: u64,
+}
+
+/// Read at once.
+const BLOCK: usize = 256 * 1024;
+
+impl Lines {
+    fn open(path: &Path) -> io::Result<Lines> {
+        let file = files::open_private(path)?;
+        Ok(Lines {
+            at: 0,
+            length: file.metadata()?.len(),
+            reader: BufReader::with_capacity(BLOCK, file),
+        })
+    }
+
+    fn into_file(self) -> File {
+        self.reader.into_inner()
+    }
+
+    /// The next line and its first bytes; one without a newline is the last.
+    fn next(&mut self) -> io::Result<Option<(KeptPlace, Vec<u8>)>> {
+        let mut text = Vec::new();
+        let mut length = 0;
+        loop {
+            let block = self.reader.fill_buf()?;
+            let newline = memchr::memchr(b'\n', block);
+            let taken = newline.map_or(block.len(), |at| at + 1);
+            let room = (2 * HEAD_BYTES).saturating_sub(text.len()).min(taken);
+            text.extend_from_slice(block.get(..room).unwrap_or_default());
+            self.reader.consume(taken);
+            length += taken as u64;
+            if newline.is_some() || taken == 0 {
+                break;
+            }
+        }
+        if length == 0 {
+            return Ok(None);
+        }
+        let start = self.at;
+        self.at += length;
+        let head = Head::of(&text);
+        let place = KeptPlace { start, length, head };
+        Ok(Some((place, text)))
+    }
+}
+
+/// Why a run's log prevents it from continuing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogCheckError {
+    /// The log cannot be read.
+    #[error("cannot read the log of the run: {0}")]
+    Unreadable(io::Error),
+    /// Lines are missing at its end.
+    #[error(
+        "{path} was cut: it ends with line {last}, and oneshot.json relies on line {needed}: \
+         put the log back, or start a new run"
+    )]
+    Cut {
+        /// The log.
+        path: PathBuf,
+        /// The number of its last line; 0 where it has none.
+        last: u64,
+        /// The number of the line that it must have.
+        needed: u64,
+    },
+    /// A line that the run depends on was changed.
+    #[error(
+        "{path} was changed: oneshot.json relies on line {}, of {} bytes, and that is not in \
+         it: put the log back, or start a new run",
+        .proof.seq,
+        .proof.bytes
+    )]
+    Changed {
+        /// The log.
+        path: PathBuf,
+        /// What it must hold.
+        proof: LogLineDigest,
+    },
+}
+
+/// Compares the log in a run's directory with the run's file.
+///
+/// # Errors
+/// When they contradict each other, or the log cannot be read.
+pub(crate) fn check(directory: &Path, file: &RunFile) -> Result<(), LogCheckError> {
+    let path = directory.join(FILE_NAME);
+    let end = log_reader::end_of(&path).map_err(LogCheckError::Unreadable)?;
+    if end.last_seq < file.log_seq {
+        let (last, needed) = (end.last_seq, file.log_seq);
+        return Err(LogCheckError::Cut { path, last, needed });
+    }
+    let Some(proof) = relied_on(&file.history) else {
+        return Ok(());
+    };
+    let line = log_reader::text_of(directory, proof.seq).map_err(LogCheckError::Unreadable)?;
+    if line.is_some_and(|line| LogLineDigest::of(proof.seq, &line) == *proof) {
+        return Ok(());
+    }
+    let proof = proof.clone();
+    Err(LogCheckError::Changed { path, proof })
+}
+
+/// The line that the next step of a run with this history depends on.
+fn relied_on(history: &[Entry]) -> Option<&LogLineDigest> {
+    // An audit that was paused, or had no verdict, is repeated with the same result.
+    let is_between = |state| {
+        matches!(state, RunState::Interrupted | RunState::AuditPending | RunState::AuditorExecuting)
+    };
+    let mut entries = history.iter().rev();
+    let decisive =
+        entries.find(|entry| entry.basis.relies_on.is_some() || !is_between(entry.state));
+    decisive?.basis.relies_on.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::super::log_reader::{Follower, history, tail, text_of};
+    use super::super::state::RunState;
+    use super::*;
+    use crate::text::redact::Redactor;
+
+    const SMALL: Quota = Quota { whole: 16_000, first: 2_000, between: 3_000, newest: 4_000 };
+
+    fn line(kind: LineKind, ts: f64, size: usize) -> NewLine {
+        let data = match kind {
+            LineKind::StateChange => json!({"from": null, "to": RunState::ReiterationPending}),
+            _ => json!({"text": "x".repeat(size)}),
+        };
+        NewLine {
+            ts,
+            kind,
+            origin: Origin { role: Some(Role::Worker), ..Origin::default() },
+            data: Redacted::new(data, &Redactor::default()),
+        }
+    }
+
+    fn any_kind() -> impl Strategy<Value = LineKind> {
+        prop_oneof![
+            20 => Just(LineKind::Activity),
+            2 => Just(LineKind::Heartbeat),
+            2 => Just(LineKind::StateChange),
+            1 => Just(LineKind::Prompt),
+            1 => Just(LineKind::Result),
+        ]
+    }
+
+    proptest! {
+        // Each case is synced to the disk many times.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn a_log_at_its_quota_keeps_its_beginning_its_states_and_the_newest(
+            written in prop::collection::vec((any_kind(), 0usize..900), 1..200),
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let mut log = RunLog::open(directory.path()).unwrap();
+            log.quota = SMALL;
+            let mut follower = Follower::open(directory.path()).unwrap();
+            for (number, (kind, size)) in (1..).zip(&written) {
+                log.append(line(*kind, f64::from(number), *size)).unwrap();
+                let length = std::fs::metadata(&log.path).unwrap().len();
+                prop_assert!(length <= SMALL.whole && length == log.end);
+                // A reader that keeps up misses nothing.
+                let read = follower.next_line().unwrap().unwrap();
+                prop_assert_eq!((read.seq, read.kind), (number as u64, *kind));
+                prop_assert_eq!(follower.next_line().unwrap(), None);
+            }
+            let lines = tail(directory.path(), usize::MAX, u64::MAX).unwrap();
+            prop_assert!(lines.is_sorted_by(|a, b| a.seq < b.seq));
+            let left_out = lines.iter().find_map(LogLine::omitted).unwrap_or_default();
+            let marks = lines.iter().filter(|line| line.kind == LineKind::Omitted).count();
+            prop_assert!(marks <= 1);
+            let total = left_out.lines + (lines.len() - marks) as u64;
+            prop_assert_eq!(total, written.len() as u64);
+            let states = written.iter().filter(|(kind, _)| *kind == LineKind::StateChange);
+            prop_assert_eq!(history(directory.path()).unwrap().len(), states.count());
+            prop_assert_eq!(lines.last().unwrap().seq, written.len() as u64);
+            prop_assert_eq!(lines.first().unwrap().seq, 1);
+            if let Some(found) = log.found() {
+                let text = text_of(directory.path(), found.seq).unwrap();
+                prop_assert_eq!(&LogLineDigest::of(found.seq, &text.unwrap()), found);
+            }
+            // Opened again, it continues with the next number.
+            drop(log);
+            let log = RunLog::open(directory.path()).unwrap();
+            prop_assert_eq!(log.last_seq(), written.len() as u64);
         }
     }
 }

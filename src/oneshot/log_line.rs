@@ -1,66 +1,69 @@
-//! The lines of `oneshot-log.json`: what each kind of them tells.
+//! The lines of `oneshot-log.json` and what each kind of them contains.
 //!
-//! Limits: neither written nor read here.
+//! Limits: neither written nor read here. Pure.
 
 use std::num::NonZeroU32;
 
+use serde::de::value::{self, StrDeserializer};
+use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::context::Entry;
-use super::reason::Reason;
-use super::stage::{Role, State};
-use crate::process::tree::Identity;
+use super::run_files::{Basis, Entry};
+use super::state::{Role, RunState};
+use crate::agent::activity::AgentError;
 
 /// The file's name in a run's directory.
-pub const FILE_NAME: &str = "oneshot-log.json";
+pub(crate) const FILE_NAME: &str = "oneshot-log.json";
 
-/// What a line tells of.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Something that the agent put out.
+pub enum LineKind {
+    /// A record of the agent's output.
     Activity,
-    /// The run came to another state: [`StateChange`].
+    /// The run entered another state: [`StateChange`].
     StateChange,
-    /// The agent lives: [`Heartbeat`].
+    /// The agent is alive: [`Heartbeat`].
     Heartbeat,
-    /// A judge was asked whether the agent gets on.
+    /// A judge was asked whether the agent makes progress.
     StatusCheck,
-    /// What the agent was asked to do.
+    /// The agent's prompt.
     Prompt,
     /// The agent's final text.
     Result,
     /// Something that a recovery found.
     Recovered,
+    /// Lines were removed here to keep the log's quota: [`Omitted`].
+    Omitted,
 }
 
-impl Kind {
+impl LineKind {
     /// The word for it in the file.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Activity => "activity",
-            Kind::StateChange => "state_change",
-            Kind::Heartbeat => "heartbeat",
-            Kind::StatusCheck => "status_check",
-            Kind::Prompt => "prompt",
-            Kind::Result => "result",
-            Kind::Recovered => "recovered",
+            LineKind::Activity => "activity",
+            LineKind::StateChange => "state_change",
+            LineKind::Heartbeat => "heartbeat",
+            LineKind::StatusCheck => "status_check",
+            LineKind::Prompt => "prompt",
+            LineKind::Result => "result",
+            LineKind::Recovered => "recovered",
+            LineKind::Omitted => "omitted",
         }
     }
 
-    /// Whether such a line is on the disk, not only with the kernel, before it counts. An
-    /// agent's stream may come by hundreds of megabytes; what has to outlive a crash of
-    /// the machine is what a resume builds on.
-    pub fn is_synced(self) -> bool {
-        match self {
-            Kind::StateChange | Kind::Prompt | Kind::Result | Kind::Recovered => true,
-            Kind::Activity | Kind::Heartbeat | Kind::StatusCheck => false,
-        }
+    /// Whether such a line is synced to disk before it counts. What a resume depends on must
+    /// survive a crash of the machine; an agent's stream may be hundreds of megabytes.
+    pub(crate) fn is_synced(self) -> bool {
+        matches!(
+            self,
+            LineKind::StateChange | LineKind::Prompt | LineKind::Result | LineKind::Recovered
+        )
     }
 }
 
-/// Whose line it is.
+/// The agent that a line is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// The executor's name.
@@ -76,14 +79,14 @@ pub struct Origin {
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct LogLine {
     /// When: Unix seconds.
     pub ts: f64,
     /// Its number, from 1; each is larger than the one before.
     pub seq: u64,
-    /// What it tells of.
+    /// Its kind.
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: LineKind,
     /// Whose it is.
     #[serde(flatten)]
     pub origin: Origin,
@@ -91,60 +94,106 @@ pub struct Line {
     pub data: Value,
 }
 
-impl Line {
-    /// The change that it tells of, if it does.
+impl LogLine {
+    /// Its data, if it is a state change.
     pub fn state_change(&self) -> Option<StateChange> {
-        let is_change = self.kind == Kind::StateChange;
-        is_change.then(|| serde_json::from_value(self.data.clone()).ok())?
+        self.data_of(LineKind::StateChange)
     }
 
-    /// The sign of life that it tells of, if it does.
+    /// Its data, if it is a mark of omitted lines.
+    pub(crate) fn omitted(&self) -> Option<Omitted> {
+        self.data_of(LineKind::Omitted)
+    }
+
+    /// Its data, if it is a heartbeat.
     pub fn heartbeat(&self) -> Option<Heartbeat> {
-        let is_heartbeat = self.kind == Kind::Heartbeat;
-        is_heartbeat.then(|| serde_json::from_value(self.data.clone()).ok())?
+        self.data_of(LineKind::Heartbeat)
+    }
+
+    fn data_of<T: DeserializeOwned>(&self, kind: LineKind) -> Option<T> {
+        serde_json::from_value((self.kind == kind).then(|| self.data.clone())?).ok()
     }
 }
 
-/// The data of [`Kind::StateChange`].
+/// The data of [`LineKind::StateChange`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateChange {
-    /// Where the run was; null before its creation.
-    pub from: Option<State>,
-    /// Where it is.
-    pub to: State,
-    /// As in the history.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pid: Option<i32>,
-    /// As in the history.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pid_started: Option<u64>,
-    /// As in the history.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
+    /// The state before; null for the first.
+    pub from: Option<RunState>,
+    /// The new state.
+    pub to: RunState,
     /// How many iterations the run may have from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_iterations: Option<NonZeroU32>,
+    #[serde(flatten)]
+    pub basis: Basis,
 }
 
 impl StateChange {
     /// The entry of the history that goes with it.
     pub fn entry(&self, ts: f64) -> Entry {
-        Entry {
-            state: self.to,
-            ts,
-            pid: self.pid,
-            pid_started: self.pid_started,
-            reason: self.reason.clone(),
-        }
-    }
-
-    /// The agent's process.
-    pub fn process(&self) -> Option<Identity> {
-        self.entry(0.0).process()
+        Entry { state: self.to, ts, basis: self.basis.clone() }
     }
 }
 
-/// The data of [`Kind::Heartbeat`]: what the newest one says is how the agent is.
+/// The data of [`LineKind::Omitted`]: all that was removed since the log began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Omitted {
+    /// How many lines.
+    pub lines: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl Omitted {
+    /// Another line of this length.
+    pub(super) fn add(&mut self, length: u64) {
+        self.lines += 1;
+        self.bytes += length;
+    }
+}
+
+/// What can be read from the beginning of a line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Head {
+    pub ts: f64,
+    pub seq: u64,
+    pub kind: LineKind,
+}
+
+/// The longest head of a line.
+pub(super) const HEAD_BYTES: usize = 128;
+
+impl Head {
+    /// Reads the head of a line as this program writes it; `None` for other spellings.
+    pub(super) fn of(line: &[u8]) -> Option<Head> {
+        let line = line.get(..line.len().min(HEAD_BYTES))?;
+        let (ts, rest) = until(line.strip_prefix(b"{\"ts\":")?, b",\"seq\":")?;
+        let (seq, rest) = until(rest, b",\"type\":\"")?;
+        let (word, _) = until(rest, b"\"")?;
+        let word: StrDeserializer<'_, value::Error> = word.into_deserializer();
+        Some(Head {
+            ts: ts.parse().ok()?,
+            seq: seq.parse().ok()?,
+            kind: LineKind::deserialize(word).ok()?,
+        })
+    }
+}
+
+/// The text before a mark, and what comes after it.
+fn until<'a>(text: &'a [u8], mark: &[u8]) -> Option<(&'a str, &'a [u8])> {
+    let at = memchr::memmem::find(text, mark)?;
+    let (before, rest) = text.split_at_checked(at)?;
+    Some((std::str::from_utf8(before).ok()?, rest.get(mark.len()..)?))
+}
+
+/// The data of [`LineKind::Result`].
+pub(super) fn result_data(text: &str, error: Option<AgentError>) -> Value {
+    let error = error.map(AgentError::name);
+    json!({"text": text, "error": error})
+}
+
+/// The data of [`LineKind::Heartbeat`]: the agent's status at that time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
@@ -152,9 +201,9 @@ pub struct Heartbeat {
     pub status: String,
     /// How many there have been of this agent.
     pub heartbeats: u64,
-    /// How often something new was seen of it.
+    /// How often it did something new.
     pub state_changes: u64,
-    /// What was new last.
+    /// The kind of its last change.
     pub last_change: Option<String>,
     /// When that was: Unix seconds.
     pub last_change_ts: Option<f64>,

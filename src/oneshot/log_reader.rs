@@ -1,17 +1,17 @@
 //! Reading a run's log: from its beginning, from its end, and as it grows.
 //!
-//! Every reader skips what is no whole line, so that a log may be read while it is
-//! written, and after its writer was killed. Readers from the end look at so many bytes
-//! at most as they are told.
+//! Every reader skips incomplete lines, so that a log can be read while it is written and
+//! after its writer was killed. Readers from the end stop after a given number of bytes.
 //!
 //! Limits: writes nothing.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
-use super::context::Entry;
-use super::log_line::{FILE_NAME, Kind, Line};
+use super::log_line::{FILE_NAME, Head, LineKind, LogLine};
+use super::run_files::Entry;
 use crate::process::files;
 
 /// Read at once, from either end.
@@ -31,7 +31,7 @@ pub struct LogEnd {
     pub last_seq: u64,
 }
 
-/// What stands after the last newline.
+/// What follows the last newline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfinished {
     /// Nothing, as it should be.
@@ -61,14 +61,16 @@ pub fn end_of(path: &Path) -> io::Result<LogEnd> {
     {
         last = parse(&line);
     }
-    Ok(LogEnd {
-        whole,
-        unfinished,
-        last_seq: last.map_or(0, |line| line.seq),
-    })
+    Ok(LogEnd { whole, unfinished, last_seq: last.map_or(0, |line| line.seq) })
 }
 
-fn parse(line: &[u8]) -> Option<Line> {
+fn open(path: &Path) -> io::Result<File> {
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    files::open_private(path).map_err(named)
+}
+
+fn parse(line: &[u8]) -> Option<LogLine> {
     serde_json::from_slice(line).ok()
 }
 
@@ -76,33 +78,44 @@ fn parse(line: &[u8]) -> Option<Line> {
 ///
 /// # Errors
 /// When the log cannot be read.
-pub fn newest(directory: &Path, kind: Kind, most: u64) -> io::Result<Option<Line>> {
-    newest_that(directory, most, |line| line.kind == kind, Some(kind))
+pub fn newest(directory: &Path, kind: LineKind, most: u64) -> io::Result<Option<LogLine>> {
+    newest_that(directory, most, |_| true, &[kind])
 }
 
-/// The newest line that is wanted, among the last `most` bytes of a run's log. With a
-/// `kind`, lines of others are not even parsed.
+/// The newest line of these kinds that is wanted, among the last `most` bytes of a run's
+/// log. Lines of other kinds are not even parsed.
 ///
 /// # Errors
 /// When the log cannot be read.
-pub fn newest_that(
+pub(crate) fn newest_that(
     directory: &Path,
     most: u64,
-    wanted: impl Fn(&Line) -> bool,
-    kind: Option<Kind>,
-) -> io::Result<Option<Line>> {
-    let mut backwards = Backwards::open(&directory.join(FILE_NAME), most)?;
-    // What is after the last newline is no line yet.
-    backwards.next_chunk()?;
-    // As this program writes it; another's spelling costs time only.
-    let word = kind.map(|kind| format!("\"{}\"", kind.name()));
-    let finder = word.as_ref().map(memchr::memmem::Finder::new);
+    wanted: impl Fn(&LogLine) -> bool,
+    kinds: &[LineKind],
+) -> io::Result<Option<LogLine>> {
+    let mut backwards = Backwards::of_lines(directory, most)?;
+    let is_wanted = |line: &LogLine| kinds.contains(&line.kind) && wanted(line);
     while let Some(line) = backwards.next_chunk()? {
-        let may_be = finder
-            .as_ref()
-            .is_none_or(|finder| finder.find(&line).is_some());
-        if may_be && let Some(line) = parse(&line).filter(&wanted) {
+        // Without a head, the line must be parsed.
+        let may_be = Head::of(&line).is_none_or(|head| kinds.contains(&head.kind));
+        if may_be && let Some(line) = parse(&line).filter(is_wanted) {
             return Ok(Some(line));
+        }
+    }
+    Ok(None)
+}
+
+/// The text of the line with this number, without its newline.
+///
+/// # Errors
+/// When the log cannot be read.
+pub fn text_of(directory: &Path, seq: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut backwards = Backwards::of_lines(directory, u64::MAX)?;
+    while let Some(line) = backwards.next_chunk()? {
+        let head = Head::of(&line).map(|head| head.seq);
+        let number = head.or_else(|| parse(&line).map(|line| line.seq));
+        if number.is_some_and(|number| number <= seq) {
+            return Ok((number == Some(seq)).then_some(line));
         }
     }
     Ok(None)
@@ -113,9 +126,8 @@ pub fn newest_that(
 ///
 /// # Errors
 /// When the log cannot be read.
-pub fn tail(directory: &Path, count: usize, most: u64) -> io::Result<Vec<Line>> {
-    let mut backwards = Backwards::open(&directory.join(FILE_NAME), most)?;
-    backwards.next_chunk()?;
+pub fn tail(directory: &Path, count: usize, most: u64) -> io::Result<Vec<LogLine>> {
+    let mut backwards = Backwards::of_lines(directory, most)?;
     let mut lines = Vec::new();
     while lines.len() < count
         && let Some(line) = backwards.next_chunk()?
@@ -126,7 +138,7 @@ pub fn tail(directory: &Path, count: usize, most: u64) -> io::Result<Vec<Line>> 
     Ok(lines)
 }
 
-/// A file's lines from the end. The first chunk is what stands after the last newline.
+/// A file's lines from the end. The first chunk is what follows the last newline.
 struct Backwards {
     file: File,
     length: u64,
@@ -139,8 +151,15 @@ struct Backwards {
 }
 
 impl Backwards {
+    /// The whole lines of a run's log: what follows the last newline is not a line yet.
+    fn of_lines(directory: &Path, most: u64) -> io::Result<Backwards> {
+        let mut backwards = Backwards::open(&directory.join(FILE_NAME), most)?;
+        backwards.next_chunk()?;
+        Ok(backwards)
+    }
+
     fn open(path: &Path, most: u64) -> io::Result<Backwards> {
-        let file = files::open_private(path)?;
+        let file = open(path)?;
         let length = file.metadata()?.len();
         Ok(Backwards {
             file,
@@ -168,7 +187,7 @@ impl Backwards {
             }
             if self.before == self.stop {
                 self.is_over = true;
-                // Cut where the look ends, it is the end of a line only.
+                // Where reading stops before the file's start, this is only part of a line.
                 let whole = (self.stop == 0).then(|| std::mem::take(&mut self.held));
                 return Ok(whole);
             }
@@ -182,7 +201,7 @@ impl Backwards {
 
     /// Puts the block before what is held in front of it; its length.
     fn read_block(&mut self) -> io::Result<usize> {
-        // Long lines are read by larger blocks, since all of them moves each time.
+        // Blocks grow with the line, since each one moves what was read before.
         let size = BLOCK.max(self.held.len() as u64);
         let start = self.before.saturating_sub(size).max(self.stop);
         let length = usize::try_from(self.before - start).unwrap_or(usize::MAX);
@@ -196,10 +215,15 @@ impl Backwards {
     }
 }
 
-/// A log that is read as it grows.
+/// Reads a log as it grows, also after it was replaced by a shorter one of the same run.
 #[derive(Debug)]
 pub struct Follower {
+    path: PathBuf,
     reader: BufReader<File>,
+    /// The number of the last line that was read.
+    seq: u64,
+    /// Lines up to this one were read before the log was replaced, if it was.
+    known: Option<u64>,
     /// What there is of a line that has no end yet.
     begun: Vec<u8>,
     /// The rest of the line is passed over: it is too long.
@@ -212,9 +236,13 @@ impl Follower {
     /// # Errors
     /// When it cannot be opened.
     pub fn open(directory: &Path) -> io::Result<Follower> {
-        let file = files::open_private(&directory.join(FILE_NAME))?;
+        let path = directory.join(FILE_NAME);
+        let file = open(&path)?;
         Ok(Follower {
+            path,
             reader: BufReader::with_capacity(BLOCK as usize, file),
+            seq: 0,
+            known: None,
             begun: Vec::new(),
             passing: false,
         })
@@ -224,17 +252,24 @@ impl Follower {
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub fn next_line(&mut self) -> io::Result<Option<Line>> {
+    pub fn next_line(&mut self) -> io::Result<Option<LogLine>> {
+        let mut is_final = false;
         loop {
             let buffer = self.reader.fill_buf()?;
             if buffer.is_empty() {
-                return Ok(None);
+                if is_final {
+                    self.begin_again()?;
+                } else if !self.is_replaced()? {
+                    return Ok(None);
+                }
+                // What was written to the old one before that is read first.
+                is_final = !is_final;
+                continue;
             }
             let newline = memchr::memchr(b'\n', buffer);
             let taken = newline.map_or(buffer.len(), |at| at + 1);
             if !self.passing {
-                self.begun
-                    .extend_from_slice(buffer.get(..taken).unwrap_or_default());
+                self.begun.extend_from_slice(buffer.get(..taken).unwrap_or_default());
             }
             self.reader.consume(taken);
             if self.begun.len() > MAX_LINE {
@@ -244,15 +279,34 @@ impl Follower {
             if newline.is_some() {
                 self.passing = false;
                 let line = parse(&std::mem::take(&mut self.begun));
-                if line.is_some() {
-                    return Ok(line);
+                let is_new = |line: &LogLine| self.known.is_none_or(|known| line.seq > known);
+                if let Some(line) = line.filter(is_new) {
+                    self.seq = line.seq;
+                    return Ok(Some(line));
                 }
             }
         }
     }
+
+    fn is_replaced(&self) -> io::Result<bool> {
+        let own = self.reader.get_ref().metadata()?;
+        Ok(match std::fs::symlink_metadata(&self.path) {
+            Ok(found) => (found.dev(), found.ino()) != (own.dev(), own.ino()),
+            // The run was removed; its log has been read to the end.
+            Err(_) => false,
+        })
+    }
+
+    fn begin_again(&mut self) -> io::Result<()> {
+        self.reader = BufReader::with_capacity(BLOCK as usize, open(&self.path)?);
+        self.begun = Vec::new();
+        self.passing = false;
+        self.known = Some(self.seq);
+        Ok(())
+    }
 }
 
-/// The history that a log's state changes tell, oldest first.
+/// The history according to a log's state changes, oldest first.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -277,9 +331,7 @@ mod tests {
     fn any_log() -> impl Strategy<Value = Vec<u8>> {
         let lines: Vec<&str> = LOG.lines().collect();
         let line = prop::sample::select(lines);
-        let whole = line
-            .clone()
-            .prop_map(|line| format!("{line}\n").into_bytes());
+        let whole = line.clone().prop_map(|line| format!("{line}\n").into_bytes());
         let part = (line, any::<prop::sample::Index>())
             .prop_map(|(line, end)| line.as_bytes()[..end.index(line.len())].to_vec());
         let other = prop::collection::vec(any::<u8>(), 0..6);

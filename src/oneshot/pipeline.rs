@@ -1,445 +1,289 @@
-//! What becomes of an agent's output, in one pass: ingest → timestamp → inactivity
-//! monitor → redact → log → parse → publish.
+//! What happens to an agent's output: its bytes become records, secrets are taken out,
+//! every record is written to the log, and only then is it published with its meaning.
 //!
-//! Each stage pulls from the one before it and hands on the moment until which it is
-//! willing to wait, so that silence is the deadline of a receive and nobody sleeps. What
-//! is published has been written to the log before, and holds no secret.
+//! Waiting always has a deadline, so silence is noticed without a timer or a sleep.
 //!
-//! Limits: knows no process, which is behind [`Source`]; what records mean is
-//! the parsing function's.
+//! Limits: knows no process, which is behind [`ByteSource`]; the parsing function decides what
+//! records mean.
 
 use std::collections::VecDeque;
+use std::io;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::log::{Kind, LogError, NewLine, Origin, RunLog};
+use super::log::{LineKind, NewLine, Origin, RunLog};
 use super::redaction::{self, Redacted};
-use super::source::{Received, Source, StderrLines, Stream};
+use super::run_files::FileError;
+use crate::agent::activity::Activity;
 use crate::agent::stream::{Framer, Record};
 use crate::base::clock::{Clock, Now};
+use crate::process::signals::Exit;
 use crate::text::redact::Redactor;
 
 /// A record that is in the log.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Published<A> {
-    /// When it came.
+pub(crate) struct Published {
+    /// When its bytes arrived.
     pub at: Now,
     /// The number of its line in the log.
     pub seq: u64,
-    /// Where it was written.
     pub stream: Stream,
     /// The record, redacted.
     pub record: Record,
-    /// What it means; nothing for stderr.
-    pub activities: Vec<A>,
+    /// What it means; empty for stderr.
+    pub activities: Vec<Activity>,
 }
 
-/// What the pipeline says next.
+/// What the pipeline reports next.
 #[derive(Debug)]
-pub enum Said<A, E> {
-    /// There is a record.
-    Record(Published<A>),
-    /// Nothing until the moment that was asked for, or something else wants attention.
+pub(crate) enum PipelineEvent {
+    Record(Published),
+    /// Nothing arrived before the deadline, or the source was interrupted.
     Quiet,
-    /// The agent has been silent for as long as it may be.
-    Inactive {
-        /// Since when.
-        since: Instant,
-    },
-    /// The agent has ended, and everything was published.
-    Ended(E),
+    /// The agent has been silent for the whole inactivity limit.
+    Inactive,
+    /// The agent has ended, and everything was published; or its output cannot be read.
+    Ended(io::Result<Exit>),
     /// The log cannot be written: nothing more is published.
-    Unwritable(LogError),
-}
-
-/// What passes between stages.
-enum Flow<T, E> {
-    Item(T),
-    Quiet,
-    Inactive { since: Instant },
-    Ended(E),
-    Unwritable(LogError),
-}
-
-impl<T, E> Flow<T, E> {
-    fn and_then<U>(self, next: impl FnOnce(T) -> Flow<U, E>) -> Flow<U, E> {
-        match self {
-            Flow::Item(item) => next(item),
-            Flow::Quiet => Flow::Quiet,
-            Flow::Inactive { since } => Flow::Inactive { since },
-            Flow::Ended(end) => Flow::Ended(end),
-            Flow::Unwritable(error) => Flow::Unwritable(error),
-        }
-    }
-
-    fn map<U>(self, change: impl FnOnce(T) -> U) -> Flow<U, E> {
-        self.and_then(|item| Flow::Item(change(item)))
-    }
-}
-
-/// An iterator that waits until a moment at most.
-trait Stage {
-    type Item;
-    type End;
-
-    fn next(&mut self, until: Instant) -> Flow<Self::Item, Self::End>;
-    fn last_evidence(&mut self) -> Option<Instant>;
-}
-
-/// Records that came together.
-struct Batch {
-    stream: Stream,
-    records: Vec<Record>,
-}
-
-/// Makes records of bytes.
-struct Ingest<S: Source> {
-    source: S,
-    framer: Framer,
-    stderr: StderrLines,
-    /// What is left to be said at the end.
-    rest: VecDeque<Batch>,
-    end: Option<S::End>,
-}
-
-impl<S: Source> Stage for Ingest<S> {
-    type Item = Batch;
-    type End = S::End;
-
-    fn next(&mut self, until: Instant) -> Flow<Batch, S::End> {
-        if let Some(batch) = self.rest.pop_front() {
-            return Flow::Item(batch);
-        }
-        if let Some(end) = self.end.take() {
-            return Flow::Ended(end);
-        }
-        let batch = |stream, records| Flow::Item(Batch { stream, records });
-        match self.source.next(until) {
-            Received::Bytes(bytes) => batch(Stream::Stdout, self.framer.push(&bytes)),
-            Received::Stderr(bytes) => batch(Stream::Stderr, self.stderr.push(&bytes)),
-            Received::Quiet => Flow::Quiet,
-            Received::Ended(end) => {
-                self.rest.push_back(Batch {
-                    stream: Stream::Stderr,
-                    records: self.stderr.finish(),
-                });
-                self.end = Some(end);
-                batch(Stream::Stdout, self.framer.finish())
-            }
-        }
-    }
-
-    fn last_evidence(&mut self) -> Option<Instant> {
-        self.source.last_evidence()
-    }
-}
-
-/// Something, and when it came.
-struct Stamped<T> {
-    at: Now,
-    item: T,
-}
-
-/// Notes when something came.
-struct Timestamp<'a, I> {
-    before: I,
-    clock: &'a dyn Clock,
-}
-
-impl<I: Stage> Stage for Timestamp<'_, I> {
-    type Item = Stamped<I::Item>;
-    type End = I::End;
-
-    fn next(&mut self, until: Instant) -> Flow<Self::Item, I::End> {
-        let flow = self.before.next(until);
-        let at = self.clock.now();
-        flow.map(|item| Stamped { at, item })
-    }
-
-    fn last_evidence(&mut self) -> Option<Instant> {
-        self.before.last_evidence()
-    }
-}
-
-/// Passes everything through, and says when nothing has come for too long.
-struct InactivityMonitor<'a, I> {
-    before: I,
-    clock: &'a dyn Clock,
-    limit: Duration,
-    /// When there was a sign of life last.
-    seen: Instant,
-}
-
-impl<T, I: Stage<Item = Stamped<T>>> Stage for InactivityMonitor<'_, I> {
-    type Item = I::Item;
-    type End = I::End;
-
-    fn next(&mut self, until: Instant) -> Flow<Self::Item, I::End> {
-        let due = self.seen.checked_add(self.limit);
-        let flow = self.before.next(due.map_or(until, |due| until.min(due)));
-        match &flow {
-            Flow::Item(stamped) => self.seen = self.seen.max(stamped.at.mono),
-            Flow::Quiet if due.is_some_and(|due| self.clock.now().mono >= due) => {
-                // Asked only now: looking costs something, and output is the usual sign.
-                let evidence = self.before.last_evidence();
-                match evidence.filter(|evidence| *evidence > self.seen) {
-                    Some(evidence) => self.seen = evidence,
-                    None => return Flow::Inactive { since: self.seen },
-                }
-            }
-            _ => {}
-        }
-        flow
-    }
-
-    fn last_evidence(&mut self) -> Option<Instant> {
-        self.before.last_evidence()
-    }
-}
-
-/// A record without secrets, and as the log has it.
-struct Clean {
-    record: Record,
-    data: Redacted,
-}
-
-/// Takes secrets out.
-struct Redact<'a, I> {
-    before: I,
-    redactor: &'a Redactor,
-    stdout: redaction::Lines,
-    stderr: redaction::Lines,
-}
-
-impl<I> Redact<'_, I> {
-    fn clean(&mut self, stream: Stream, record: Record) -> Clean {
-        let (lines, key) = match stream {
-            Stream::Stdout => (&mut self.stdout, "text"),
-            Stream::Stderr => (&mut self.stderr, "stderr"),
-        };
-        let text = match record {
-            Record::Json(text) => match serde_json::from_str::<Value>(&text) {
-                Ok(value) => return clean_json(text, value, self.redactor),
-                Err(_) => text,
-            },
-            Record::Line(text) => text,
-        };
-        let text = lines.redact(&text, self.redactor);
-        Clean {
-            data: Redacted::line(key, &text),
-            record: Record::Line(text.into_text()),
-        }
-    }
-}
-
-fn clean_json(text: String, value: Value, redactor: &Redactor) -> Clean {
-    let (data, is_changed) = Redacted::and_whether_changed(value, redactor);
-    let text = match is_changed {
-        true => data.value().to_string(),
-        false => text,
-    };
-    Clean {
-        data,
-        record: Record::Json(text),
-    }
-}
-
-/// A batch without secrets.
-struct CleanBatch {
-    stream: Stream,
-    records: Vec<Clean>,
-}
-
-impl<I: Stage<Item = Stamped<Batch>>> Stage for Redact<'_, I> {
-    type Item = Stamped<CleanBatch>;
-    type End = I::End;
-
-    fn next(&mut self, until: Instant) -> Flow<Self::Item, I::End> {
-        let flow = self.before.next(until);
-        flow.map(|Stamped { at, item }| {
-            let stream = item.stream;
-            let records = item.records.into_iter();
-            let records = records.map(|record| self.clean(stream, record)).collect();
-            Stamped {
-                at,
-                item: CleanBatch { stream, records },
-            }
-        })
-    }
-
-    fn last_evidence(&mut self) -> Option<Instant> {
-        self.before.last_evidence()
-    }
-}
-
-/// A record, and its number in the log.
-struct Logged {
-    at: Now,
-    stream: Stream,
-    records: Vec<(u64, Record)>,
-}
-
-/// Writes everything to the log.
-struct Write<'a, I> {
-    before: I,
-    log: &'a mut RunLog,
-    origin: Origin,
-}
-
-/// The log's numbers of these records; they end where numbers do.
-fn numbered(first: u64, records: Vec<Record>) -> Vec<(u64, Record)> {
-    let numbers = (0..).map(|further| first.saturating_add(further));
-    numbers.zip(records).collect()
-}
-
-impl<I: Stage<Item = Stamped<CleanBatch>>> Stage for Write<'_, I> {
-    type Item = Logged;
-    type End = I::End;
-
-    fn next(&mut self, until: Instant) -> Flow<Logged, I::End> {
-        let flow = self.before.next(until);
-        flow.and_then(|Stamped { at, item }| {
-            let (records, data): (Vec<Record>, Vec<Redacted>) = item
-                .records
-                .into_iter()
-                .map(|clean| (clean.record, clean.data))
-                .unzip();
-            let first = self.log.last_seq().saturating_add(1);
-            let lines = data.into_iter().map(|data| NewLine {
-                ts: at.unix_seconds(),
-                kind: Kind::Activity,
-                origin: self.origin.clone(),
-                data,
-            });
-            match self.log.append_all(lines) {
-                Ok(_) => Flow::Item(Logged {
-                    at,
-                    stream: item.stream,
-                    records: numbered(first, records),
-                }),
-                Err(error) => Flow::Unwritable(error),
-            }
-        })
-    }
-
-    fn last_evidence(&mut self) -> Option<Instant> {
-        self.before.last_evidence()
-    }
+    Unwritable(FileError),
 }
 
 /// What a pipeline needs besides its source.
-pub struct Means<'a> {
-    /// The time.
+pub(crate) struct PipelineDeps<'a> {
     pub clock: &'a dyn Clock,
     /// How long the agent may be silent.
     pub inactivity: Duration,
-    /// What takes secrets out.
     pub redactor: &'a Redactor,
-    /// Where everything is written to.
     pub log: &'a mut RunLog,
     /// Whose output it is.
     pub origin: Origin,
 }
 
-type Stages<'a, S> = Write<'a, Redact<'a, InactivityMonitor<'a, Timestamp<'a, Ingest<S>>>>>;
+/// Says what a record of stdout means.
+type Parse<'a> = &'a dyn Fn(&Record) -> Vec<Activity>;
 
-/// The stages, one behind the other.
-pub struct Pipeline<'a, S: Source, A, P> {
-    stages: Stages<'a, S>,
-    parse: P,
-    ready: VecDeque<Published<A>>,
+/// Reads one agent's output.
+pub(crate) struct Pipeline<'a, S: ByteSource> {
+    source: S,
+    framer: Framer,
+    stderr: StderrLines,
+    /// Follow private keys that span lines.
+    stdout_secrets: redaction::Lines,
+    stderr_secrets: redaction::Lines,
+    deps: PipelineDeps<'a>,
+    parse: Parse<'a>,
+    /// When there was last a sign of life.
+    seen: Instant,
+    ready: VecDeque<Published>,
+    end: Option<io::Result<Exit>>,
 }
 
-impl<'a, S, A, P> Pipeline<'a, S, A, P>
-where
-    S: Source,
-    P: FnMut(&Record) -> Vec<A>,
-{
-    /// A pipeline of this source; the agent counts as seen now. `parse` says what a record
-    /// of stdout means.
-    pub fn new(source: S, framer: Framer, parse: P, means: Means<'a>) -> Self {
-        let ingest = Ingest {
+impl<'a, S: ByteSource> Pipeline<'a, S> {
+    /// Silence counts from now. `parse` says what a record of stdout means.
+    pub(crate) fn new(source: S, framer: Framer, parse: Parse<'a>, deps: PipelineDeps<'a>) -> Self {
+        Pipeline {
             source,
             framer,
             stderr: StderrLines::default(),
-            rest: VecDeque::new(),
-            end: None,
-        };
-        let monitor = InactivityMonitor {
-            before: Timestamp {
-                before: ingest,
-                clock: means.clock,
-            },
-            clock: means.clock,
-            limit: means.inactivity,
-            seen: means.clock.now().mono,
-        };
-        let redact = Redact {
-            before: monitor,
-            redactor: means.redactor,
-            stdout: redaction::Lines::default(),
-            stderr: redaction::Lines::default(),
-        };
-        Pipeline {
-            stages: Write {
-                before: redact,
-                log: means.log,
-                origin: means.origin,
-            },
+            stdout_secrets: redaction::Lines::default(),
+            stderr_secrets: redaction::Lines::default(),
+            seen: deps.clock.now().mono,
+            deps,
             parse,
             ready: VecDeque::new(),
+            end: None,
         }
     }
 
-    /// What comes next; waits until `until` at most. After [`Said::Inactive`] the count
-    /// begins anew, after [`Said::Ended`] there is nothing more.
-    pub fn next(&mut self, until: Instant) -> Said<A, S::End> {
+    /// Waits until `until` at most. After [`PipelineEvent::Ended`] there is nothing more.
+    pub(crate) fn next(&mut self, until: Instant) -> PipelineEvent {
         loop {
             if let Some(published) = self.ready.pop_front() {
-                return Said::Record(published);
+                return PipelineEvent::Record(published);
             }
-            match self.stages.next(until) {
-                Flow::Item(logged) => self.publish(logged),
-                Flow::Quiet => return Said::Quiet,
-                Flow::Inactive { since } => return Said::Inactive { since },
-                Flow::Ended(end) => return Said::Ended(end),
-                Flow::Unwritable(error) => return Said::Unwritable(error),
+            if let Some(end) = self.end.take() {
+                return PipelineEvent::Ended(end);
+            }
+            let due = self.seen.checked_add(self.deps.inactivity);
+            let received = self.source.next(due.map_or(until, |due| until.min(due)));
+            let taken = match received {
+                Received::Bytes(bytes) => {
+                    let records = self.framer.push(&bytes);
+                    self.take(Stream::Stdout, records)
+                }
+                Received::Stderr(bytes) => {
+                    let records = self.stderr.push(&bytes);
+                    self.take(Stream::Stderr, records)
+                }
+                Received::Quiet => return self.quiet(due),
+                Received::Ended(end) => {
+                    self.end = Some(end);
+                    let (stdout, stderr) = (self.framer.finish(), self.stderr.finish());
+                    self.take(Stream::Stdout, stdout)
+                        .and_then(|()| self.take(Stream::Stderr, stderr))
+                }
+            };
+            if let Err(error) = taken {
+                return PipelineEvent::Unwritable(error);
             }
         }
     }
 
-    fn publish(&mut self, logged: Logged) {
-        let (at, stream) = (logged.at, logged.stream);
-        for (seq, record) in logged.records {
+    /// Nothing has arrived; `due` is when that has lasted for too long.
+    fn quiet(&mut self, due: Option<Instant>) -> PipelineEvent {
+        if due.is_none_or(|due| self.deps.clock.now().mono < due) {
+            return PipelineEvent::Quiet;
+        }
+        // Asked only now: looking is costly, and output is the usual sign of life.
+        match self.source.last_evidence().filter(|at| *at > self.seen) {
+            Some(evidence) => {
+                self.seen = evidence;
+                PipelineEvent::Quiet
+            }
+            None => PipelineEvent::Inactive,
+        }
+    }
+
+    /// Logs and publishes records that arrived together.
+    fn take(&mut self, stream: Stream, records: Vec<Record>) -> Result<(), FileError> {
+        let at = self.deps.clock.now();
+        self.note_evidence(at.mono);
+        let cleaned = records.into_iter().map(|record| self.clean(stream, record));
+        let (records, data): (Vec<Record>, Vec<Redacted>) = cleaned.unzip();
+        let first = self.deps.log.last_seq().saturating_add(1);
+        let origin = &self.deps.origin;
+        self.deps.log.append_all(data.into_iter().map(|data| NewLine {
+            ts: at.unix_seconds(),
+            kind: LineKind::Activity,
+            origin: origin.clone(),
+            data,
+        }))?;
+        for (further, record) in (0..).zip(records) {
             let activities = match stream {
                 Stream::Stdout => (self.parse)(&record),
                 Stream::Stderr => Vec::new(),
             };
             self.ready.push_back(Published {
                 at,
-                seq,
+                seq: first.saturating_add(further),
                 stream,
                 record,
                 activities,
             });
         }
+        Ok(())
     }
 
-    /// The source, for what the engine does with the agent beside reading it.
-    pub fn source(&mut self) -> &mut S {
-        &mut self.stages.before.before.before.before.source
+    /// The record without secrets, and as the log has it.
+    fn clean(&mut self, stream: Stream, record: Record) -> (Record, Redacted) {
+        let redactor = self.deps.redactor;
+        let (secrets, key) = match stream {
+            Stream::Stdout => (&mut self.stdout_secrets, "text"),
+            Stream::Stderr => (&mut self.stderr_secrets, "stderr"),
+        };
+        let text = match record {
+            Record::Json(text) => match serde_json::from_str::<Value>(&text) {
+                Ok(value) => {
+                    let (data, is_changed) = Redacted::and_whether_changed(value, redactor);
+                    let text = if is_changed { data.value().to_string() } else { text };
+                    return (Record::Json(text), data);
+                }
+                Err(_) => text,
+            },
+            Record::Line(text) => text,
+        };
+        let text = secrets.redact(&text, redactor);
+        let data = Redacted::line(key, &text);
+        (Record::Line(text.into_text()), data)
     }
 
-    /// The log, for lines that are not the agent's.
-    pub fn log(&mut self) -> &mut RunLog {
-        self.stages.log
+    /// The source, for what the attempt does with the agent besides reading it.
+    pub(crate) fn source(&mut self) -> &mut S {
+        &mut self.source
     }
 
-    /// A sign of life that did not come by the stream.
-    pub fn note_evidence(&mut self, at: Instant) {
-        let monitor = &mut self.stages.before.before;
-        monitor.seen = monitor.seen.max(at);
+    /// Notes a sign of life that did not arrive as output.
+    pub(crate) fn note_evidence(&mut self, at: Instant) {
+        self.seen = self.seen.max(at);
+    }
+
+    /// The present time in Unix seconds.
+    pub(crate) fn unix_now(&self) -> f64 {
+        self.deps.clock.now().unix_seconds()
+    }
+
+    /// Writes a line about the agent that is not the agent's own.
+    pub(crate) fn note(&mut self, kind: LineKind, data: Value) -> Result<(), FileError> {
+        let line = NewLine {
+            ts: self.unix_now(),
+            kind,
+            origin: self.deps.origin.clone(),
+            data: Redacted::new(data, self.deps.redactor),
+        };
+        self.deps.log.append(line).map(|_| ())
+    }
+}
+
+/// The longest line of stderr; agents write their records to stdout.
+const MAX_STDERR_LINE: usize = 1 << 20;
+
+/// What a source returns.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// Bytes of stdout.
+    Bytes(Vec<u8>),
+    /// Bytes of stderr.
+    Stderr(Vec<u8>),
+    /// Nothing before the deadline, or the run was asked for something.
+    Quiet,
+    /// The agent has ended, and all of its output was returned; or it cannot be read.
+    Ended(io::Result<Exit>),
+}
+
+/// Where the output comes from.
+pub(crate) trait ByteSource {
+    /// Waits for output until `until` at most.
+    fn next(&mut self, until: Instant) -> Received;
+
+    /// Looks at the agent's I/O, files and processes, and returns when there was last a sign
+    /// of life other than output and processor time.
+    fn last_evidence(&mut self) -> Option<Instant>;
+}
+
+/// The stream that something was written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Records of the agent's format.
+    Stdout,
+    /// Lines for people.
+    Stderr,
+}
+
+/// Splits stderr into lines; long ones are cut.
+#[derive(Debug, Default)]
+pub(super) struct StderrLines {
+    begun: Vec<u8>,
+}
+
+impl StderrLines {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Record> {
+        let mut records = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.begun.len() > MAX_STDERR_LINE {
+                records.append(&mut self.finish());
+            }
+        }
+        records
+    }
+
+    pub(super) fn finish(&mut self) -> Vec<Record> {
+        let line = std::mem::take(&mut self.begun);
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end_matches(['\r', '\n']);
+        let record = (!text.is_empty()).then(|| Record::Line(text.to_owned()));
+        record.into_iter().collect()
     }
 }
 
@@ -490,10 +334,8 @@ mod tests {
         }
     }
 
-    impl Source for Scripted<'_> {
-        type End = &'static str;
-
-        fn next(&mut self, until: Instant) -> Received<&'static str> {
+    impl ByteSource for Scripted<'_> {
+        fn next(&mut self, until: Instant) -> Received {
             let at = match self.script.front() {
                 Some(Happens::Bytes(at, _) | Happens::Stderr(at, _) | Happens::End(at)) => *at,
                 None => u64::MAX / 4,
@@ -507,7 +349,7 @@ mod tests {
             match self.script.pop_front() {
                 Some(Happens::Bytes(_, bytes)) => Received::Bytes(bytes),
                 Some(Happens::Stderr(_, bytes)) => Received::Stderr(bytes),
-                Some(Happens::End(_)) | None => Received::Ended("over"),
+                Some(Happens::End(_)) | None => Received::Ended(Ok(Exit::Code(7))),
             }
         }
 
@@ -540,16 +382,13 @@ mod tests {
             self.directory.path()
         }
 
-        fn means<'a>(&'a self, log: &'a mut RunLog) -> Means<'a> {
-            Means {
+        fn deps<'a>(&'a self, log: &'a mut RunLog) -> PipelineDeps<'a> {
+            PipelineDeps {
                 clock: &self.clock,
                 inactivity: LIMIT,
                 redactor: &self.redactor,
                 log,
-                origin: Origin {
-                    executor: Some("fake".to_owned()),
-                    ..Origin::default()
-                },
+                origin: Origin { executor: Some("fake".to_owned()), ..Origin::default() },
             }
         }
 
@@ -565,24 +404,28 @@ mod tests {
         }
     }
 
+    fn said(record: &Record) -> Vec<Activity> {
+        text_of(record).into_iter().map(Activity::Text).collect()
+    }
+
     /// All that the pipeline publishes until it ends.
-    fn published(place: &Place, script: Vec<Happens>) -> Vec<Published<String>> {
+    fn published(place: &Place, script: Vec<Happens>) -> Vec<Published> {
         let mut log = RunLog::open(place.path()).unwrap();
         let source = Scripted::new(&place.clock, script);
         let framer = Framer::new(Framing::Lines);
-        let mut pipeline = Pipeline::new(source, framer, text_of, place.means(&mut log));
+        let mut pipeline = Pipeline::new(source, framer, &said, place.deps(&mut log));
         let far = place.clock.now().mono + Duration::from_secs(1_000_000);
         let mut found = Vec::new();
         loop {
             match pipeline.next(far) {
-                Said::Record(record) => {
+                PipelineEvent::Record(record) => {
                     // On disk before anybody learns of it.
                     let newest = log_reader::tail(place.path(), 10_000, u64::MAX).unwrap();
                     assert!(newest.iter().any(|line| line.seq == record.seq));
                     found.push(record);
                 }
-                Said::Ended(end) => {
-                    assert_eq!(end, "over");
+                PipelineEvent::Ended(end) => {
+                    assert_eq!(end.unwrap(), Exit::Code(7));
                     return found;
                 }
                 other => panic!("{other:?}"),
@@ -605,10 +448,8 @@ mod tests {
             Happens::End(5),
         ];
         let found = published(&place, script);
-        let texts: Vec<(Stream, String)> = found
-            .iter()
-            .map(|found| (found.stream, text_of(&found.record).concat()))
-            .collect();
+        let texts: Vec<(Stream, String)> =
+            found.iter().map(|found| (found.stream, text_of(&found.record).concat())).collect();
         assert_eq!(
             texts,
             [
@@ -667,13 +508,13 @@ mod tests {
         let mut source = Scripted::new(&place.clock, script);
         source.evidence = evidence;
         let framer = Framer::new(Framing::Plain);
-        let mut pipeline = Pipeline::new(source, framer, text_of, place.means(&mut log));
+        let mut pipeline = Pipeline::new(source, framer, &said, place.deps(&mut log));
         loop {
             // As an engine waits, which has other things to do every second.
             let until = place.clock.now().mono + Duration::from_secs(1);
             let ended = match pipeline.next(until) {
-                Said::Inactive { .. } => false,
-                Said::Ended(_) => true,
+                PipelineEvent::Inactive => false,
+                PipelineEvent::Ended(_) => true,
                 _ => continue,
             };
             let after = place.clock.now().mono - begin;
@@ -715,13 +556,10 @@ mod tests {
         let mut log = RunLog::open(place.path()).unwrap();
         let source = Scripted::new(&place.clock, vec![]);
         let framer = Framer::new(Framing::Plain);
-        let mut pipeline = Pipeline::new(source, framer, text_of, place.means(&mut log));
+        let mut pipeline = Pipeline::new(source, framer, &said, place.deps(&mut log));
         pipeline.note_evidence(begin + Duration::from_secs(100));
         let far = begin + Duration::from_secs(100_000);
-        assert!(matches!(
-            pipeline.next(far),
-            Said::Inactive { .. } | Said::Quiet
-        ));
+        assert!(matches!(pipeline.next(far), PipelineEvent::Inactive | PipelineEvent::Quiet));
         assert_eq!(place.clock.now().mono, begin + Duration::from_secs(400));
     }
 

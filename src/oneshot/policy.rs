@@ -1,37 +1,36 @@
-//! When something is done about an agent that runs: silence, a process that does not end
-//! after its work, a run that takes too long, an agent that repeats itself.
+//! When to act on a running agent: silence, a process that does not exit after its work, a
+//! run that takes too long, an agent that repeats itself.
 //!
-//! Pure: what is seen of the agent is passed in with its time. Limits: it ends nothing
-//! and asks nobody; it says what is to be done. Silence is measured by the pipeline, which
-//! knows when something came; here it is decided what it means.
+//! Pure: observations are passed in with their time. Limits: only decides, does not act. The
+//! pipeline measures silence; what it means is decided here.
 
 use std::time::{Duration, Instant};
 
-use super::event::{Event, StuckPolicy};
+use super::state::Event;
 
-/// A process that has told its result gets so long to end.
-pub const EXIT_PATIENCE: Duration = Duration::from_secs(5);
-/// So many looks in a row must find the agent stuck before anybody is asked about it.
-const STUCK_LOOKS: u64 = 2;
+/// How long a process may take to exit after it has reported its result.
+pub(crate) const EXIT_PATIENCE: Duration = Duration::from_secs(5);
+/// How many probes in a row must find the agent stuck before a judge is asked.
+const STUCK_PROBES: u64 = 2;
 
-/// A process that is just ending shows nothing of itself: only so many looks in a row that
-/// see nothing tell that nothing can be seen.
-const BLIND_LOOKS: u64 = 2;
+/// How many probes in a row must see nothing before the agent counts as invisible: a process
+/// that is just exiting shows nothing either.
+const BLIND_PROBES: u64 = 2;
 
-/// What is done about an agent that a judge calls stuck.
+/// What to do about an agent that a judge calls stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnStuck {
-    /// The person at the terminal is asked, and the run goes on meanwhile.
+    /// Ask the person at the terminal; the run continues meanwhile.
     Ask,
-    /// Nothing; it stands in the log.
+    /// Nothing; the log notes it.
     Wait,
-    /// It is ended, and what it did is recovered.
+    /// Kill it and recover what it did.
     Recover,
-    /// It is ended, and the run with it.
+    /// Kill it and fail the run.
     Fail,
 }
 
-/// What tells that an agent lives.
+/// What counts as a sign of life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// All evidence.
@@ -42,151 +41,117 @@ pub enum Measure {
 
 /// What the user decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
-    /// Silence for so long ends the agent.
+pub struct WatchRules {
+    /// How long the agent may be silent.
     pub inactivity: Duration,
-    /// When the run has taken too long.
+    /// When the run's time is up.
     pub runtime_ends: Option<Instant>,
     /// See [`OnStuck`].
     pub on_stuck: OnStuck,
     /// See [`Measure`].
     pub measure: Measure,
-    /// After a judge's answer so many more looks pass before it is asked again.
+    /// After how many probes a judge that has answered is asked again.
     pub judge_again_after: u64,
 }
 
-/// What ends an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Nothing was heard or seen of it.
-    Inactivity,
-    /// It has told its result and does not end.
-    ExitHang,
-    /// The run has taken too long.
-    MaxRuntime,
-    /// It lives, does not get on, and a judge has confirmed it.
-    Stuck {
-        /// The run is to fail with it.
-        fails: bool,
-    },
-}
-
-impl Fault {
-    /// What it is to the run.
-    pub fn event(self) -> Event {
-        match self {
-            Fault::Inactivity => Event::Inactivity,
-            Fault::ExitHang => Event::ExitHang,
-            Fault::MaxRuntime => Event::MaxRuntime,
-            Fault::Stuck { fails: false } => Event::Stuck(StuckPolicy::Recover),
-            Fault::Stuck { fails: true } => Event::Stuck(StuckPolicy::Fail),
-        }
-    }
-}
-
-/// What is to be done now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Demand {
+/// What to do now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Demand {
     /// Ask the judge.
     Judge,
     /// Ask the person.
     Ask,
-    /// End it.
-    End(Fault),
+    /// End it; that is this event for the run.
+    End(Event),
 }
 
 /// The watch over one agent.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    rules: Rules,
+    rules: WatchRules,
     last_output: Instant,
-    /// When it told its result.
+    /// When it reported its result.
     finished: Option<Instant>,
-    /// Looks in a row that did not see its processes.
-    blind_looks: u64,
-    /// Looks in a row that found it stuck.
-    stuck_looks: u64,
+    /// How many probes in a row did not see its processes.
+    blind_probes: u64,
+    /// How many probes in a row found it stuck.
+    stuck_probes: u64,
     judging: bool,
     judge_from: u64,
 }
 
 impl Watch {
     /// Over an agent that starts now.
-    pub fn new(rules: Rules, now: Instant) -> Watch {
+    pub(crate) fn new(rules: WatchRules, now: Instant) -> Watch {
         Watch {
             rules,
             last_output: now,
             finished: None,
-            blind_looks: 0,
-            stuck_looks: 0,
+            blind_probes: 0,
+            stuck_probes: 0,
             judging: false,
-            judge_from: STUCK_LOOKS,
+            judge_from: STUCK_PROBES,
         }
     }
 
     /// It has written something.
-    pub fn output(&mut self, at: Instant) {
+    pub(crate) fn output(&mut self, at: Instant) {
         self.last_output = self.last_output.max(at);
     }
 
-    /// It has told its result.
-    pub fn finish(&mut self, at: Instant) {
+    /// It has reported its result.
+    pub(crate) fn finish(&mut self, at: Instant) {
         self.finished.get_or_insert(at);
     }
 
-    /// Takes in whether a look has seen its processes; the answer is whether it has become
-    /// another matter if they can be seen.
-    pub fn note_sight(&mut self, seen: bool) -> bool {
+    /// Notes whether a probe has seen its processes. Returns whether [`Watch::is_blind`] has
+    /// changed.
+    pub(crate) fn note_sight(&mut self, seen: bool) -> bool {
         let before = self.is_blind();
-        self.blind_looks = match seen {
-            true => 0,
-            false => self.blind_looks.saturating_add(1),
-        };
+        self.blind_probes = if seen { 0 } else { self.blind_probes.saturating_add(1) };
         self.is_blind() != before
     }
 
-    /// Its processes cannot be seen: only output counts.
-    pub fn is_blind(&self) -> bool {
-        self.blind_looks >= BLIND_LOOKS
+    /// Whether its processes are invisible, so that only output counts.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.blind_probes >= BLIND_PROBES
     }
 
     /// Whether output alone is a sign of life.
-    pub fn counts_output_only(&self) -> bool {
+    pub(crate) fn counts_output_only(&self) -> bool {
         self.is_blind() || self.rules.measure == Measure::Time
     }
 
-    /// When [`Watch::overdue`] may have something to say though nothing is seen.
-    pub fn due(&self) -> Option<Instant> {
+    /// When [`Watch::overdue`] may next return something.
+    pub(crate) fn due(&self) -> Option<Instant> {
         let exit = self.finished.and_then(|at| at.checked_add(EXIT_PATIENCE));
         exit.into_iter().chain(self.rules.runtime_ends).min()
     }
 
-    /// What time has brought about.
-    pub fn overdue(&self, now: Instant) -> Option<Demand> {
+    /// What to do because time has passed.
+    pub(crate) fn overdue(&self, now: Instant) -> Option<Demand> {
         if self.rules.runtime_ends.is_some_and(|end| now >= end) {
-            return Some(Demand::End(Fault::MaxRuntime));
+            return Some(Demand::End(Event::MaxRuntime));
         }
         let hangs = |at| now.saturating_duration_since(at) >= EXIT_PATIENCE;
-        self.finished
-            .is_some_and(hangs)
-            .then_some(Demand::End(Fault::ExitHang))
+        self.finished.is_some_and(hangs).then_some(Demand::End(Event::ExitHang))
     }
 
-    /// It has been silent for too long. Who has told its result need not say more.
-    pub fn silent(&self) -> Option<Demand> {
+    /// It has been silent for too long, which is fine once it has reported its result.
+    pub(crate) fn silent(&self) -> Option<Demand> {
         let waits = self.finished.is_none();
-        waits.then_some(Demand::End(Fault::Inactivity))
+        waits.then_some(Demand::End(Event::Inactivity))
     }
 
-    /// The tracker has judged, once each interval.
-    pub fn tick(&mut self, stuck: bool) -> Option<Demand> {
+    /// The tracker's verdict, once per interval.
+    pub(crate) fn tick(&mut self, stuck: bool) -> Option<Demand> {
         if !stuck || self.finished.is_some() || self.counts_output_only() {
-            self.stuck_looks = 0;
-            self.judge_from = STUCK_LOOKS;
+            self.stuck_probes = 0;
+            self.judge_from = STUCK_PROBES;
             return None;
         }
-        self.stuck_looks += 1;
-        if self.judging || self.stuck_looks < self.judge_from {
+        self.stuck_probes += 1;
+        if self.judging || self.stuck_probes < self.judge_from {
             return None;
         }
         self.judging = true;
@@ -194,24 +159,22 @@ impl Watch {
     }
 
     /// The judge has answered; `confirmed`: it is a loop, or has failed.
-    pub fn judged(&mut self, confirmed: bool) -> Option<Demand> {
+    pub(crate) fn judged(&mut self, confirmed: bool) -> Option<Demand> {
         self.judging = false;
-        self.judge_from = self
-            .stuck_looks
-            .saturating_add(self.rules.judge_again_after);
-        if !confirmed || self.stuck_looks < STUCK_LOOKS {
+        self.judge_from = self.stuck_probes.saturating_add(self.rules.judge_again_after);
+        if !confirmed || self.stuck_probes < STUCK_PROBES {
             return None;
         }
         match self.rules.on_stuck {
             OnStuck::Ask => Some(Demand::Ask),
             OnStuck::Wait => None,
-            OnStuck::Recover => Some(Demand::End(Fault::Stuck { fails: false })),
-            OnStuck::Fail => Some(Demand::End(Fault::Stuck { fails: true })),
+            OnStuck::Recover => Some(Demand::End(Event::Stuck { fails: false })),
+            OnStuck::Fail => Some(Demand::End(Event::Stuck { fails: true })),
         }
     }
 
     /// Whether a plain time limit on output would have ended it.
-    pub fn would_time_out(&self, now: Instant) -> bool {
+    pub(crate) fn would_time_out(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.last_output) >= self.rules.inactivity
     }
 }
@@ -222,9 +185,9 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn watch(change: impl FnOnce(&mut Rules, Instant)) -> (Watch, Instant) {
+    fn watch(change: impl FnOnce(&mut WatchRules, Instant)) -> (Watch, Instant) {
         let now = Instant::now();
-        let mut rules = Rules {
+        let mut rules = WatchRules {
             inactivity: 10 * SECOND,
             runtime_ends: None,
             on_stuck: OnStuck::Recover,
@@ -266,14 +229,14 @@ mod tests {
     #[test]
     fn a_result_gives_the_process_five_seconds_and_silence_no_longer_counts() {
         let (mut watch, start) = watch(|_, _| {});
-        assert_eq!(watch.silent(), Some(Demand::End(Fault::Inactivity)));
+        assert_eq!(watch.silent(), Some(Demand::End(Event::Inactivity)));
         watch.finish(start);
         watch.finish(start + 4 * SECOND);
         assert_eq!(watch.silent(), None);
         assert_eq!(watch.overdue(start + 4 * SECOND), None);
         assert_eq!(watch.due(), Some(start + EXIT_PATIENCE));
         let ended = watch.overdue(start + EXIT_PATIENCE);
-        assert_eq!(ended, Some(Demand::End(Fault::ExitHang)));
+        assert_eq!(ended, Some(Demand::End(Event::ExitHang)));
     }
 
     #[test]
@@ -284,7 +247,7 @@ mod tests {
         let end = start + 3 * SECOND;
         watch.output(end);
         assert_eq!(watch.due(), Some(end));
-        assert_eq!(watch.overdue(end), Some(Demand::End(Fault::MaxRuntime)));
+        assert_eq!(watch.overdue(end), Some(Demand::End(Event::MaxRuntime)));
     }
 
     #[test]
@@ -296,7 +259,7 @@ mod tests {
         assert_eq!(watch.tick(true), Some(Demand::Judge));
         assert_eq!(watch.tick(true), None, "it has not answered yet");
         let ended = watch.judged(true);
-        assert_eq!(ended, Some(Demand::End(Fault::Stuck { fails: false })));
+        assert_eq!(ended, Some(Demand::End(Event::Stuck { fails: false })));
     }
 
     #[test]
@@ -324,10 +287,7 @@ mod tests {
         for (on_stuck, demand) in [
             (OnStuck::Ask, Some(Demand::Ask)),
             (OnStuck::Wait, None),
-            (
-                OnStuck::Fail,
-                Some(Demand::End(Fault::Stuck { fails: true })),
-            ),
+            (OnStuck::Fail, Some(Demand::End(Event::Stuck { fails: true }))),
         ] {
             let (mut watch, _) = watch(|rules, _| rules.on_stuck = on_stuck);
             watch.tick(true);

@@ -1,10 +1,10 @@
-//! Data without its secrets: the only kind that a run's log takes.
+//! Data without secrets: the only kind that a run's log takes.
 //!
 //! JSON is redacted string by string, so that it stays JSON, and strings under a key that
 //! names a secret are replaced as a whole. Plain text comes line by line; a private key
 //! that spans lines is followed to its end.
 //!
-//! Limits: as those of [`crate::text::redact`]. Pure.
+//! Limits: those of [`crate::text::redact`]. Pure.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::text::redact::{PLACEHOLDER, Redactor, is_secret_name};
 
-/// How deep JSON is looked into; deeper values are replaced.
+/// How deep JSON is searched; deeper values are replaced.
 const MAX_DEPTH: usize = 128;
 
 /// What begins and ends a private key.
@@ -26,28 +26,28 @@ pub struct Redacted(Value);
 
 impl Redacted {
     /// A value, its strings redacted.
-    pub fn new(value: Value, redactor: &Redactor) -> Redacted {
+    pub(crate) fn new(value: Value, redactor: &Redactor) -> Redacted {
         Redacted::and_whether_changed(value, redactor).0
     }
 
     /// A value, its strings redacted, and whether any had to be.
-    pub fn and_whether_changed(mut value: Value, redactor: &Redactor) -> (Redacted, bool) {
+    pub(crate) fn and_whether_changed(mut value: Value, redactor: &Redactor) -> (Redacted, bool) {
         let is_changed = redact_value(&mut value, redactor, 0);
         (Redacted(value), is_changed)
     }
 
     /// A line under a key.
-    pub fn line(key: &str, line: &RedactedLine) -> Redacted {
+    pub(crate) fn line(key: &str, line: &RedactedLine) -> Redacted {
         Redacted(json!({ key: line.0 }))
     }
 
     /// The value.
-    pub fn value(&self) -> &Value {
+    pub(crate) fn value(&self) -> &Value {
         &self.0
     }
 
     /// The value, for good.
-    pub fn into_value(self) -> Value {
+    pub(crate) fn into_value(self) -> Value {
         self.0
     }
 }
@@ -92,11 +92,11 @@ fn redact_value(value: &mut Value, redactor: &Redactor, depth: usize) -> bool {
 
 /// A line without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RedactedLine(String);
+pub(crate) struct RedactedLine(String);
 
 impl RedactedLine {
     /// The line, for good.
-    pub fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.0
     }
 }
@@ -109,7 +109,7 @@ pub struct Lines {
 
 impl Lines {
     /// The next line, redacted.
-    pub fn redact(&mut self, line: &str, redactor: &Redactor) -> RedactedLine {
+    pub(crate) fn redact(&mut self, line: &str, redactor: &Redactor) -> RedactedLine {
         if self.within_key {
             self.within_key = !line.contains(KEY_END);
             return RedactedLine(PLACEHOLDER.to_owned());
@@ -157,10 +157,8 @@ mod tests {
         let mut lines = Lines::default();
         let text = "before\n-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\nq83vEjRWeJq83v\n\
                     -----END RSA PRIVATE KEY-----\nafter";
-        let redacted: Vec<String> = text
-            .lines()
-            .map(|line| lines.redact(line, &redactor).into_text())
-            .collect();
+        let redacted: Vec<String> =
+            text.lines().map(|line| lines.redact(line, &redactor).into_text()).collect();
         assert_eq!(redacted.first().unwrap(), "before");
         assert_eq!(redacted.last().unwrap(), "after");
         assert!(!redacted.concat().contains("MII") && !redacted.concat().contains("q83v"));

@@ -1,63 +1,52 @@
-//! A run that this process runs: its lock, its file and its log, kept in step.
+//! A run that this process runs: its lock, its file and its log, kept consistent.
 //!
-//! Every change of state goes the same way: decided by [`step`], told by the log, saved in
-//! the file. Whoever is killed in between leaves a log that is one change ahead, which
-//! the next one to open the run adopts.
+//! Every change of state is decided by [`step`], then logged, then saved in the file. A
+//! process that is killed in between leaves a log that is one change ahead; the next
+//! process that opens the run adopts it.
 //!
 //! Limits: starts and ends no process.
 
-use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::context::{AgentSession, Contradiction, Entry, LoadError, NewRun, RunFile, SaveError};
-use super::lock::{Lock, LockError};
-use super::log::{Kind, LogError, NewLine, Origin, RunLog, StateChange};
+use super::log::{self, LineKind, LogCheckError, NewLine, Origin, RunLog, StateChange};
 use super::log_reader;
 use super::redaction::Redacted;
+use super::run_files::{self, Entry, FileError, LoadError, Lock, LockError, RunFile};
 use super::state::{
-    Action, Event, Invalid, NotResumable, Position, Reason, State, Unreplayable, resume, step,
+    Action, Event, Invalid, NotResumable, Position, Reason, RunState, Unreplayable, resume, step,
 };
-use super::unfinished;
 use crate::base::clock::Now;
 use crate::process::files::{self, PrivateDirError};
 use crate::process::tree::Identity;
 use crate::text::redact::Redactor;
 
 /// The directory of all runs, below the state directory.
-pub const SESSIONS: &str = "sessions";
+pub(crate) const SESSIONS: &str = "sessions";
 
 /// Why a run cannot be created or opened.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
 pub enum OpenError {
     #[error(transparent)]
     Private(#[from] PrivateDirError),
-    #[error("cannot make {path}: {source}")]
-    Create { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
-    Log(#[from] LogError),
-    #[error(transparent)]
-    Save(#[from] SaveError),
+    File(#[from] FileError),
 }
 
-/// Why a run did not go on by an event.
+/// Why an event was not applied to a run.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
 pub enum ApplyError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     #[error(transparent)]
-    Log(#[from] LogError),
-    #[error(transparent)]
-    Save(#[from] SaveError),
+    File(#[from] FileError),
 }
 
 /// A run that this process may change.
@@ -66,39 +55,38 @@ pub struct OpenRun {
     directory: PathBuf,
     file: RunFile,
     position: Position,
-    log: RunLog,
-    redactor: Arc<Redactor>,
+    /// Also for the pipeline of an agent's output.
+    pub(crate) log: RunLog,
+    /// Takes secrets out of what is written here.
+    pub(crate) redactor: Arc<Redactor>,
     _lock: Lock,
 }
 
 impl OpenRun {
-    /// Creates a run below the state directory. Nobody sees it before it is whole.
+    /// Creates a run with this file below the state directory. It is invisible until it is
+    /// complete.
     ///
     /// # Errors
     /// When the directory cannot be made or is not private, or the disk refuses.
     pub fn create(
         state: &Path,
-        run: NewRun,
+        file: RunFile,
         redactor: Arc<Redactor>,
         now: Now,
     ) -> Result<OpenRun, OpenError> {
         files::private_dir(state)?;
         let sessions = state.join(SESSIONS);
         files::private_subdir(&sessions)?;
-        let id = uuid::Uuid::new_v4().to_string();
-        if let Err(error) = unfinished::remove(&sessions, now.wall) {
+        if let Err(error) = run_files::remove_unfinished(&sessions, now.wall) {
             tracing::warn!("cannot look through {}: {error}", sessions.display());
         }
-        let making = unfinished::place(&sessions, &id);
+        let directory = sessions.join(&file.oneshot_id);
+        let making = run_files::unfinished(&sessions, &file.oneshot_id);
         files::private_subdir(&making)?;
-        let directory = sessions.join(&id);
-        let created = OpenRun::fill(&making, id, run, redactor, now).and_then(|mut run| {
+        let created = OpenRun::fill(&making, file, redactor).and_then(|mut run| {
             std::fs::rename(&making, &directory)
                 .and_then(|()| files::sync_directory(&sessions))
-                .map_err(|source| OpenError::Create {
-                    path: directory.clone(),
-                    source,
-                })?;
+                .map_err(FileError::cannot("make", &directory))?;
             run.log.moved_to(&directory);
             run.directory = directory;
             Ok(run)
@@ -111,57 +99,43 @@ impl OpenRun {
 
     fn fill(
         directory: &Path,
-        id: String,
-        run: NewRun,
+        mut file: RunFile,
         redactor: Arc<Redactor>,
-        now: Now,
     ) -> Result<OpenRun, OpenError> {
         let lock = Lock::take(directory)?;
         let mut log = RunLog::open(directory)?;
-        let mut file = RunFile::new(id, run, now);
         file.redact(&redactor);
         let position = Position::created(file.max_iterations);
-        file.log_seq = log.append(change_line(None, &position, file.last(), &redactor))?;
+        for entry in &file.history {
+            file.log_seq = log.append(change_line(None, &position, entry, &redactor))?;
+        }
         file.save(directory)?;
-        Ok(OpenRun {
-            directory: directory.to_path_buf(),
-            file,
-            position,
-            log,
-            redactor,
-            _lock: lock,
-        })
+        let directory = directory.to_path_buf();
+        Ok(OpenRun { directory, file, position, log, redactor, _lock: lock })
     }
 
-    /// Opens the run of a directory. A change that the log tells of and the file does not
-    /// is adopted.
+    /// Opens the run in a directory. A change that is in the log but not in the file is
+    /// adopted.
     ///
     /// # Errors
-    /// When somebody else runs it, or its files cannot be used.
+    /// When another process runs it, or its files cannot be used.
     pub fn open(directory: &Path, redactor: Arc<Redactor>) -> Result<OpenRun, OpenError> {
-        // Asked first: taking the lock would make its file.
+        // Loaded first, since taking the lock would create its file.
         RunFile::load(directory)?;
         let lock = Lock::take(directory)?;
-        // Again, since whoever had the lock meanwhile may have changed it.
+        // Loaded again, since the last holder of the lock may have changed it.
         let mut file = RunFile::load(directory)?;
-        let log = RunLog::open(directory)?;
+        let mut log = RunLog::open(directory)?;
+        log.number_above(file.log_seq);
         if adopt(directory, &mut file)? {
             file.save(directory)?;
         }
-        let position = file
-            .position()
-            .map_err(|contradiction| LoadError::Contradictory {
-                path: directory.join(super::context::FILE_NAME),
-                contradiction,
-            })?;
-        Ok(OpenRun {
-            directory: directory.to_path_buf(),
-            file,
-            position,
-            log,
-            redactor,
-            _lock: lock,
-        })
+        let position = file.position().map_err(|contradiction| LoadError::Contradictory {
+            path: directory.join(super::run_files::FILE_NAME),
+            contradiction,
+        })?;
+        let directory = directory.to_path_buf();
+        Ok(OpenRun { directory, file, position, log, redactor, _lock: lock })
     }
 
     /// Its directory.
@@ -184,13 +158,8 @@ impl OpenRun {
         &self.position
     }
 
-    /// What takes secrets out of what is written here.
-    pub fn redactor(&self) -> &Arc<Redactor> {
-        &self.redactor
-    }
-
-    /// Where an event would lead; nothing changes. For what has to be done on the way,
-    /// such as starting the agent whose process [`OpenRun::apply`] is told.
+    /// Where an event would lead, without applying it, so that an agent can be started before
+    /// [`OpenRun::apply`] is given its process.
     ///
     /// # Errors
     /// When the state does not take the event.
@@ -198,8 +167,8 @@ impl OpenRun {
         step(&self.position, event)
     }
 
-    /// Takes the run on by an event: the log is written, then the file. `process` is the
-    /// agent that runs from now on, if one does.
+    /// Applies an event: writes the log, then the file. `process` is the agent that runs from
+    /// now on, if any.
     ///
     /// # Errors
     /// When the state does not take the event, or the disk refuses.
@@ -223,19 +192,22 @@ impl OpenRun {
         process: Option<Identity>,
         now: Now,
     ) -> Result<(), ApplyError> {
-        let mut file = self.file.clone();
-        file.enter(&next, process, now);
-        if let Some(Entry {
-            reason: Some(Reason::Feedback(line)),
-            ..
-        }) = file.history.last_mut()
-        {
+        let from = self.position.state();
+        let mut entry = Entry::new(&next, process, now);
+        if let Some(Reason::Feedback(line)) = &mut entry.basis.reason {
             *line = self.redactor.redact(line).into_owned();
         }
-        let from = Some(self.position.state());
-        let line = change_line(from, &next, file.last(), &self.redactor);
-        file.log_seq = self.log.append(line)?;
-        // The log tells of it: whatever becomes of the file, this is where the run is.
+        let worker_ended = matches!(from, RunState::WorkerExecuting | RunState::RecoveryPending);
+        let is_built_on =
+            matches!(entry.state, RunState::AuditPending | RunState::ReiterationPending);
+        if worker_ended && is_built_on {
+            entry.basis.relies_on = self.log.found().cloned();
+        }
+        let log_seq = self.log.append(change_line(Some(from), &next, &entry, &self.redactor))?;
+        let mut file = self.file.clone();
+        file.log_seq = log_seq;
+        file.add(&next, entry);
+        // The log has it, so this is the run's position even if the file cannot be saved.
         self.position = next;
         self.file = file;
         self.save()
@@ -245,7 +217,15 @@ impl OpenRun {
         Ok(self.file.save(&self.directory)?)
     }
 
-    /// How the run is taken up again: [`resume`], with the event to be applied next.
+    /// Whether the log holds what the file relies on.
+    ///
+    /// # Errors
+    /// When they contradict each other.
+    pub(crate) fn check_log(&self) -> Result<(), LogCheckError> {
+        log::check(&self.directory, &self.file)
+    }
+
+    /// Prepares to resume the run; returns the event to apply next, if any.
     ///
     /// # Errors
     /// When its state is final.
@@ -256,36 +236,27 @@ impl OpenRun {
         Ok(event)
     }
 
-    /// Changes what the file says besides its states, and saves it. The prompt and the
-    /// feedback are redacted again.
+    /// Changes the file's details, but not its states, redacts its texts again, and saves it.
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn update(&mut self, change: impl FnOnce(&mut Details<'_>)) -> Result<(), ApplyError> {
-        change(&mut Details {
-            feedback: &mut self.file.feedback,
-            agent_sessions: &mut self.file.agent_sessions,
-            options: &mut self.file.options,
-            model: &mut self.file.model,
-            auditor_model: &mut self.file.auditor_model,
-            executor: &mut self.file.executor,
-            auditor: &mut self.file.auditor,
-        });
+    pub fn update(&mut self, change: impl FnOnce(&mut RunFile)) -> Result<(), ApplyError> {
+        change(&mut self.file);
         self.file.redact(&self.redactor);
         self.save()
     }
 
-    /// Writes a line to the log, its data redacted; its number.
+    /// Writes a line to the log, its data redacted, and returns its number.
     ///
     /// # Errors
     /// When the disk refuses.
     pub fn note(
         &mut self,
-        kind: Kind,
+        kind: LineKind,
         origin: Origin,
         data: Value,
         now: Now,
-    ) -> Result<u64, LogError> {
+    ) -> Result<u64, FileError> {
         self.log.append(NewLine {
             ts: now.unix_seconds(),
             kind,
@@ -293,83 +264,52 @@ impl OpenRun {
             data: Redacted::new(data, &self.redactor),
         })
     }
-
-    /// The log, for the pipeline of an agent's output.
-    pub fn log(&mut self) -> &mut RunLog {
-        &mut self.log
-    }
 }
 
-/// What of a run's file may change beside its states.
-#[derive(Debug)]
-#[allow(missing_docs)]
-pub struct Details<'a> {
-    pub feedback: &'a mut Option<String>,
-    pub agent_sessions: &'a mut Vec<AgentSession>,
-    pub options: &'a mut super::context::RunOptions,
-    pub model: &'a mut Option<String>,
-    pub auditor_model: &'a mut Option<String>,
-    pub executor: &'a mut String,
-    pub auditor: &'a mut String,
-}
-
-/// The line that tells of a new entry of the history.
+/// The log's line for a new entry of the history.
 fn change_line(
-    from: Option<State>,
+    from: Option<RunState>,
     to: &Position,
-    entry: Option<&Entry>,
+    entry: &Entry,
     redactor: &Redactor,
 ) -> NewLine {
     let change = StateChange {
         from,
-        to: to.state(),
-        pid: entry.and_then(|entry| entry.pid),
-        pid_started: entry.and_then(|entry| entry.pid_started),
-        reason: entry.and_then(|entry| entry.reason.clone()),
+        to: entry.state,
         max_iterations: Some(to.maximum),
+        basis: entry.basis.clone(),
     };
     NewLine {
-        ts: entry.map_or(0.0, |entry| entry.ts),
-        kind: Kind::StateChange,
+        ts: entry.ts,
+        kind: LineKind::StateChange,
         origin: Origin {
             iteration: (to.iteration > 0).then_some(to.iteration),
             ..Origin::default()
         },
-        data: Redacted::new(serde_json::to_value(change).unwrap_or_default(), redactor),
+        data: Redacted::new(json!(change), redactor),
     }
 }
 
-/// Adds the changes that the log tells of beyond the file's last one; whether there were
-/// any. Each save follows its line, so there is one at most.
+/// Adds the change that is in the log but not in the file; returns whether there was one.
+/// Each save follows its line, so there is at most one.
 fn adopt(directory: &Path, file: &mut RunFile) -> Result<bool, OpenError> {
+    let path = directory.join(super::log::FILE_NAME);
     let known = file.log_seq;
-    let newest =
-        log_reader::newest(directory, Kind::StateChange, u64::MAX).map_err(|source| LogError {
-            doing: "read",
-            path: directory.join(super::log::FILE_NAME),
-            source,
-        })?;
+    let newest = log_reader::newest(directory, LineKind::StateChange, u64::MAX)
+        .map_err(FileError::cannot("read", &path))?;
     let Some(line) = newest.filter(|line| line.seq > known) else {
         return Ok(false);
     };
-    let contradictory = |contradiction| {
-        OpenError::Load(LoadError::Contradictory {
-            path: directory.join(super::log::FILE_NAME),
-            contradiction,
-        })
-    };
+    let contradictory =
+        |contradiction| LoadError::Contradictory { path: path.clone(), contradiction };
     let Some(change) = line.state_change() else {
         return Ok(false);
     };
     let position = file.position().map_err(contradictory)?;
+    let unreplayable = Unreplayable { entry: file.history.len(), state: change.to };
     let mut next = position
-        .then(change.to, change.reason.as_ref())
-        .ok_or_else(|| {
-            contradictory(Contradiction::History(Unreplayable {
-                entry: file.history.len(),
-                state: change.to,
-            }))
-        })?;
+        .then(change.to, change.basis.reason.as_ref())
+        .ok_or_else(|| contradictory(unreplayable.into()))?;
     next.maximum = change.max_iterations.unwrap_or(next.maximum);
     file.add(&next, change.entry(line.ts));
     file.log_seq = line.seq;
@@ -384,7 +324,7 @@ mod tests {
     use crate::agent::executor::Executors;
     use crate::arbitrary;
     use crate::base::clock::{Clock, FakeClock};
-    use crate::oneshot::salvage::{Surroundings, salvage};
+    use crate::oneshot::recovery::{RecoveryContext, salvage};
     use crate::oneshot::sessions;
 
     /// The files of runs as they were written, one over and one not.
@@ -416,7 +356,7 @@ mod tests {
     fn directory(file: &str, log: &[u8]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &[u8]| std::fs::write(directory.path().join(name), text);
-        put(super::super::context::FILE_NAME, file.as_bytes()).unwrap();
+        put(super::super::run_files::FILE_NAME, file.as_bytes()).unwrap();
         put(super::super::log::FILE_NAME, log).unwrap();
         directory
     }
@@ -443,7 +383,7 @@ mod tests {
             };
             let executors = Executors::new(&[]).unwrap();
             for name in executors.names() {
-                let around = Surroundings { home: directory.path(), environment: &[] };
+                let around = RecoveryContext { home: directory.path(), environment: &[] };
                 let executor = executors.find(name).unwrap();
                 let _ = salvage(directory.path(), run.file(), executor, around);
             }
@@ -473,7 +413,7 @@ mod tests {
         let mut log = RunLog::open(directory.path()).unwrap();
         let line = NewLine {
             ts: 1.0,
-            kind: Kind::Prompt,
+            kind: LineKind::Prompt,
             origin: Origin::default(),
             data: Redacted::new(Value::Null, &Redactor::default()),
         };

@@ -1,36 +1,33 @@
 //! The agent runs of a state directory: listing them, finding one, stopping one.
 //!
-//! Limits: reads the runs' files as they are; who wants to change one opens it
-//! ([`super::run::OpenRun`]).
+//! Limits: reads the runs' files without locking them; changes go through
+//! [`super::run::OpenRun`].
 
+use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::context::{LoadError, RunFile};
-use super::event::Event;
-use super::lock;
 use super::run::{ApplyError, OpenError, OpenRun, SESSIONS};
-use super::stage::State;
-use super::state;
+use super::run_files::{self, LoadError, RunFile};
+use super::state::{self, Event, RunState};
 use crate::base::clock::Now;
 use crate::process::descriptors::{Interest, Poller};
 use crate::process::kill::{Handle, Undelivered};
 use crate::process::signals::Signal;
-use crate::process::survivors::Marks;
+use crate::process::survivors::SurvivorQuery;
 use crate::process::tree::Identity;
 use crate::process::watch_file::DirectoryWatch;
 use crate::text::redact::Redactor;
 
-/// Instead of an id: the run that changed last.
-pub const LATEST: &str = "latest";
+/// The name for the run that changed last, in the place of its id.
+pub(crate) const LATEST: &str = "latest";
 
 /// The variable that every process of a run's agents carries.
-pub const ID_VARIABLE: &str = "ONESHOT_ID";
+pub(crate) const ID_VARIABLE: &str = "ONESHOT_ID";
 
-/// A runner that was told to stop gets so long to end its agents, which have half a second
-/// themselves.
+/// How long a runner may take to stop; its agents have half a second.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A run, seen from outside.
@@ -40,22 +37,28 @@ pub struct RunView {
     pub directory: PathBuf,
     /// What its file says.
     pub file: RunFile,
-    /// Whether somebody runs it.
+    /// Whether a process runs it.
     pub live: bool,
-    /// Who does, where that can be seen.
+    /// That process, if it is visible.
     pub runner: Option<Identity>,
 }
 
 impl RunView {
     /// Its id.
-    pub fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.file.oneshot_id
     }
 
-    /// Whether it could be resumed as it is.
-    pub fn is_resumable(&self) -> bool {
+    /// Whether it can be resumed as it is.
+    pub(crate) fn is_resumable(&self) -> bool {
         let position = self.file.position();
         !self.live && position.is_ok_and(|position| state::resume(&position, None).is_ok())
+    }
+
+    /// Whether it is over and cannot be resumed with any settings.
+    fn is_over(&self) -> bool {
+        let position = self.file.position();
+        !self.live && position.is_ok_and(|at| state::resume(&at, Some(NonZeroU32::MAX)).is_err())
     }
 
     /// When it changed last: Unix seconds.
@@ -68,14 +71,14 @@ impl RunView {
 ///
 /// # Errors
 /// When its file cannot be used.
-pub fn view(directory: &Path) -> Result<RunView, LoadError> {
-    // In this order: what a run was given up with is there before that is known.
-    let mut live = lock::is_held(directory);
+pub(crate) fn view(directory: &Path) -> Result<RunView, LoadError> {
+    // In this order: a runner saves the file before it releases the lock.
+    let mut live = run_files::is_held(directory);
     let file = RunFile::load(directory)?;
-    // It may have been taken up again in between.
-    live |= !file.state.is_terminal() && lock::is_held(directory);
+    // It may have been resumed in between.
+    live |= !file.state.is_terminal() && run_files::is_held(directory);
     Ok(RunView {
-        runner: live.then(|| lock::runner(directory)).flatten(),
+        runner: live.then(|| run_files::runner(directory)).flatten(),
         live,
         file,
         directory: directory.to_path_buf(),
@@ -92,7 +95,7 @@ pub struct Listing {
 }
 
 /// The runs below a state directory.
-pub fn list(state: &Path) -> Listing {
+pub(crate) fn list(state: &Path) -> Listing {
     let mut listing = Listing::default();
     for directory in directories(state) {
         match view(&directory) {
@@ -100,10 +103,24 @@ pub fn list(state: &Path) -> Listing {
             Err(error) => listing.unusable.push(error),
         }
     }
+    listing.runs.sort_by(|a, b| b.changed().total_cmp(&a.changed()));
     listing
-        .runs
-        .sort_by(|a, b| b.changed().total_cmp(&a.changed()));
-    listing
+}
+
+/// Removes the runs that have been over for longer than `keep`, except those that can be
+/// resumed or whose file cannot be used.
+pub(crate) fn prune(state: &Path, keep: Duration, now: Now) {
+    let before = now.unix_seconds() - keep.as_secs_f64();
+    let runs = list(state).runs.into_iter();
+    for run in runs.filter(|run| run.changed() < before && run.is_over()) {
+        // Renamed first, so that a half-removed run is not listed.
+        let gone = run_files::unfinished(&state.join(SESSIONS), run.id());
+        let removed =
+            std::fs::rename(&run.directory, &gone).and_then(|()| std::fs::remove_dir_all(&gone));
+        if let Err(error) = removed {
+            tracing::warn!("cannot remove {}: {error}", run.directory.display());
+        }
+    }
 }
 
 /// The directories that are named as runs are.
@@ -125,7 +142,7 @@ fn id_of(directory: &Path) -> Option<&str> {
 /// Why there is no such run.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// Nobody has this id.
+    /// No run has this id.
     #[error("no run's id begins with {0:?}: `zsh-tool oneshot list` lists them")]
     Unknown(String),
     /// There is none at all.
@@ -136,7 +153,7 @@ pub enum FindError {
     Ambiguous {
         /// What was asked for.
         wanted: String,
-        /// Who has it.
+        /// The ids that match.
         ids: Vec<String>,
     },
     /// Its file cannot be used.
@@ -148,7 +165,7 @@ pub enum FindError {
 ///
 /// # Errors
 /// When there is none or more than one, or its file cannot be used.
-pub fn find(state: &Path, wanted: &str) -> Result<RunView, FindError> {
+pub(crate) fn find(state: &Path, wanted: &str) -> Result<RunView, FindError> {
     if wanted == LATEST {
         return list(state).runs.into_iter().next().ok_or(FindError::None);
     }
@@ -157,30 +174,27 @@ pub fn find(state: &Path, wanted: &str) -> Result<RunView, FindError> {
         .into_iter()
         .filter(|path| id_of(path).is_some_and(|id| id.starts_with(&lower)))
         .collect();
-    // An empty beginning is everybody's, and nobody means that.
+    // An empty prefix would match every run.
     match (lower.is_empty(), found.len()) {
         (true, _) | (_, 0) => Err(FindError::Unknown(wanted.to_owned())),
         (_, 1) => Ok(view(&found.remove(0))?),
         _ => Err(FindError::Ambiguous {
             wanted: wanted.to_owned(),
-            ids: found
-                .iter()
-                .filter_map(|path| id_of(path).map(str::to_owned))
-                .collect(),
+            ids: found.iter().filter_map(|path| id_of(path).map(str::to_owned)).collect(),
         }),
     }
 }
 
 /// How a run was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
+pub enum StopOutcome {
     /// Its runner did it.
     ByRunner {
         /// Where it has come to.
-        state: State,
+        state: RunState,
     },
-    /// Nobody ran it: it was done here, and so many processes that had outlived a killed
-    /// runner were ended.
+    /// No process ran it: it was stopped here, and processes that had outlived a killed
+    /// runner were killed.
     Here {
         /// How many.
         survivors: usize,
@@ -192,7 +206,7 @@ pub enum Stopped {
 pub enum StopError {
     /// There is nothing to stop.
     #[error("the run is {0} already")]
-    Over(State),
+    Over(RunState),
     /// Its runner is out of sight.
     #[error("the run's runner cannot be seen from here: it may be another container's")]
     OutOfSight,
@@ -201,8 +215,8 @@ pub enum StopError {
     NotPermitted(i32),
     /// Its runner has not done it.
     #[error(
-        "the run's runner, pid {pid}, was told to stop it and has not within {} s: \
-         `kill -9 {pid}` ends it, the run stays resumable",
+        "the run's runner, pid {pid}, did not stop it within {} s: \
+         `kill -9 {pid}` ends it, the run remains resumable",
         STOP_PATIENCE.as_secs()
     )]
     StillLive {
@@ -220,19 +234,23 @@ pub enum StopError {
     Apply(#[from] ApplyError),
 }
 
-/// Ends a run for good: through its runner, which gets SIGUSR1, or here, when nobody runs
-/// it. Returns when it is over.
+/// Ends a run for good: through its runner, which gets SIGUSR1, or here if it has none.
+/// Returns when the run is over.
 ///
 /// # Errors
 /// When the run is over already, or its runner out of reach.
-pub fn stop(directory: &Path, redactor: Arc<Redactor>, now: Now) -> Result<Stopped, StopError> {
+pub(crate) fn stop(
+    directory: &Path,
+    redactor: Arc<Redactor>,
+    now: Now,
+) -> Result<StopOutcome, StopError> {
     let run = view(directory)?;
     if run.file.state.is_terminal() {
         return Err(StopError::Over(run.file.state));
     }
     match (run.live, run.runner) {
         (true, Some(runner)) => match tell_runner(directory, runner)? {
-            state if state.is_terminal() => Ok(Stopped::ByRunner { state }),
+            state if state.is_terminal() => Ok(StopOutcome::ByRunner { state }),
             // It ended before it could do anything.
             _ => stop_here(directory, redactor, now),
         },
@@ -241,9 +259,9 @@ pub fn stop(directory: &Path, redactor: Arc<Redactor>, now: Now) -> Result<Stopp
     }
 }
 
-/// Tells the runner and waits for what it does; the state in which it has left the run.
-fn tell_runner(directory: &Path, runner: Identity) -> Result<State, StopError> {
-    // Watched before it is told, so that nothing is missed.
+/// Signals the runner, waits for it, and returns the run's state afterwards.
+fn tell_runner(directory: &Path, runner: Identity) -> Result<RunState, StopError> {
+    // Watched before the signal, so that nothing is missed.
     let watch = DirectoryWatch::new(directory).ok();
     let handle = Handle::open(runner).ok();
     let told = handle.as_ref().map(|handle| handle.signal(Signal::Usr1));
@@ -256,29 +274,43 @@ fn tell_runner(directory: &Path, runner: Identity) -> Result<State, StopError> {
             watch.drain();
         }
         let run = view(directory)?;
-        // It gives the run up when its agents have ended.
+        // It releases the lock when its agents have ended.
         if !run.live {
             return Ok(run.file.state);
         }
         let patience = deadline.saturating_duration_since(Instant::now());
         if patience.is_zero() {
-            return match run.file.state.is_terminal() {
-                true => Ok(run.file.state),
-                false => Err(StopError::StillLive { pid: runner.pid }),
+            return if run.file.state.is_terminal() {
+                Ok(run.file.state)
+            } else {
+                Err(StopError::StillLive { pid: runner.pid })
             };
         }
-        let mut poller = Poller::default();
-        if let Some(watch) = &watch {
-            poller.watch(watch.as_fd(), Interest::Read);
-        }
-        if let Some(end) = handle.as_ref().and_then(Handle::ended) {
-            poller.watch(end, Interest::Read);
-        }
-        poller.wait(Some(patience));
+        wait_for_change(watch.as_ref(), handle.as_ref(), Some(patience));
     }
 }
 
-fn stop_here(directory: &Path, redactor: Arc<Redactor>, now: Now) -> Result<Stopped, StopError> {
+/// Waits until the run's files change or its runner ends, for at most `patience`.
+pub(crate) fn wait_for_change(
+    watch: Option<&DirectoryWatch>,
+    runner: Option<&Handle>,
+    patience: Option<Duration>,
+) {
+    let mut poller = Poller::default();
+    if let Some(watch) = watch {
+        poller.watch(watch.as_fd(), Interest::Read);
+    }
+    if let Some(end) = runner.and_then(Handle::ended) {
+        poller.watch(end, Interest::Read);
+    }
+    poller.wait(patience);
+}
+
+fn stop_here(
+    directory: &Path,
+    redactor: Arc<Redactor>,
+    now: Now,
+) -> Result<StopOutcome, StopError> {
     let mut run = OpenRun::open(directory, redactor)?;
     let state = run.position().state();
     if state.is_terminal() {
@@ -286,12 +318,12 @@ fn stop_here(directory: &Path, redactor: Arc<Redactor>, now: Now) -> Result<Stop
     }
     run.apply(&Event::Cancel, None, now)?;
     let survivors = end_survivors(&run).len();
-    Ok(Stopped::Here { survivors })
+    Ok(StopOutcome::Here { survivors })
 }
 
-/// Ends what lives on of an agent whose runner was killed; those that did. To be called
-/// by whoever has opened the run.
-pub fn end_survivors(run: &OpenRun) -> Vec<Identity> {
+/// Kills the processes of an agent whose runner was killed, and returns them. Only for the
+/// process that has opened the run.
+pub(crate) fn end_survivors(run: &OpenRun) -> Vec<Identity> {
     let leader = run
         .file()
         .history
@@ -299,9 +331,6 @@ pub fn end_survivors(run: &OpenRun) -> Vec<Identity> {
         .rev()
         .find(|entry| entry.state.is_executing())
         .and_then(|entry| entry.process());
-    let marks = Marks {
-        leader,
-        variable: (ID_VARIABLE, run.id()),
-    };
+    let marks = SurvivorQuery { leader, variable: (ID_VARIABLE, run.id()) };
     marks.end().iter().map(|process| process.id).collect()
 }

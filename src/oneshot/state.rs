@@ -1,21 +1,24 @@
-//! The state machine of an agent run: every way from one state to another. Pure.
+//! The state machine of an agent run: its states, what may happen to it, and every transition.
+//! Pure.
 //!
-//! A run is at a [`Position`]: a stage with the data that its next step depends on, and
-//! how many iterations it has had. [`step`] takes it on by one [`Event`] and says what is
-//! to be done there; what a state does not take is [`Invalid`] and changes nothing.
-//! [`Position::replay`] finds the position again from the history that a run's files hold,
-//! by the same function.
+//! A run is at a [`Position`]: a stage with the data that its next step depends on, and the
+//! number of its iteration. [`step`] applies one [`Event`] and returns what to do next; an
+//! event that a state does not accept is [`Invalid`] and changes nothing.
+//! [`Position::replay`] restores the position from the history in a run's files, with the
+//! same function.
 //!
 //! Limits: knows no agent, no file and no clock.
 
+use std::fmt;
 use std::num::NonZeroU32;
 
-pub use super::event::{Action, Event, StuckPolicy};
-pub use super::reason::{Crash, Reason};
-pub use super::stage::{Active, Audit, Cause, Role, Stage, State};
-use crate::agent::activity::AgentError;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What the first line of an empty feedback is.
+use crate::agent::activity::AgentError;
+pub use crate::agent::executor::Role;
+use crate::process::signals::Exit;
+
+/// Stands for an empty feedback.
 const NO_FEEDBACK: &str = "the auditor gave no reason";
 
 /// Where a run is.
@@ -23,9 +26,8 @@ const NO_FEEDBACK: &str = "the auditor gave no reason";
 pub struct Position {
     /// Its stage.
     pub stage: Stage,
-    /// The number of the iteration that runs or ran last, from 1; 0 before the first. One
-    /// that an interrupt or the end of the runner cost is not counted: its number is
-    /// given again.
+    /// The number of the present or last iteration, from 1; 0 before the first. The number of
+    /// one that was lost to an interrupt or the runner's death is used again.
     pub iteration: u32,
     /// How many iterations there may be.
     pub maximum: NonZeroU32,
@@ -33,22 +35,17 @@ pub struct Position {
 
 impl Position {
     /// A run that has just been created.
-    pub fn created(maximum: NonZeroU32) -> Position {
-        Position {
-            stage: Stage::Active(Active::Created),
-            iteration: 0,
-            maximum,
-        }
+    pub(crate) fn created(maximum: NonZeroU32) -> Position {
+        Position { stage: Stage::Active(Active::Created), iteration: 0, maximum }
     }
 
     /// The name of its state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> RunState {
         self.stage.state()
     }
 
-    /// What is to be done there. An agent is never started twice for one entry of the
-    /// history: who finds a run in `*_EXECUTING` has to ask [`resume`] what has become of
-    /// it.
+    /// What to do there. An agent is never started twice for one entry of the history: a run
+    /// that is found in `*_EXECUTING` must go through [`resume`].
     pub fn action(&self) -> Action {
         match &self.stage {
             Stage::Active(Active::Created) => Action::Take(Event::Start),
@@ -56,10 +53,9 @@ impl Position {
             Stage::Active(Active::RecoveryPending(_)) => Action::Recover,
             Stage::Active(Active::AuditPending(_)) => Action::Take(Event::Next),
             Stage::Active(Active::AuditorExecuting(audit)) => Action::RunAuditor(*audit),
-            Stage::Active(Active::ReiterationPending) => Action::Take(match self.is_used_up() {
-                true => Event::MaxIterations,
-                false => Event::Next,
-            }),
+            Stage::Active(Active::ReiterationPending) => {
+                Action::Take(if self.is_used_up() { Event::MaxIterations } else { Event::Next })
+            }
             Stage::Interrupted { .. }
             | Stage::Completed
             | Stage::Rejected(_)
@@ -73,13 +69,10 @@ impl Position {
     }
 
     fn at(&self, stage: Stage) -> Position {
-        Position {
-            stage,
-            ..self.clone()
-        }
+        Position { stage, ..self.clone() }
     }
 
-    /// The worker runs, once more.
+    /// The worker runs in a new iteration.
     fn in_next_iteration(&self) -> Position {
         Position {
             iteration: self.iteration.saturating_add(1),
@@ -88,7 +81,7 @@ impl Position {
     }
 
     /// The iteration is over without an audit.
-    fn after_recovery(&self, cause: &Cause) -> Position {
+    fn after_recovery(&self, cause: &RecoveryCause) -> Position {
         let uncounted = u32::from(!cause.counts());
         Position {
             iteration: self.iteration.saturating_sub(uncounted),
@@ -100,58 +93,50 @@ impl Position {
     ///
     /// # Errors
     /// When no run can have had this history; [`Unreplayable::entry`] counts from 0.
-    pub fn replay<'a>(
+    pub(crate) fn replay<'a>(
         maximum: NonZeroU32,
-        history: impl IntoIterator<Item = (State, Option<&'a Reason>)>,
+        history: impl IntoIterator<Item = (RunState, Option<&'a Reason>)>,
     ) -> Result<Position, Unreplayable> {
         let mut position: Option<Position> = None;
         for (entry, (state, reason)) in history.into_iter().enumerate() {
             let next = match &position {
-                None => (state == State::Created).then(|| Position::created(maximum)),
+                None => (state == RunState::Created).then(|| Position::created(maximum)),
                 Some(before) => before.then(state, reason),
             };
             position = Some(next.ok_or(Unreplayable { entry, state })?);
         }
-        position.ok_or(Unreplayable {
-            entry: 0,
-            state: State::Created,
-        })
+        position.ok_or(Unreplayable { entry: 0, state: RunState::Created })
     }
 
     /// The position after one more entry of the history; `None` when no event leads there.
-    pub fn then(&self, state: State, reason: Option<&Reason>) -> Option<Position> {
+    pub fn then(&self, state: RunState, reason: Option<&Reason>) -> Option<Position> {
         let written = reason.map(Reason::to_string);
         let arrives = |next: &Position| {
             let found = next.stage.reason().map(|reason| reason.to_string());
             next.state() == state && found == written
         };
-        // Whatever maximum the run had then: a resume may have changed it.
+        // With any maximum, since a resume may have changed it.
         [NonZeroU32::MIN, NonZeroU32::MAX]
             .into_iter()
             .flat_map(|maximum| {
-                let before = Position {
-                    maximum,
-                    ..self.clone()
-                };
-                let steps = events_for(reason).into_iter();
+                let before = Position { maximum, ..self.clone() };
+                let steps = candidate_events(reason).into_iter();
                 steps.filter_map(move |event| step(&before, &event).ok())
             })
             .find(|(next, action)| arrives(next) && *action != Action::ReadVerdict)
-            .map(|(next, _)| Position {
-                maximum: self.maximum,
-                ..next
-            })
+            .map(|(next, _)| Position { maximum: self.maximum, ..next })
     }
 }
 
-/// Every event that may have led to an entry with this reason.
-fn events_for(reason: Option<&Reason>) -> Vec<Event> {
+/// The candidates for the event that led to an entry with this reason: all fixed events, and
+/// those made from the reason.
+fn candidate_events(reason: Option<&Reason>) -> Vec<Event> {
     let mut events = vec![
         Event::Start,
         Event::Exit0,
         Event::Inactivity,
-        Event::Stuck(StuckPolicy::Recover),
-        Event::Stuck(StuckPolicy::Fail),
+        Event::Stuck { fails: false },
+        Event::Stuck { fails: true },
         Event::ExitHang,
         Event::SupervisorDied,
         Event::SpawnFailed,
@@ -165,26 +150,17 @@ fn events_for(reason: Option<&Reason>) -> Vec<Event> {
         Event::Done,
         Event::Retry,
         Event::NoVerdict,
-        Event::Resume {
-            maximum: Some(NonZeroU32::MAX),
-        },
+        Event::Resume { maximum: Some(NonZeroU32::MAX) },
     ];
-    events.extend(reason.map(|reason| Event::Impossible {
-        feedback: reason.to_string(),
-    }));
-    let of_reason = match reason {
+    events.extend(AgentError::NAMES.map(|(error, _)| Event::AgentError(error)));
+    events.extend(reason.map(|reason| Event::Impossible { feedback: reason.to_string() }));
+    match reason {
         Some(Reason::Signal(signal)) => {
-            events.push(Event::Interrupt(*signal));
-            Some(Event::Crash(Crash::Signal(*signal)))
+            events.extend([Event::Interrupt(*signal), Event::Crash(Exit::Signal(*signal))]);
         }
-        Some(Reason::ExitCode(code)) => Some(Event::Crash(Crash::ExitCode(*code))),
-        Some(Reason::ConnectionRefused) => Some(Event::AgentError(AgentError::ConnectionRefused)),
-        Some(Reason::AuthFailed) => Some(Event::AgentError(AgentError::AuthFailed)),
-        Some(Reason::ApiError) => Some(Event::AgentError(AgentError::ApiError)),
-        Some(Reason::ToolError) => Some(Event::AgentError(AgentError::ToolError)),
-        _ => None,
-    };
-    events.extend(of_reason);
+        Some(Reason::ExitCode(code)) => events.push(Event::Crash(Exit::Code(*code))),
+        _ => {}
+    }
     events
 }
 
@@ -192,9 +168,9 @@ fn events_for(reason: Option<&Reason>) -> Vec<Event> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a run in the state {state} does not take the event {event:?}")]
 pub struct Invalid {
-    /// Where the run is, and stays.
-    pub state: State,
-    /// What it was told.
+    /// The state, which does not change.
+    pub state: RunState,
+    /// The refused event.
     pub event: Event,
 }
 
@@ -205,98 +181,84 @@ pub struct Unreplayable {
     /// Its place, from 0.
     pub entry: usize,
     /// The state that does not fit.
-    pub state: State,
+    pub state: RunState,
 }
 
-/// Takes a run on by one event, and says what is to be done then.
+/// Applies an event; returns the next position and what to do there.
 ///
 /// # Errors
 /// When the state does not take the event.
-pub fn step(position: &Position, event: &Event) -> Result<(Position, Action), Invalid> {
-    let arrived = match &position.stage {
-        Stage::Active(active) => from_active(position, active, event),
-        Stage::Interrupted { before, .. } => from_interrupted(position, before, event),
-        Stage::Failed(Reason::MaxIterations) => from_out_of_iterations(position, event),
-        Stage::Failed(_) | Stage::Completed | Stage::Rejected(_) => None,
+pub(crate) fn step(position: &Position, event: &Event) -> Result<(Position, Action), Invalid> {
+    let next = match (&position.stage, event) {
+        (Stage::Active(Active::AuditorExecuting(_)), Event::ExitHang) => {
+            return Ok((position.clone(), Action::ReadVerdict));
+        }
+        (Stage::Active(active), event) => from_active(position, active, event),
+        (Stage::Interrupted { signal, before }, event) => {
+            from_interrupted(position, *signal, before, event)
+        }
+        (Stage::Failed(Reason::MaxIterations), Event::Resume { maximum: Some(maximum) }) => {
+            let is_larger = *maximum > position.maximum && maximum.get() > position.iteration;
+            let pending = position.at(Stage::Active(Active::ReiterationPending));
+            is_larger.then_some(Position { maximum: *maximum, ..pending })
+        }
+        (Stage::Failed(_) | Stage::Completed | Stage::Rejected(_), _) => None,
     };
-    let (next, action) = arrived.ok_or_else(|| Invalid {
-        state: position.state(),
-        event: event.clone(),
-    })?;
-    let action = action.unwrap_or_else(|| next.action());
+    let next = next.ok_or_else(|| Invalid { state: position.state(), event: event.clone() })?;
+    let action = next.action();
     Ok((next, action))
 }
 
-/// Where an event leads, and what is to be done if it is not the usual there.
-type Arrival = Option<(Position, Option<Action>)>;
-
-fn from_active(position: &Position, active: &Active, event: &Event) -> Arrival {
-    let failed = |reason| position.at(Stage::Failed(reason));
-    let next = match event {
-        Event::Cancel => failed(Reason::UserCancelled),
-        Event::MaxRuntime => failed(Reason::MaxRuntime),
-        Event::Interrupt(signal) => position.at(Stage::Interrupted {
-            signal: *signal,
-            before: active.clone(),
-        }),
-        Event::ExitHang if matches!(active, Active::AuditorExecuting(_)) => {
-            return Some((position.clone(), Some(Action::ReadVerdict)));
+fn from_active(position: &Position, active: &Active, event: &Event) -> Option<Position> {
+    let stage = match (active, event) {
+        (_, Event::Cancel) => Stage::Failed(Reason::UserCancelled),
+        (_, Event::MaxRuntime) => Stage::Failed(Reason::MaxRuntime),
+        (_, Event::Interrupt(signal)) => {
+            Stage::Interrupted { signal: *signal, before: active.clone() }
         }
-        event => match active {
-            Active::Created => from_created(position, event)?,
-            Active::WorkerExecuting => position.at(from_worker(event)?),
-            Active::RecoveryPending(cause) => from_recovery(position, cause, event)?,
-            Active::AuditPending(audit) => position.at(from_audit_pending(*audit, event)?),
-            Active::AuditorExecuting(audit) => position.at(from_auditor(*audit, event)?),
-            Active::ReiterationPending => from_reiteration(position, event)?,
-        },
+        (Active::Created, Event::Start) => return Some(position.in_next_iteration()),
+        (Active::WorkerExecuting, event) => from_worker(event)?,
+        (Active::RecoveryPending(_), Event::RecoverySuccess) => {
+            Stage::Active(Active::AuditPending(Audit::First))
+        }
+        (Active::RecoveryPending(RecoveryCause::Worker(reason)), Event::RecoveryNothing) => {
+            Stage::Failed(reason.clone())
+        }
+        // With another cause the worker did not fail; it was cut off.
+        (Active::RecoveryPending(cause), Event::RecoveryPartial | Event::RecoveryNothing) => {
+            return Some(position.after_recovery(cause));
+        }
+        (Active::AuditPending(audit), Event::Next) => {
+            Stage::Active(Active::AuditorExecuting(*audit))
+        }
+        (Active::AuditorExecuting(audit), event) => from_auditor(*audit, event)?,
+        (Active::ReiterationPending, Event::Next) if !position.is_used_up() => {
+            return Some(position.in_next_iteration());
+        }
+        (Active::ReiterationPending, Event::MaxIterations) if position.is_used_up() => {
+            Stage::Failed(Reason::MaxIterations)
+        }
+        _ => return None,
     };
-    Some((next, None))
-}
-
-fn from_created(position: &Position, event: &Event) -> Option<Position> {
-    match event {
-        Event::Start => Some(position.in_next_iteration()),
-        _ => None,
-    }
+    Some(position.at(stage))
 }
 
 fn from_worker(event: &Event) -> Option<Stage> {
-    let recover = |reason| Stage::Active(Active::RecoveryPending(Cause::Worker(reason)));
-    Some(match event {
-        Event::Exit0 => Stage::Active(Active::AuditPending(Audit::First)),
-        Event::Crash(crash) => recover(Reason::from(*crash)),
-        Event::Inactivity => recover(Reason::InactivityTimeout),
-        Event::Stuck(StuckPolicy::Recover) => recover(Reason::StuckConfirmed),
-        Event::Stuck(StuckPolicy::Fail) => Stage::Failed(Reason::StuckConfirmed),
-        Event::AgentError(fault) => recover(Reason::from(*fault)),
-        Event::ExitHang => recover(Reason::ExitHang),
-        Event::SupervisorDied => Stage::Active(Active::RecoveryPending(Cause::SupervisorDied)),
-        Event::SpawnFailed => Stage::Failed(Reason::SpawnFailed),
-        _ => return None,
-    })
-}
-
-fn from_recovery(position: &Position, cause: &Cause, event: &Event) -> Option<Position> {
-    match event {
-        Event::RecoverySuccess => {
-            Some(position.at(Stage::Active(Active::AuditPending(Audit::First))))
+    let reason = match event {
+        Event::Exit0 => return Some(Stage::Active(Active::AuditPending(Audit::First))),
+        Event::Stuck { fails: true } => return Some(Stage::Failed(Reason::StuckConfirmed)),
+        Event::SpawnFailed => return Some(Stage::Failed(Reason::SpawnFailed)),
+        Event::SupervisorDied => {
+            return Some(Stage::Active(Active::RecoveryPending(RecoveryCause::SupervisorDied)));
         }
-        Event::RecoveryPartial => Some(position.after_recovery(cause)),
-        Event::RecoveryNothing => Some(match cause {
-            Cause::Worker(reason) => position.at(Stage::Failed(reason.clone())),
-            // The run is healthy: the worker was not given the time.
-            Cause::Interrupt(_) | Cause::SupervisorDied => position.after_recovery(cause),
-        }),
-        _ => None,
-    }
-}
-
-fn from_audit_pending(audit: Audit, event: &Event) -> Option<Stage> {
-    match event {
-        Event::Next => Some(Stage::Active(Active::AuditorExecuting(audit))),
-        _ => None,
-    }
+        Event::Crash(exit) => Reason::from(*exit),
+        Event::Inactivity => Reason::InactivityTimeout,
+        Event::Stuck { fails: false } => Reason::StuckConfirmed,
+        Event::AgentError(error) => Reason::from(*error),
+        Event::ExitHang => Reason::ExitHang,
+        _ => return None,
+    };
+    Some(Stage::Active(Active::RecoveryPending(RecoveryCause::Worker(reason))))
 }
 
 fn from_auditor(audit: Audit, event: &Event) -> Option<Stage> {
@@ -308,67 +270,41 @@ fn from_auditor(audit: Audit, event: &Event) -> Option<Stage> {
             Audit::First => Stage::Active(Active::AuditPending(Audit::Reminded)),
             Audit::Reminded => Stage::Failed(Reason::NoVerdict),
         },
-        Event::Crash(crash) => Stage::Failed(Reason::from(*crash)),
+        Event::Crash(exit) => Stage::Failed(Reason::from(*exit)),
         Event::Inactivity => Stage::Failed(Reason::InactivityTimeout),
-        Event::Stuck(_) => Stage::Failed(Reason::StuckConfirmed),
-        Event::AgentError(fault) => Stage::Failed(Reason::from(*fault)),
+        Event::Stuck { .. } => Stage::Failed(Reason::StuckConfirmed),
+        Event::AgentError(error) => Stage::Failed(Reason::from(*error)),
         Event::SupervisorDied => Stage::Active(Active::AuditPending(audit)),
         Event::SpawnFailed => Stage::Failed(Reason::SpawnFailed),
         _ => return None,
     })
 }
 
-fn from_reiteration(position: &Position, event: &Event) -> Option<Position> {
-    match (event, position.is_used_up()) {
-        (Event::Next, false) => Some(position.in_next_iteration()),
-        (Event::MaxIterations, true) => Some(position.at(Stage::Failed(Reason::MaxIterations))),
+fn from_interrupted(
+    position: &Position,
+    signal: i32,
+    before: &Active,
+    event: &Event,
+) -> Option<Position> {
+    match event {
+        Event::Cancel => Some(position.at(Stage::Failed(Reason::UserCancelled))),
+        Event::MaxRuntime => Some(position.at(Stage::Failed(Reason::MaxRuntime))),
+        Event::Resume { maximum } => {
+            let active = match before {
+                Active::WorkerExecuting => {
+                    Active::RecoveryPending(RecoveryCause::Interrupt(signal))
+                }
+                Active::AuditorExecuting(audit) => Active::AuditPending(*audit),
+                pending => pending.clone(),
+            };
+            let maximum = maximum.unwrap_or(position.maximum);
+            Some(Position { maximum, ..position.at(Stage::Active(active)) })
+        }
         _ => None,
     }
 }
 
-fn from_interrupted(position: &Position, before: &Active, event: &Event) -> Arrival {
-    let next = match event {
-        Event::Cancel => position.at(Stage::Failed(Reason::UserCancelled)),
-        Event::MaxRuntime => position.at(Stage::Failed(Reason::MaxRuntime)),
-        Event::Resume { maximum } => Position {
-            stage: Stage::Active(after_interrupt(&position.stage, before)),
-            maximum: maximum.unwrap_or(position.maximum),
-            ..position.clone()
-        },
-        _ => return None,
-    };
-    Some((next, None))
-}
-
-/// The stage in which an interrupted run goes on.
-fn after_interrupt(interrupted: &Stage, before: &Active) -> Active {
-    match (before, interrupted) {
-        (Active::WorkerExecuting, Stage::Interrupted { signal, .. }) => {
-            Active::RecoveryPending(Cause::Interrupt(*signal))
-        }
-        (Active::AuditorExecuting(audit), _) => Active::AuditPending(*audit),
-        (pending, _) => pending.clone(),
-    }
-}
-
-fn from_out_of_iterations(position: &Position, event: &Event) -> Arrival {
-    let Event::Resume {
-        maximum: Some(maximum),
-    } = event
-    else {
-        return None;
-    };
-    let is_larger = *maximum > position.maximum && maximum.get() > position.iteration;
-    is_larger.then(|| {
-        let next = Position {
-            maximum: *maximum,
-            ..position.at(Stage::Active(Active::ReiterationPending))
-        };
-        (next, None)
-    })
-}
-
-/// The first line of a text that has anything in it.
+/// The first line of a text that is not blank.
 fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     line.unwrap_or(NO_FEEDBACK).to_owned()
@@ -377,10 +313,10 @@ fn first_line(text: &str) -> String {
 /// Why a run is not resumed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotResumable {
-    /// There is nothing left to do.
+    /// It is done.
     #[error("the run is COMPLETED: start a new one")]
     Completed,
-    /// It would be refused again.
+    /// The auditor would reject it again.
     #[error(
         "the run is REJECTED ({0}): resuming would only repeat that; start a new run with \
          another prompt"
@@ -397,9 +333,8 @@ pub enum NotResumable {
     Failed(Reason),
 }
 
-/// How a run that nobody runs is taken up again: its position with the new maximum, if
-/// one is given, and the event to begin with; without one its [`Position::action`] is to
-/// be done.
+/// How to resume a run that no process runs: its position with the new maximum, if given,
+/// and the event to begin with; without one, begin with its [`Position::action`].
 ///
 /// # Errors
 /// When its state is final.
@@ -423,16 +358,374 @@ pub fn resume(
         Stage::Interrupted { .. } => {
             return Ok((position.clone(), Some(Event::Resume { maximum })));
         }
-        Stage::Active(_) => position
-            .state()
-            .is_executing()
-            .then_some(Event::SupervisorDied),
+        Stage::Active(_) => position.state().is_executing().then_some(Event::SupervisorDied),
     };
-    let position = Position {
-        maximum: maximum.unwrap_or(position.maximum),
-        ..position.clone()
-    };
+    let position = Position { maximum: maximum.unwrap_or(position.maximum), ..position.clone() };
     Ok((position, event))
+}
+
+/// What may happen to a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A created run begins.
+    Start,
+    /// The worker ended with exit 0 and no error of its own.
+    Exit0,
+    /// The agent ended in any other way.
+    Crash(Exit),
+    /// The agent was silent for too long.
+    Inactivity,
+    /// A judge has confirmed that the agent is stuck.
+    Stuck {
+        /// Whether the run fails with it; otherwise its work is recovered.
+        fails: bool,
+    },
+    /// The agent ended and reported an error of its own.
+    AgentError(AgentError),
+    /// The agent had finished, and its process did not end.
+    ExitHang,
+    /// The process that ran the run is gone.
+    SupervisorDied,
+    /// The agent's program could not be started.
+    SpawnFailed,
+    /// This signal is to pause the run.
+    Interrupt(i32),
+    /// The run is to end for good.
+    Cancel,
+    /// The run has taken as long as it may.
+    MaxRuntime,
+    /// The worker had finished its work.
+    RecoverySuccess,
+    /// The worker had done part of its work.
+    RecoveryPartial,
+    /// Nothing was found of the worker's work.
+    RecoveryNothing,
+    /// A pending run continues.
+    Next,
+    /// There is no iteration left.
+    MaxIterations,
+    /// The auditor accepts the result.
+    Done,
+    /// The auditor wants another iteration.
+    Retry,
+    /// The auditor says that the task cannot be done.
+    Impossible {
+        /// The auditor's whole feedback.
+        feedback: String,
+    },
+    /// The auditor ended without a verdict.
+    NoVerdict,
+    /// An interrupted run, or one out of iterations, continues.
+    Resume {
+        /// A new maximum of iterations.
+        maximum: Option<NonZeroU32>,
+    },
+}
+
+/// What to do at a position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Apply this event at once.
+    Take(Event),
+    /// Run the worker.
+    RunWorker,
+    /// Find out what the worker had done.
+    Recover,
+    /// Run the auditor.
+    RunAuditor(Audit),
+    /// Kill the auditor's processes and read its verdict, as after exit 0.
+    ReadVerdict,
+    /// Nothing: the run is over or paused.
+    Stop,
+}
+
+/// What a shell adds to a signal's number for its exit code.
+const SIGNAL_EXIT_BASE: i32 = 128;
+
+/// The name of a state in files and displays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum RunState {
+    /// Nothing has been started.
+    Created,
+    /// The worker runs.
+    WorkerExecuting,
+    /// The worker failed or was cut off; its work is being recovered.
+    RecoveryPending,
+    /// There is a result for the auditor.
+    AuditPending,
+    /// The auditor runs.
+    AuditorExecuting,
+    /// The worker is to run again.
+    ReiterationPending,
+    /// A signal paused it; it can be resumed.
+    Interrupted,
+    /// The auditor said DONE.
+    Completed,
+    /// The auditor said IMPOSSIBLE.
+    Rejected,
+    /// Given up.
+    Failed,
+}
+
+impl RunState {
+    /// Its name in the files.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunState::Created => "CREATED",
+            RunState::WorkerExecuting => "WORKER_EXECUTING",
+            RunState::RecoveryPending => "RECOVERY_PENDING",
+            RunState::AuditPending => "AUDIT_PENDING",
+            RunState::AuditorExecuting => "AUDITOR_EXECUTING",
+            RunState::ReiterationPending => "REITERATION_PENDING",
+            RunState::Interrupted => "INTERRUPTED",
+            RunState::Completed => "COMPLETED",
+            RunState::Rejected => "REJECTED",
+            RunState::Failed => "FAILED",
+        }
+    }
+
+    /// Whether a run ends there.
+    pub(crate) fn is_terminal(self) -> bool {
+        matches!(self, RunState::Completed | RunState::Rejected | RunState::Failed)
+    }
+
+    /// Whether an agent runs.
+    pub fn is_executing(self) -> bool {
+        matches!(self, RunState::WorkerExecuting | RunState::AuditorExecuting)
+    }
+}
+
+impl fmt::Display for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What led to a recovery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecoveryCause {
+    /// The worker's failure, for which the run fails if nothing is found.
+    Worker(Reason),
+    /// A signal to the run.
+    Interrupt(i32),
+    /// The death of the process that ran the run.
+    SupervisorDied,
+}
+
+impl RecoveryCause {
+    /// The cause as a reason.
+    pub(crate) fn reason(&self) -> Reason {
+        match self {
+            RecoveryCause::Worker(reason) => reason.clone(),
+            RecoveryCause::Interrupt(signal) => Reason::Signal(*signal),
+            RecoveryCause::SupervisorDied => Reason::SupervisorDied,
+        }
+    }
+
+    /// Whether the iteration that it ended counts against the maximum.
+    pub(super) fn counts(&self) -> bool {
+        matches!(self, RecoveryCause::Worker(_))
+    }
+}
+
+/// Which attempt at an iteration's audit it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audit {
+    /// The first.
+    First,
+    /// The second, after an answer without a verdict: the auditor is reminded of the format.
+    Reminded,
+}
+
+/// A stage from which a run continues, also after a pause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Active {
+    /// See [`RunState::Created`].
+    Created,
+    /// See [`RunState::WorkerExecuting`].
+    WorkerExecuting,
+    /// See [`RunState::RecoveryPending`].
+    RecoveryPending(RecoveryCause),
+    /// See [`RunState::AuditPending`].
+    AuditPending(Audit),
+    /// See [`RunState::AuditorExecuting`].
+    AuditorExecuting(Audit),
+    /// See [`RunState::ReiterationPending`].
+    ReiterationPending,
+}
+
+/// A state with everything that the next step depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stage {
+    /// Under way.
+    Active(Active),
+    /// Paused.
+    Interrupted {
+        /// The signal that paused it.
+        signal: i32,
+        /// The stage before the pause.
+        before: Active,
+    },
+    /// Done.
+    Completed,
+    /// It cannot be done, as this first line of the feedback says.
+    Rejected(String),
+    /// Given up.
+    Failed(Reason),
+}
+
+impl Stage {
+    /// Its name.
+    pub fn state(&self) -> RunState {
+        match self {
+            Stage::Active(Active::Created) => RunState::Created,
+            Stage::Active(Active::WorkerExecuting) => RunState::WorkerExecuting,
+            Stage::Active(Active::RecoveryPending(_)) => RunState::RecoveryPending,
+            Stage::Active(Active::AuditPending(_)) => RunState::AuditPending,
+            Stage::Active(Active::AuditorExecuting(_)) => RunState::AuditorExecuting,
+            Stage::Active(Active::ReiterationPending) => RunState::ReiterationPending,
+            Stage::Interrupted { .. } => RunState::Interrupted,
+            Stage::Completed => RunState::Completed,
+            Stage::Rejected(_) => RunState::Rejected,
+            Stage::Failed(_) => RunState::Failed,
+        }
+    }
+
+    /// The reason for it in the history, if any.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        match self {
+            Stage::Active(Active::RecoveryPending(cause)) => Some(cause.reason()),
+            Stage::Active(Active::AuditPending(Audit::Reminded)) => Some(Reason::NoVerdict),
+            Stage::Interrupted { signal, .. } => Some(Reason::Signal(*signal)),
+            Stage::Rejected(line) => Some(Reason::Feedback(line.clone())),
+            Stage::Failed(reason) => Some(reason.clone()),
+            Stage::Active(_) | Stage::Completed => None,
+        }
+    }
+
+    /// The exit code of a command whose run ends or pauses there; `None` for other stages.
+    pub fn exit_code(&self) -> Option<u8> {
+        match self {
+            Stage::Active(_) => None,
+            Stage::Completed => Some(0),
+            Stage::Failed(Reason::MaxIterations | Reason::MaxRuntime) => Some(4),
+            Stage::Failed(_) => Some(1),
+            Stage::Rejected(_) => Some(3),
+            Stage::Interrupted { signal, .. } => {
+                Some(u8::try_from(SIGNAL_EXIT_BASE + signal).unwrap_or(1))
+            }
+        }
+    }
+}
+
+/// Why a run is where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// The agent could not reach its service.
+    ConnectionRefused,
+    /// Its service rejected its credentials.
+    AuthFailed,
+    /// Its service answered with an error.
+    ApiError,
+    /// One of its tools failed.
+    ToolError,
+    /// It ended with this code, not 0.
+    ExitCode(i32),
+    /// This signal ended it, or interrupted the run.
+    Signal(i32),
+    /// It was silent for too long.
+    InactivityTimeout,
+    /// It was alive but made no progress.
+    StuckConfirmed,
+    /// It had finished and did not exit.
+    ExitHang,
+    /// The process that ran the run was killed.
+    SupervisorDied,
+    /// The auditor gave no verdict, twice.
+    NoVerdict,
+    /// All iterations are used up.
+    MaxIterations,
+    /// The run took too long.
+    MaxRuntime,
+    /// The user stopped it for good.
+    UserCancelled,
+    /// The agent's program could not be started.
+    SpawnFailed,
+    /// The first line of the auditor's feedback.
+    Feedback(String),
+}
+
+/// The reasons that are one word.
+const WORDS: [(&str, Reason); 13] = [
+    ("connection_refused", Reason::ConnectionRefused),
+    ("auth_failed", Reason::AuthFailed),
+    ("api_error", Reason::ApiError),
+    ("tool_error", Reason::ToolError),
+    ("inactivity_timeout", Reason::InactivityTimeout),
+    ("stuck_confirmed", Reason::StuckConfirmed),
+    ("exit_hang", Reason::ExitHang),
+    ("supervisor_died", Reason::SupervisorDied),
+    ("no_verdict", Reason::NoVerdict),
+    ("max_iterations", Reason::MaxIterations),
+    ("max_runtime", Reason::MaxRuntime),
+    ("user_cancelled", Reason::UserCancelled),
+    ("spawn_failed", Reason::SpawnFailed),
+];
+
+impl Reason {
+    /// Reads a reason as it is written; unknown text is feedback.
+    pub fn parse(text: &str) -> Reason {
+        let number = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();
+        if let Some((_, reason)) = WORDS.iter().find(|(word, _)| *word == text) {
+            return reason.clone();
+        }
+        number("exit_code:")
+            .map(Reason::ExitCode)
+            .or_else(|| number("signal:").map(Reason::Signal))
+            .unwrap_or_else(|| Reason::Feedback(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::ExitCode(code) => write!(f, "exit_code:{code}"),
+            Reason::Signal(signal) => write!(f, "signal:{signal}"),
+            Reason::Feedback(line) => f.write_str(line),
+            word => {
+                let known = WORDS.iter().find(|(_, reason)| reason == word);
+                f.write_str(known.map_or("", |(word, _)| word))
+            }
+        }
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Reason {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Reason::parse(&String::deserialize(deserializer)?))
+    }
+}
+
+impl From<AgentError> for Reason {
+    fn from(fault: AgentError) -> Reason {
+        Reason::parse(fault.name())
+    }
+}
+
+impl From<Exit> for Reason {
+    fn from(exit: Exit) -> Reason {
+        match exit {
+            Exit::Code(code) => Reason::ExitCode(code),
+            Exit::Signal(signal) => Reason::Signal(signal),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -440,15 +733,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const STATES: [RunState; 10] = [
+        RunState::Created,
+        RunState::WorkerExecuting,
+        RunState::RecoveryPending,
+        RunState::AuditPending,
+        RunState::AuditorExecuting,
+        RunState::ReiterationPending,
+        RunState::Interrupted,
+        RunState::Completed,
+        RunState::Rejected,
+        RunState::Failed,
+    ];
+
     const FIVE: NonZeroU32 = NonZeroU32::new(5).unwrap();
     const TERM: i32 = 15;
 
     fn at(stage: Stage) -> Position {
-        Position {
-            stage,
-            iteration: 2,
-            maximum: FIVE,
-        }
+        Position { stage, iteration: 2, maximum: FIVE }
     }
 
     fn active(active: Active) -> Stage {
@@ -456,18 +758,15 @@ mod tests {
     }
 
     fn interrupted(before: Active) -> Stage {
-        Stage::Interrupted {
-            signal: TERM,
-            before,
-        }
+        Stage::Interrupted { signal: TERM, before }
     }
 
-    fn recovery(cause: Cause) -> Stage {
+    fn recovery(cause: RecoveryCause) -> Stage {
         active(Active::RecoveryPending(cause))
     }
 
-    fn crashed() -> Cause {
-        Cause::Worker(Reason::ExitCode(7))
+    fn crashed() -> RecoveryCause {
+        RecoveryCause::Worker(Reason::ExitCode(7))
     }
 
     fn resumed() -> Event {
@@ -475,9 +774,7 @@ mod tests {
     }
 
     fn impossible() -> Event {
-        Event::Impossible {
-            feedback: "\n no card \nmore".to_owned(),
-        }
+        Event::Impossible { feedback: "\n no card \nmore".to_owned() }
     }
 
     /// Every stage that the rules tell apart, in the second of five iterations.
@@ -487,8 +784,8 @@ mod tests {
                 Active::Created,
                 Active::WorkerExecuting,
                 Active::RecoveryPending(crashed()),
-                Active::RecoveryPending(Cause::Interrupt(TERM)),
-                Active::RecoveryPending(Cause::SupervisorDied),
+                Active::RecoveryPending(RecoveryCause::Interrupt(TERM)),
+                Active::RecoveryPending(RecoveryCause::SupervisorDied),
                 Active::AuditPending(Audit::First),
                 Active::AuditPending(Audit::Reminded),
                 Active::AuditorExecuting(Audit::First),
@@ -512,11 +809,11 @@ mod tests {
         vec![
             Event::Start,
             Event::Exit0,
-            Event::Crash(Crash::ExitCode(7)),
-            Event::Crash(Crash::Signal(11)),
+            Event::Crash(Exit::Code(7)),
+            Event::Crash(Exit::Signal(11)),
             Event::Inactivity,
-            Event::Stuck(StuckPolicy::Recover),
-            Event::Stuck(StuckPolicy::Fail),
+            Event::Stuck { fails: false },
+            Event::Stuck { fails: true },
             Event::AgentError(AgentError::ConnectionRefused),
             Event::AgentError(AgentError::AuthFailed),
             Event::AgentError(AgentError::ApiError),
@@ -537,9 +834,7 @@ mod tests {
             impossible(),
             Event::NoVerdict,
             resumed(),
-            Event::Resume {
-                maximum: NonZeroU32::new(9),
-            },
+            Event::Resume { maximum: NonZeroU32::new(9) },
         ]
     }
 
@@ -550,65 +845,28 @@ mod tests {
         let worker = || active(WorkerExecuting);
         let auditor = |audit| active(AuditorExecuting(audit));
         let audit = |audit| active(AuditPending(audit));
-        let because = |reason| recovery(Cause::Worker(reason));
+        let because = |reason| recovery(RecoveryCause::Worker(reason));
         let failed = Stage::Failed;
         let (first, reminded) = (Audit::First, Audit::Reminded);
-        let died = || Cause::SupervisorDied;
-        let paused = || Cause::Interrupt(TERM);
-        let crash = |code| Event::Crash(Crash::ExitCode(code));
-        let killed = Event::Crash(Crash::Signal(11));
+        let died = || RecoveryCause::SupervisorDied;
+        let paused = || RecoveryCause::Interrupt(TERM);
+        let crash = |code| Event::Crash(Exit::Code(code));
+        let killed = Event::Crash(Exit::Signal(11));
         let error = Event::AgentError;
-        let more = || Event::Resume {
-            maximum: NonZeroU32::new(9),
-        };
+        let more = || Event::Resume { maximum: NonZeroU32::new(9) };
         let mut rows = vec![
             (active(Created), Event::Start, worker(), 3),
             // The worker.
             (worker(), Event::Exit0, audit(first), 2),
             (worker(), crash(7), because(Reason::ExitCode(7)), 2),
             (worker(), killed.clone(), because(Reason::Signal(11)), 2),
-            (
-                worker(),
-                Event::Inactivity,
-                because(Reason::InactivityTimeout),
-                2,
-            ),
-            (
-                worker(),
-                Event::Stuck(StuckPolicy::Recover),
-                because(Reason::StuckConfirmed),
-                2,
-            ),
-            (
-                worker(),
-                Event::Stuck(StuckPolicy::Fail),
-                failed(Reason::StuckConfirmed),
-                2,
-            ),
-            (
-                worker(),
-                error(AgentError::ConnectionRefused),
-                because(Reason::ConnectionRefused),
-                2,
-            ),
-            (
-                worker(),
-                error(AgentError::AuthFailed),
-                because(Reason::AuthFailed),
-                2,
-            ),
-            (
-                worker(),
-                error(AgentError::ApiError),
-                because(Reason::ApiError),
-                2,
-            ),
-            (
-                worker(),
-                error(AgentError::ToolError),
-                because(Reason::ToolError),
-                2,
-            ),
+            (worker(), Event::Inactivity, because(Reason::InactivityTimeout), 2),
+            (worker(), Event::Stuck { fails: false }, because(Reason::StuckConfirmed), 2),
+            (worker(), Event::Stuck { fails: true }, failed(Reason::StuckConfirmed), 2),
+            (worker(), error(AgentError::ConnectionRefused), because(Reason::ConnectionRefused), 2),
+            (worker(), error(AgentError::AuthFailed), because(Reason::AuthFailed), 2),
+            (worker(), error(AgentError::ApiError), because(Reason::ApiError), 2),
+            (worker(), error(AgentError::ToolError), because(Reason::ToolError), 2),
             (worker(), Event::ExitHang, because(Reason::ExitHang), 2),
             (worker(), Event::SupervisorDied, recovery(died()), 2),
             (worker(), Event::SpawnFailed, failed(Reason::SpawnFailed), 2),
@@ -616,117 +874,42 @@ mod tests {
             (recovery(crashed()), Event::RecoverySuccess, audit(first), 2),
             (recovery(paused()), Event::RecoverySuccess, audit(first), 2),
             (recovery(died()), Event::RecoverySuccess, audit(first), 2),
-            (
-                recovery(crashed()),
-                Event::RecoveryPartial,
-                active(ReiterationPending),
-                2,
-            ),
-            (
-                recovery(paused()),
-                Event::RecoveryPartial,
-                active(ReiterationPending),
-                1,
-            ),
-            (
-                recovery(died()),
-                Event::RecoveryPartial,
-                active(ReiterationPending),
-                1,
-            ),
-            (
-                recovery(crashed()),
-                Event::RecoveryNothing,
-                failed(Reason::ExitCode(7)),
-                2,
-            ),
-            (
-                recovery(paused()),
-                Event::RecoveryNothing,
-                active(ReiterationPending),
-                1,
-            ),
-            (
-                recovery(died()),
-                Event::RecoveryNothing,
-                active(ReiterationPending),
-                1,
-            ),
+            (recovery(crashed()), Event::RecoveryPartial, active(ReiterationPending), 2),
+            (recovery(paused()), Event::RecoveryPartial, active(ReiterationPending), 1),
+            (recovery(died()), Event::RecoveryPartial, active(ReiterationPending), 1),
+            (recovery(crashed()), Event::RecoveryNothing, failed(Reason::ExitCode(7)), 2),
+            (recovery(paused()), Event::RecoveryNothing, active(ReiterationPending), 1),
+            (recovery(died()), Event::RecoveryNothing, active(ReiterationPending), 1),
             // The audit.
             (audit(first), Event::Next, auditor(first), 2),
             (audit(reminded), Event::Next, auditor(reminded), 2),
             (auditor(first), Event::NoVerdict, audit(reminded), 2),
-            (
-                auditor(reminded),
-                Event::NoVerdict,
-                failed(Reason::NoVerdict),
-                2,
-            ),
+            (auditor(reminded), Event::NoVerdict, failed(Reason::NoVerdict), 2),
             // The next iteration.
             (active(ReiterationPending), Event::Next, worker(), 3),
             // What needs a larger maximum.
-            (
-                failed(Reason::MaxIterations),
-                more(),
-                active(ReiterationPending),
-                2,
-            ),
+            (failed(Reason::MaxIterations), more(), active(ReiterationPending), 2),
         ];
         for which in [first, reminded] {
             let from = || auditor(which);
             rows.extend([
                 (from(), Event::Done, Stage::Completed, 2),
                 (from(), Event::Retry, active(ReiterationPending), 2),
-                (
-                    from(),
-                    impossible(),
-                    Stage::Rejected("no card".to_owned()),
-                    2,
-                ),
+                (from(), impossible(), Stage::Rejected("no card".to_owned()), 2),
                 (from(), crash(7), failed(Reason::ExitCode(7)), 2),
                 (from(), killed.clone(), failed(Reason::Signal(11)), 2),
-                (
-                    from(),
-                    Event::Inactivity,
-                    failed(Reason::InactivityTimeout),
-                    2,
-                ),
-                (
-                    from(),
-                    Event::Stuck(StuckPolicy::Recover),
-                    failed(Reason::StuckConfirmed),
-                    2,
-                ),
-                (
-                    from(),
-                    Event::Stuck(StuckPolicy::Fail),
-                    failed(Reason::StuckConfirmed),
-                    2,
-                ),
+                (from(), Event::Inactivity, failed(Reason::InactivityTimeout), 2),
+                (from(), Event::Stuck { fails: false }, failed(Reason::StuckConfirmed), 2),
+                (from(), Event::Stuck { fails: true }, failed(Reason::StuckConfirmed), 2),
                 (
                     from(),
                     error(AgentError::ConnectionRefused),
                     failed(Reason::ConnectionRefused),
                     2,
                 ),
-                (
-                    from(),
-                    error(AgentError::AuthFailed),
-                    failed(Reason::AuthFailed),
-                    2,
-                ),
-                (
-                    from(),
-                    error(AgentError::ApiError),
-                    failed(Reason::ApiError),
-                    2,
-                ),
-                (
-                    from(),
-                    error(AgentError::ToolError),
-                    failed(Reason::ToolError),
-                    2,
-                ),
+                (from(), error(AgentError::AuthFailed), failed(Reason::AuthFailed), 2),
+                (from(), error(AgentError::ApiError), failed(Reason::ApiError), 2),
+                (from(), error(AgentError::ToolError), failed(Reason::ToolError), 2),
                 (from(), Event::ExitHang, from(), 2),
                 (from(), Event::SupervisorDied, audit(which), 2),
                 (from(), Event::SpawnFailed, failed(Reason::SpawnFailed), 2),
@@ -749,12 +932,7 @@ mod tests {
             let pause = || interrupted(before.clone());
             rows.extend([
                 (from.clone(), Event::Interrupt(TERM), pause(), 2),
-                (
-                    from.clone(),
-                    Event::Cancel,
-                    failed(Reason::UserCancelled),
-                    2,
-                ),
+                (from.clone(), Event::Cancel, failed(Reason::UserCancelled), 2),
                 (from, Event::MaxRuntime, failed(Reason::MaxRuntime), 2),
                 (pause(), Event::Cancel, failed(Reason::UserCancelled), 2),
                 (pause(), Event::MaxRuntime, failed(Reason::MaxRuntime), 2),
@@ -781,9 +959,7 @@ mod tests {
         let mut refused = 0;
         for stage in stages() {
             for event in events() {
-                let is_row = table
-                    .iter()
-                    .any(|(from, by, ..)| *from == stage && *by == event);
+                let is_row = table.iter().any(|(from, by, ..)| *from == stage && *by == event);
                 let stepped = step(&at(stage.clone()), &event);
                 assert_eq!(stepped.is_ok(), is_row, "{stage:?} by {event:?}");
                 refused += usize::from(!is_row);
@@ -796,7 +972,7 @@ mod tests {
     #[test]
     fn the_table_has_every_state_and_every_row_a_listed_stage_and_event() {
         let table = table();
-        for state in State::ALL {
+        for state in STATES {
             assert!(stages().iter().any(|stage| stage.state() == state));
         }
         for (from, event, ..) in table {
@@ -807,10 +983,7 @@ mod tests {
 
     #[test]
     fn the_last_iteration_is_followed_by_the_limit_and_nothing_else() {
-        let last = Position {
-            iteration: 5,
-            ..at(active(Active::ReiterationPending))
-        };
+        let last = Position { iteration: 5, ..at(active(Active::ReiterationPending)) };
         assert_eq!(last.action(), Action::Take(Event::MaxIterations));
         assert!(step(&last, &Event::Next).is_err());
         let (end, action) = step(&last, &Event::MaxIterations).unwrap();
@@ -827,12 +1000,7 @@ mod tests {
     #[test]
     fn an_iteration_that_an_interrupt_cost_is_had_again() {
         let mut run = Position::created(NonZeroU32::MIN);
-        for event in [
-            Event::Start,
-            Event::Interrupt(TERM),
-            resumed(),
-            Event::RecoveryNothing,
-        ] {
+        for event in [Event::Start, Event::Interrupt(TERM), resumed(), Event::RecoveryNothing] {
             run = step(&run, &event).unwrap().0;
         }
         assert_eq!(run.action(), Action::Take(Event::Next));
@@ -854,16 +1022,10 @@ mod tests {
             (active(Active::Created), Action::Take(Event::Start)),
             (active(Active::WorkerExecuting), Action::RunWorker),
             (recovery(crashed()), Action::Recover),
-            (
-                active(Active::AuditPending(Audit::First)),
-                Action::Take(Event::Next),
-            ),
+            (active(Active::AuditPending(Audit::First)), Action::Take(Event::Next)),
             (audit(Audit::First), Action::RunAuditor(Audit::First)),
             (audit(Audit::Reminded), Action::RunAuditor(Audit::Reminded)),
-            (
-                active(Active::ReiterationPending),
-                Action::Take(Event::Next),
-            ),
+            (active(Active::ReiterationPending), Action::Take(Event::Next)),
             (interrupted(Active::Created), Action::Stop),
             (Stage::Completed, Action::Stop),
         ] {
@@ -904,10 +1066,7 @@ mod tests {
         assert_eq!(code(Stage::Failed(Reason::MaxIterations)), Some(4));
         assert_eq!(code(Stage::Failed(Reason::MaxRuntime)), Some(4));
         for (signal, expected) in [(2, 130), (15, 143)] {
-            let stage = Stage::Interrupted {
-                signal,
-                before: Active::Created,
-            };
+            let stage = Stage::Interrupted { signal, before: Active::Created };
             assert_eq!(code(stage), Some(expected));
         }
         assert_eq!(code(active(Active::Created)), None);
@@ -931,9 +1090,9 @@ mod tests {
     #[test]
     fn a_history_that_no_run_can_have_had_is_refused() {
         for (history, entry) in [
-            (vec![(State::Completed, None)], 0),
-            (vec![(State::Created, None), (State::Completed, None)], 1),
-            (vec![(State::Created, None), (State::Interrupted, None)], 1),
+            (vec![(RunState::Completed, None)], 0),
+            (vec![(RunState::Created, None), (RunState::Completed, None)], 1),
+            (vec![(RunState::Created, None), (RunState::Interrupted, None)], 1),
             (vec![], 0),
         ] {
             let broken = Position::replay(FIVE, history).unwrap_err();
@@ -945,7 +1104,7 @@ mod tests {
     fn a_reason_that_looks_like_another_is_still_the_feedback() {
         let reason = Reason::parse("max_runtime");
         let rejected = at(active(Active::AuditorExecuting(Audit::First)))
-            .then(State::Rejected, Some(&reason))
+            .then(RunState::Rejected, Some(&reason))
             .unwrap();
         assert_eq!(rejected.stage, Stage::Rejected("max_runtime".to_owned()));
     }
@@ -979,7 +1138,7 @@ mod tests {
                     prop_assert_eq!(&before.stage, &Stage::Failed(Reason::MaxIterations));
                     prop_assert!(next.maximum > before.maximum);
                 }
-                if next.state() == State::WorkerExecuting {
+                if next.state() == RunState::WorkerExecuting {
                     prop_assert!(next.iteration <= next.maximum.get());
                     prop_assert_eq!(next.iteration, before.iteration + 1);
                 }
@@ -999,11 +1158,11 @@ mod tests {
         #[test]
         fn any_history_is_replayed_or_refused(
             entries in prop::collection::vec(
-                (prop::sample::select(State::ALL.to_vec()), prop::option::of("[a-z_:0-9]{0,20}")),
+                (prop::sample::select(STATES.to_vec()), prop::option::of("[a-z_:0-9]{0,20}")),
                 0..20,
             ),
         ) {
-            let entries: Vec<(State, Option<Reason>)> = entries
+            let entries: Vec<(RunState, Option<Reason>)> = entries
                 .into_iter()
                 .map(|(state, reason)| (state, reason.map(|text| Reason::parse(&text))))
                 .collect();

@@ -1,37 +1,37 @@
-//! What one agent has said so far: its result, its error, and its newest words. Pure.
+//! What one agent has written so far: its result, its error, and its newest words. Pure.
 //!
-//! Bounded, whatever the agent writes: of text that is no record the newest part is kept.
+//! Bounded: of text that is not a record, only the newest part is kept.
 
 use std::collections::VecDeque;
 
 use crate::agent::activity::{Activity, AgentError, Answer, keep_newest};
 use crate::agent::stream::Record;
 
-/// Of an agent whose final text is all of its stdout, so many of the newest bytes.
+/// How much stdout is kept of an agent whose final text is all of it.
 const MAX_STDOUT: usize = 4 << 20;
-/// Of stderr, where a failure is named.
+/// How much stderr is kept; failures are named there.
 const MAX_STDERR: usize = 64 << 10;
-/// Newest activities, for a judge.
+/// How many of the newest activities a judge gets.
 const RECENT: usize = 20;
-/// Characters of each of them.
+/// How many characters of each.
 const RECENT_CHARS: usize = 300;
 
 /// What an agent has said.
 #[derive(Debug, Clone)]
-pub struct Transcript {
+pub(crate) struct Transcript {
     /// All of its stdout is its final text: it has no records.
     is_plain: bool,
     stdout: String,
     stderr: String,
     answer: Answer,
-    /// What it had said before it last did something.
+    /// What it had said before its last act.
     before: String,
     recent: VecDeque<String>,
 }
 
 impl Transcript {
-    /// Of an agent whose answer is collected so, or whose answer is all of its stdout.
-    pub fn new(answer: Answer, is_plain: bool) -> Transcript {
+    /// `is_plain`: the answer is all of stdout.
+    pub(crate) fn new(answer: Answer, is_plain: bool) -> Transcript {
         Transcript {
             is_plain,
             stdout: String::new(),
@@ -43,7 +43,7 @@ impl Transcript {
     }
 
     /// Takes a record of stdout and what it means.
-    pub fn take(&mut self, record: &Record, activities: &[Activity]) {
+    pub(crate) fn take(&mut self, record: &Record, activities: &[Activity]) {
         if let Record::Line(line) = record {
             add_line(&mut self.stdout, line, MAX_STDOUT);
         }
@@ -53,7 +53,7 @@ impl Transcript {
     }
 
     /// Takes a line of stderr.
-    pub fn take_complaint(&mut self, line: &str) {
+    pub(crate) fn take_complaint(&mut self, line: &str) {
         add_line(&mut self.stderr, line, MAX_STDERR);
     }
 
@@ -65,34 +65,36 @@ impl Transcript {
             self.answer.see(activity);
         }
         let words = match activity {
-            Activity::Text(text) => text.clone(),
-            Activity::ToolCall { name, argument } => format!("{name}: {argument}"),
-            Activity::ToolResult { text, failed: true } => format!("failed: {text}"),
-            Activity::ToolResult { text, .. } => format!("→ {text}"),
-            Activity::Reflection(text) | Activity::Plan(text) => text.clone(),
-            Activity::FileWritten { path } => format!("wrote {path}"),
-            Activity::Session { .. } | Activity::Final(_) | Activity::Other => return,
+            Activity::Text(text) | Activity::Reflection(text) | Activity::Plan(text) => {
+                Some(text.clone())
+            }
+            Activity::ToolResult { text, failed } => {
+                Some(format!("{} {text}", if *failed { "failed:" } else { "→" }))
+            }
+            activity => activity.act(),
         };
-        self.recent
-            .push_back(words.chars().take(RECENT_CHARS).collect());
+        let Some(words) = words else {
+            return;
+        };
+        self.recent.push_back(words.chars().take(RECENT_CHARS).collect());
         if self.recent.len() > RECENT {
             self.recent.pop_front();
         }
     }
 
     /// Whether its terminal event was seen.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.answer.is_final()
     }
 
     /// What its terminal event calls an error.
-    pub fn error(&self) -> Option<AgentError> {
+    pub(crate) fn error(&self) -> Option<AgentError> {
         self.answer.error()
     }
 
-    /// Its final text: that of its terminal event, else what it has said since it last did
-    /// something, else what it said before that, else what it wrote.
-    pub fn final_text(&self) -> &str {
+    /// Its final text: that of its terminal event, else what it said after its last act, else
+    /// what it said before that, else its stdout.
+    pub(crate) fn final_text(&self) -> &str {
         if self.is_plain {
             return &self.stdout;
         }
@@ -106,17 +108,17 @@ impl Transcript {
     }
 
     /// Its stderr.
-    pub fn stderr(&self) -> &str {
+    pub(crate) fn stderr(&self) -> &str {
         &self.stderr
     }
 
     /// What it did and said last, oldest first.
-    pub fn recent(&self) -> Vec<String> {
+    pub(crate) fn recent(&self) -> Vec<String> {
         self.recent.iter().cloned().collect()
     }
 }
 
-/// Adds a line; the oldest bytes go where there are too many.
+/// Adds a line and drops the oldest bytes if there are too many.
 fn add_line(text: &mut String, line: &str, most: usize) {
     text.push_str(line);
     text.push('\n');
@@ -141,17 +143,11 @@ mod tests {
     }
 
     fn end(text: &str) -> Activity {
-        Activity::Final(Final {
-            text: text.to_owned(),
-            error: None,
-        })
+        Activity::Final(Final { text: text.to_owned(), error: None })
     }
 
     fn act() -> Activity {
-        Activity::ToolCall {
-            name: "Bash".to_owned(),
-            argument: "ls".to_owned(),
-        }
+        Activity::ToolCall { name: "Bash".to_owned(), argument: "ls".to_owned() }
     }
 
     #[test]
@@ -173,13 +169,7 @@ mod tests {
     #[test]
     fn pieces_of_an_answer_are_put_together() {
         let mut said = Transcript::new(Answer::new(Texts::Pieces), false);
-        let pieces = [
-            text("I look."),
-            act(),
-            text("It is "),
-            text("done."),
-            end(""),
-        ];
+        let pieces = [text("I look."), act(), text("It is "), text("done."), end("")];
         said.take(&line("x"), &pieces);
         assert_eq!(said.final_text(), "It is done.");
     }

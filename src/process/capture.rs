@@ -1,8 +1,8 @@
 //! Running a short program for what it prints, within limits of time and output.
 //!
-//! For programs that the server itself asks something. Limits: stdin is empty and there
-//! is no terminal; what is printed is kept by nobody but the caller, and overwritten when
-//! dropped. What hangs in the kernel, or has become another user's, is left behind.
+//! For programs that the server runs for its own purposes. Limits: stdin is empty and there
+//! is no terminal; only the caller keeps the output, which is overwritten when dropped. A
+//! process that hangs in the kernel, or has become another user's, is left behind.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -12,39 +12,29 @@ use zeroize::Zeroizing;
 
 use super::descriptors::{self, Interest, Poller, Transfer};
 use super::files;
-use super::kill::{Handle, await_ends};
+use super::kill::{Handle, handles};
 use super::signals::{Exit, Signal};
 use super::spawn::{Launch, SpawnError, Spawned};
-use super::tree::{self, COOKIE_VARIABLE, Family, Signs, Snapshot};
+use super::terminate::{PATIENCE, Target, Termination};
+use super::tree::{self, COOKIE_VARIABLE, MatchCriteria, Snapshot, TaskProcesses};
 use super::wait::Child;
-
-/// How long a tree is hunted that was sent SIGKILL.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a program may take.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// From its start to its end; after it its tree is ended.
+    /// From start to end; when it is over, the process tree is ended.
     pub time: Duration,
-    /// Bytes of output; with more its tree is ended.
+    /// Bytes of output; when they are exceeded, the process tree is ended.
     pub output: usize,
-    /// What becomes of processes that outlive it.
-    pub survivors: Survivors,
-}
-
-/// What becomes of processes that outlive a program which ended by itself.
-#[derive(Debug, Clone)]
-pub enum Survivors {
-    /// They are ended.
-    Ended,
-    /// They live on. Programs of these names live on even where the tree is ended.
-    Left(Arc<[String]>),
+    /// `None`: processes that outlive it are ended. Otherwise they survive if it ends by itself,
+    /// and programs of these names survive even where the tree is ended.
+    pub daemons: Option<Arc<[String]>>,
 }
 
 /// What a program printed.
 #[derive(Debug)]
 pub struct Captured {
-    /// How it ended; `None`: it was ended at the limit of its output.
+    /// How it ended; `None` if it exceeded its output limit and was ended.
     pub exit: Option<Exit>,
     /// Its output, up to the limit.
     pub output: Zeroizing<Vec<u8>>,
@@ -61,7 +51,7 @@ pub enum RunError {
     Late(Duration),
 }
 
-/// Why there is no whole output of a program that does well.
+/// Why the output of a program is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// It has no result.
@@ -75,48 +65,47 @@ pub enum CaptureError {
     TooMuch(usize),
 }
 
-/// Runs a program to its end, or to a limit; the calling thread waits. The cookie in its
-/// environment, by which its processes are found, is one of this run's own.
+/// Runs a program until it ends or exceeds a limit; the calling thread waits. The cookie in
+/// its environment, by which its processes are found, is unique to this run.
 ///
 /// # Errors
 /// When it cannot be started or takes too long; then its tree is ended.
-pub fn run(mut launch: Launch, limits: &Limits) -> Result<Captured, RunError> {
+pub(crate) fn run(mut launch: Launch, limits: &Limits) -> Result<Captured, RunError> {
     let deadline = Instant::now() + limits.time;
     let cookie = format!("capture/{}", files::random_id());
-    launch
-        .environment
-        .retain(|(name, _)| name != COOKIE_VARIABLE);
+    launch.environment.retain(|(name, _)| name != COOKIE_VARIABLE);
     let variable = (COOKIE_VARIABLE.into(), cookie.clone().into());
     launch.environment.push(variable);
-    let (mut running, daemons) = match &limits.survivors {
-        Survivors::Ended => (Running::start(launch, cookie, Arc::from([]))?, None),
-        Survivors::Left(daemons) => {
-            let running = Running::start(launch, cookie, Arc::clone(daemons))?;
-            (running, Some(daemons))
-        }
-    };
+    let spawned = launch.spawn()?;
+    let family = TaskProcesses::new(MatchCriteria {
+        shell: spawned.id,
+        cookie,
+        output: tree::name_of_descriptor(&spawned.output),
+        daemons: limits.daemons.clone().unwrap_or_default(),
+    });
+    let mut running = Running { spawned, family };
     // Room for all of it from the start: growing would leave copies in memory.
     let mut output = Zeroizing::new(Vec::with_capacity(limits.output + 1));
     let stop = running.gather(&mut output, limits.output, deadline);
-    match (&stop, daemons) {
+    match (&stop, &limits.daemons) {
         (Stop::Ended(_), Some(_)) => running.spawned.child.reap(),
         _ => running.end_all(),
     }
     match stop {
-        Stop::Ended(exit) => Ok(Captured {
-            exit: Some(exit),
-            output,
-        }),
+        Stop::Ended(exit) => Ok(Captured { exit: Some(exit), output }),
         Stop::Full => Ok(Captured { exit: None, output }),
         Stop::Late => Err(RunError::Late(limits.time)),
     }
 }
 
-/// The same for a program that is to do well: all that it has printed.
+/// The whole output of a program that must succeed.
 ///
 /// # Errors
-/// When it fails, or passes a limit.
-pub fn output_of(launch: Launch, limits: &Limits) -> Result<Zeroizing<Vec<u8>>, CaptureError> {
+/// When it fails, or exceeds a limit.
+pub(crate) fn output_of(
+    launch: Launch,
+    limits: &Limits,
+) -> Result<Zeroizing<Vec<u8>>, CaptureError> {
     let captured = run(launch, limits)?;
     match captured.exit {
         Some(Exit::Code(0)) => Ok(captured.output),
@@ -134,29 +123,14 @@ enum Stop {
 
 struct Running {
     spawned: Spawned,
-    family: Family,
+    family: TaskProcesses,
 }
 
 impl Running {
-    fn start(
-        launch: Launch,
-        cookie: String,
-        daemons: Arc<[String]>,
-    ) -> Result<Running, SpawnError> {
-        let spawned = launch.spawn()?;
-        let family = Family::new(Signs {
-            shell: spawned.id,
-            cookie,
-            output: tree::name_of_descriptor(&spawned.output),
-            daemons,
-        });
-        Ok(Running { spawned, family })
-    }
-
     fn gather(&self, output: &mut Vec<u8>, most: usize, deadline: Instant) -> Stop {
         let mut is_open = true;
         loop {
-            // Looked up before reading: what it printed before its end is read below.
+            // Checked before reading, so that all that it printed before its end is read below.
             let exit = self.child().peek_exit();
             is_open = is_open && read_into(&self.spawned.output, output);
             if output.len() > most {
@@ -179,37 +153,33 @@ impl Running {
         }
     }
 
-    /// Sends SIGKILL until nobody of the family lives.
+    /// Sends SIGKILL until none of the family is alive.
     fn end_all(&mut self) {
-        let last = Instant::now() + PATIENCE;
-        loop {
-            let snapshot = Snapshot::take();
-            let living = self.family.living(&snapshot);
-            if !snapshot.is_whole() {
-                // Those of its process group are reached without being seen.
-                let _ = self.child().signal_group(Signal::Kill);
-            }
-            let left = last.saturating_duration_since(Instant::now());
-            if (living.is_empty() && self.child().has_ended()) || left.is_zero() {
-                break;
-            }
-            let mut handles: Vec<Handle> = living
-                .iter()
-                .filter_map(|process| Handle::open(process.id).ok())
-                .collect();
-            for process in &handles {
-                let _ = process.signal(Signal::Kill);
-            }
-            if handles.is_empty() {
-                let mut poller = Poller::default();
-                poller.watch(self.child().ended(), Interest::Read);
-                poller.wait(Some(left));
-            } else {
-                await_ends(&mut handles, left);
-            }
-        }
-        if self.child().has_ended() {
-            self.spawned.child.reap();
+        let Running { spawned, family } = self;
+        let child = &spawned.child;
+        Termination::begin(Duration::ZERO, PATIENCE).finish(
+            || {
+                let snapshot = Snapshot::take();
+                let living = family.living(&snapshot);
+                if !snapshot.is_whole() {
+                    // The members of its process group are reached without being seen.
+                    let _ = child.signal_group(Signal::Kill);
+                }
+                (!living.is_empty() || !child.has_ended()).then(|| handles(&living))
+            },
+            |processes, limit| {
+                if processes.is_empty() {
+                    let mut poller = Poller::default();
+                    poller.watch(child.ended(), Interest::Read);
+                    poller.wait(Some(limit));
+                } else {
+                    Handle::await_ends(processes, limit);
+                }
+                false
+            },
+        );
+        if child.has_ended() {
+            spawned.child.reap();
         }
     }
 
@@ -229,15 +199,10 @@ fn read_into(fd: &OwnedFd, output: &mut Vec<u8>) -> bool {
             return false;
         }
         let read = descriptors::read(fd, room);
-        let count = match read {
-            Transfer::Bytes(count) => count,
-            Transfer::WouldBlock | Transfer::Closed => 0,
-        };
+        let count = if let Transfer::Bytes(count) = read { count } else { 0 };
         output.truncate(length + count);
-        match read {
-            Transfer::Bytes(_) => {}
-            Transfer::WouldBlock => return true,
-            Transfer::Closed => return false,
+        if count == 0 {
+            return read == Transfer::WouldBlock;
         }
     }
 }
@@ -250,25 +215,24 @@ mod tests {
 
     use crate::process::spawn::{Errors, Wiring};
 
-    fn output(script: &str, time: Duration, survivors: Survivors) -> Result<String, CaptureError> {
+    fn output(
+        script: &str,
+        time: Duration,
+        daemons: Option<Arc<[String]>>,
+    ) -> Result<String, CaptureError> {
         let launch = Launch {
             program: PathBuf::from("/bin/sh"),
             args: ["-c", script].map(Into::into).to_vec(),
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             directory: PathBuf::from("/"),
             wiring: Wiring::Pipe(Errors::Nowhere),
-            sideband: false,
         };
-        let limits = Limits {
-            time,
-            output: 100,
-            survivors,
-        };
+        let limits = Limits { time, output: 100, daemons };
         output_of(launch, &limits).map(|output| String::from_utf8_lossy(&output).into_owned())
     }
 
     fn run(script: &str, time: Duration) -> Result<String, CaptureError> {
-        output(script, time, Survivors::Left(Arc::new([])))
+        output(script, time, Some(Arc::new([])))
     }
 
     const LONG: Duration = Duration::from_secs(30);
@@ -301,10 +265,7 @@ mod tests {
         let [left, background, main] = &seconds;
         let script = format!("setsid sleep {left} & sleep {background} & exec sleep {main}");
         let error = run(&script, Duration::from_millis(300)).unwrap_err();
-        assert!(
-            matches!(error, CaptureError::Run(RunError::Late(_))),
-            "{error}"
-        );
+        assert!(matches!(error, CaptureError::Run(RunError::Late(_))), "{error}");
         assert!(begun.elapsed() < LONG);
         for seconds in &seconds {
             let line = format!("sleep\0{seconds}\0").into_bytes();

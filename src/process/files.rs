@@ -1,9 +1,11 @@
-//! Files that only their owner may read, opened so that no link and no child gets in
-//! between.
+//! Files that only their owner may read, opened so that no link is followed and no child
+//! inherits them.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,40 +16,28 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateDirError {
     /// The system refused.
-    #[error("cannot use the directory {path}: {source}")]
-    Io {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Somebody else could put files there.
-    #[error("{path} is writable by everyone: run `chmod o-w {path}` or choose another directory")]
-    WorldWritable {
-        /// The directory or its parent.
-        path: PathBuf,
-    },
-    /// What is written below it would go elsewhere.
-    #[error("{path} is a symbolic link: remove it; to keep files elsewhere, name that directory")]
-    Link {
-        /// The link.
-        path: PathBuf,
-    },
+    #[error("cannot use the directory {0}: {1}")]
+    Io(PathBuf, #[source] io::Error),
+    /// Another user could put files there: the directory or its parent.
+    #[error("{0} is writable by everyone: run `chmod o-w {0}` or choose another directory")]
+    WorldWritable(PathBuf),
+    /// Files would be written elsewhere.
+    #[error("{0} is a symbolic link: remove it; to keep files elsewhere, name that directory")]
+    Link(PathBuf),
 }
 
-/// Makes a directory of mode 0700 (with its parents), or checks and mends an existing
-/// one. Neither it nor its parent may be writable by everyone; a sticky one further up
-/// is fine. It is one that the user names, who may have put a link there.
+/// Creates a directory of mode 0700 (with its parents), or checks an existing one and corrects
+/// its mode. Neither it nor its parent may be writable by everyone; a sticky one further up
+/// is fine. The user names it, and may have put a link there.
 ///
 /// # Errors
 /// When it cannot be made, is no directory, is another user's link, or others can write to
 /// its parent.
-pub fn private_dir(path: &Path) -> Result<(), PrivateDirError> {
+pub(crate) fn private_dir(path: &Path) -> Result<(), PrivateDirError> {
     let own = [0, rustix::process::geteuid().as_raw()];
     let found = std::fs::symlink_metadata(path);
     if found.is_ok_and(|found| found.is_symlink() && !own.contains(&found.uid())) {
-        let path = path.to_path_buf();
-        return Err(PrivateDirError::Link { path });
+        return Err(PrivateDirError::Link(path.to_path_buf()));
     }
     make_private(path, 0)
 }
@@ -56,26 +46,16 @@ pub fn private_dir(path: &Path) -> Result<(), PrivateDirError> {
 ///
 /// # Errors
 /// As [`private_dir`], and when it is a link.
-pub fn private_subdir(path: &Path) -> Result<(), PrivateDirError> {
+pub(crate) fn private_subdir(path: &Path) -> Result<(), PrivateDirError> {
     match make_private(path, libc::O_NOFOLLOW) {
-        Err(_) if path.is_symlink() => {
-            let path = path.to_path_buf();
-            Err(PrivateDirError::Link { path })
-        }
+        Err(_) if path.is_symlink() => Err(PrivateDirError::Link(path.to_path_buf())),
         made => made,
     }
 }
 
 fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
-    let failed = |source| PrivateDirError::Io {
-        path: path.to_path_buf(),
-        source,
-    };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(failed)?;
+    let failed = |source| PrivateDirError::Io(path.to_path_buf(), source);
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
     // The mode is that of what was opened, whatever has the name by then.
     let directory = OpenOptions::new()
         .read(true)
@@ -91,9 +71,7 @@ fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
         let mode = std::fs::metadata(parent).map_err(failed)?.mode();
         let sticky = mode & 0o1000 != 0;
         if mode & 0o002 != 0 && !sticky {
-            return Err(PrivateDirError::WorldWritable {
-                path: parent.to_path_buf(),
-            });
+            return Err(PrivateDirError::WorldWritable(parent.to_path_buf()));
         }
     }
     Ok(())
@@ -103,7 +81,7 @@ fn make_private(path: &Path, flags: i32) -> Result<(), PrivateDirError> {
 ///
 /// # Errors
 /// As `open(2)` with `O_CREAT|O_EXCL|O_NOFOLLOW`.
-pub fn create_private(path: &Path) -> io::Result<File> {
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -113,15 +91,33 @@ pub fn create_private(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Opens a file for reading, never through a link.
+/// Creates a named pipe of mode 0600 and opens its reading end, which never blocks and remains
+/// usable whether or not it has a writer.
 ///
 /// # Errors
-/// As `open(2)`.
-pub fn open_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
+/// As `mkfifo(3)`, which takes no name that exists, and as `open(2)`.
+pub(crate) fn create_pipe(path: &Path) -> io::Result<OwnedFd> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the name ends with NUL and outlives the call.
+    if unsafe { libc::mkfifo(name.as_ptr(), 0o600) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let opened = OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-        .open(path)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path);
+    if opened.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(opened?.into())
+}
+
+/// Opens a regular file for reading, never through a link; never waits.
+///
+/// # Errors
+/// As [`open_regular`].
+pub(crate) fn open_private(path: &Path) -> io::Result<File> {
+    open_only_regular(OpenOptions::new().read(true), path, libc::O_NOFOLLOW)
 }
 
 /// Opens a regular file of the user's for reading, through links too; never waits, as
@@ -129,15 +125,34 @@ pub fn open_private(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// As `open(2)`; one that is no regular file is an error.
-pub fn open_regular(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-        .open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is no regular file")),
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    open_only_regular(OpenOptions::new().read(true), path, 0)
+}
+
+/// The first bytes of a regular file, at most `most`, never read through a link.
+///
+/// # Errors
+/// As [`open_private`], and as `read(2)`.
+pub(crate) fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_private(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn open_only_regular(options: &mut OpenOptions, path: &Path, flags: i32) -> io::Result<File> {
+    let no_file = || io::Error::other("it is no regular file");
+    let opened = options
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC | flags)
+        .open(path);
+    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        // A socket, a pipe that has no reader, a directory that is to be written to.
+        Some(Errno::NXIO | Errno::ISDIR) => no_file(),
+        _ => error,
+    })?;
+    if !file.metadata()?.is_file() {
+        return Err(no_file());
     }
+    Ok(file)
 }
 
 /// Why a program cannot be run.
@@ -146,33 +161,26 @@ pub enum NoProgram {
     /// Nothing has that name.
     #[error("is not there")]
     Missing,
-    /// There is a file, which this user may not run.
+    /// This user may not run the file.
     #[error("is not executable: {}", .0.display())]
     NotExecutable(PathBuf),
 }
 
-/// Where a program is: a path that is one, or a name in an absolute directory of the
-/// search path. A relative one would mean another program in every directory.
-pub fn find_program(name: &str, search_path: &OsStr) -> Option<PathBuf> {
-    locate_program(name, search_path).ok()
-}
-
-/// As [`find_program`], and why there is none. As in a shell, a file that may not be run
-/// hides none further down the search path.
+/// Finds a program: by its path, or by its name in the absolute directories of the search
+/// path. A relative directory would mean another program in every working directory. As in a
+/// shell, a file that may not be run does not hide one further down the search path.
 ///
 /// # Errors
 /// When there is none, or none that may be run: then the first of those.
-pub fn locate_program(name: &str, search_path: &OsStr) -> Result<PathBuf, NoProgram> {
+pub(crate) fn find_program(name: &str, search_path: &OsStr) -> Result<PathBuf, NoProgram> {
     let is_path = name.contains('/');
     let named = is_path.then(|| PathBuf::from(name));
     let searched = std::env::split_paths(search_path)
         .filter(|directory| !is_path && directory.is_absolute())
         .map(|directory| directory.join(name));
     let mut hindered = NoProgram::Missing;
-    for path in named.into_iter().chain(searched) {
-        if !path.is_file() {
-            continue;
-        }
+    let candidates = named.into_iter().chain(searched);
+    for path in candidates.filter(|path| path.is_file()) {
         if is_executable(&path) {
             return Ok(path);
         }
@@ -183,7 +191,7 @@ pub fn locate_program(name: &str, search_path: &OsStr) -> Result<PathBuf, NoProg
     Err(hindered)
 }
 
-/// Whether this process may run a file.
+/// Whether this process may run a file, or enter a directory.
 fn is_executable(path: &Path) -> bool {
     check_access(path, Access::EXEC_OK).is_ok()
 }
@@ -193,17 +201,29 @@ fn check_access(path: &Path, access: Access) -> rustix::io::Result<()> {
     let ask = |flags| rustix::fs::accessat(rustix::fs::CWD, path, access, flags);
     match ask(AtFlags::EACCESS) {
         // A sandbox that does not know the call with flags refuses it; the older one asks
-        // for the real user, who is the effective one but in a program of another's rights.
+        // for the real user, which is the effective one except in a set-user-ID program.
         Err(Errno::PERM) => ask(AtFlags::empty()),
         answer => answer,
     }
 }
 
-/// Opens (or makes) a file of mode 0600 for appending; for logs.
+/// Opens (or makes) a regular file of mode 0600 for appending, never through a link; never
+/// waits.
+///
+/// # Errors
+/// As [`open_regular`].
+pub(crate) fn append_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600);
+    open_only_regular(&mut options, path, libc::O_NOFOLLOW)
+}
+
+/// Opens (or makes) the log that the user names, of mode 0600, for appending; it may be a
+/// device.
 ///
 /// # Errors
 /// As `open(2)`.
-pub fn append_private(path: &Path) -> io::Result<File> {
+pub(crate) fn append_log(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .append(true)
         .create(true)
@@ -213,58 +233,59 @@ pub fn append_private(path: &Path) -> io::Result<File> {
 }
 
 /// Replaces a file's content by rename, so that a reader sees the old text or the new.
-/// Not synced: what is written here may be lost with the machine, never torn.
+/// Not synced: a crash of the machine may lose the new text, but never tear it.
 ///
 /// # Errors
 /// As the calls it is made of; the temporary file is removed then.
-pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("new");
-    let mut file = match create_private(&temporary) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Somebody was killed between the two steps.
-            std::fs::remove_file(&temporary)?;
-            create_private(&temporary)?
-        }
-        created => created?,
-    };
-    let written =
-        io::Write::write_all(&mut file, content).and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
+pub(crate) fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace(path, false, |file| file.write_all(content))
 }
 
-/// Replaces a file's content so that a reader sees the old text or the new, and so that the
-/// new one outlives the machine from the moment at which this returns: the temporary file
-/// is synced before the rename, the directory after it.
+/// Replaces a file's content by what `write` writes, so that a reader sees the old text or the
+/// new, and the new one survives a crash of the machine once this has returned: the temporary
+/// file is synced before the rename, the directory after it.
 ///
 /// # Errors
-/// As the calls it is made of; the temporary file is removed then.
-pub fn replace_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+/// As the calls it is made of, and those of `write`; the temporary file is removed then.
+pub(crate) fn replace_durably(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    replace(path, true, write)
+}
+
+fn replace(
+    path: &Path,
+    durably: bool,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let temporary = path.with_extension("new");
     match std::fs::remove_file(&temporary) {
-        // Somebody was killed between the two steps.
+        // An earlier writer was killed between the two steps.
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
     let mut file = create_private(&temporary)?;
-    let replaced = io::Write::write_all(&mut file, content)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .and_then(|()| path.parent().map_or(Ok(()), sync_directory));
+    let replaced = write(&mut file).and_then(|()| {
+        if durably {
+            file.sync_all()?;
+        }
+        std::fs::rename(&temporary, path)?;
+        let directory = path.parent().filter(|_| durably);
+        directory.map_or(Ok(()), sync_directory)
+    });
     if replaced.is_err() {
         let _ = std::fs::remove_file(&temporary);
     }
     replaced
 }
 
-/// Makes what was created or renamed in a directory outlive the machine.
+/// Makes what was created or renamed in a directory survive a crash of the machine.
 ///
 /// # Errors
 /// As `fsync(2)`.
-pub fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
@@ -284,23 +305,19 @@ impl Drop for Temporary {
 
 /// The lock of a file, held by this process until it is dropped.
 ///
-/// It is given up before the file is closed. Closing it alone would not do where another
-/// thread is starting a process: that has a copy of the descriptor, and with it the lock,
-/// until it is another program.
+/// It is released before the file is closed. Closing alone would not do while another thread
+/// starts a process, which has a copy of the descriptor, and with it the lock, until its exec.
 #[derive(Debug)]
 pub struct FileLock(File);
 
 impl FileLock {
-    /// Takes the lock of a file, which is made where it is missing; `None` when somebody
-    /// else holds it, or is just asking whether it is held ([`is_locked`]).
+    /// Takes the lock of a file, which is created if it is missing; `None` while another
+    /// process or thread holds it, or checks whether it is held ([`is_locked`]).
     ///
     /// # Errors
     /// When the file cannot be opened.
-    pub fn try_take(path: &Path) -> io::Result<Option<FileLock>> {
-        Self::try_on(
-            append_private(path)?,
-            FlockOperation::NonBlockingLockExclusive,
-        )
+    pub(crate) fn try_take(path: &Path) -> io::Result<Option<FileLock>> {
+        Self::try_on(append_private(path)?, FlockOperation::NonBlockingLockExclusive)
     }
 
     fn try_on(file: File, operation: FlockOperation) -> io::Result<Option<FileLock>> {
@@ -312,7 +329,7 @@ impl FileLock {
     }
 
     /// The file, open for appending.
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.0
     }
 }
@@ -328,14 +345,14 @@ impl Drop for FileLock {
 ///
 /// # Errors
 /// As `statvfs(3)`.
-pub fn free_bytes(path: &Path) -> io::Result<u64> {
+pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(path)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Whether a path names a directory that this process may work in.
-pub fn is_enterable(path: &Path) -> bool {
-    path.is_dir() && check_access(path, Access::EXEC_OK).is_ok()
+pub(crate) fn is_enterable(path: &Path) -> bool {
+    path.is_dir() && is_executable(path)
 }
 
 /// Whether this process may write to what a path names. The file is not opened: closing
@@ -343,13 +360,13 @@ pub fn is_enterable(path: &Path) -> bool {
 ///
 /// # Errors
 /// Why it may not, as `faccessat(2)`.
-pub fn check_writable(path: &Path) -> io::Result<()> {
+pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
     Ok(check_access(path, Access::WRITE_OK)?)
 }
 
-/// Whether somebody holds the lock of a file; it is neither made nor changed. Who tries to
-/// take the lock in that moment does not get it.
-pub fn is_locked(path: &Path) -> bool {
+/// Whether the lock of a file is held; the file is neither created nor changed. An attempt to
+/// take the lock at the same moment fails.
+pub(crate) fn is_locked(path: &Path) -> bool {
     let Ok(file) = open_private(path) else {
         return false;
     };
@@ -357,18 +374,18 @@ pub fn is_locked(path: &Path) -> bool {
     matches!(taken, Ok(None))
 }
 
-/// 256 random bits of the kernel as lower-case hex digits, for what nobody may guess.
+/// 256 random bits from the kernel as lower-case hex digits, for what must not be guessed.
 ///
 /// # Errors
-/// When the kernel gives none; nothing weaker takes their place.
-pub fn random_secret() -> io::Result<String> {
+/// When the kernel provides none; nothing weaker is used instead.
+pub(crate) fn random_secret() -> io::Result<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// 8 random lower-case hex digits, from the kernel.
-pub fn random_id() -> String {
+pub(crate) fn random_id() -> String {
     let mut bytes = [0; 4];
     if getrandom::fill(&mut bytes).is_err() {
         // Only a kernel that gives none: the clock's low digits differ enough.
@@ -394,23 +411,16 @@ mod tests {
     #[test]
     fn a_directory_within_a_private_one_is_no_link() {
         let scratch = tempfile::tempdir().unwrap();
-        let (elsewhere, link) = (
-            scratch.path().join("elsewhere"),
-            scratch.path().join("link"),
-        );
+        let (elsewhere, link) = (scratch.path().join("elsewhere"), scratch.path().join("link"));
         std::fs::create_dir(&elsewhere).unwrap();
         std::fs::set_permissions(&elsewhere, PermissionsExt::from_mode(0o755)).unwrap();
         symlink(&elsewhere, &link).unwrap();
         let refused = private_subdir(&link).unwrap_err().to_string();
         assert!(refused.contains("is a symbolic link"), "{refused}");
         assert_eq!(mode(&elsewhere), 0o755);
-        symlink(
-            scratch.path().join("nowhere"),
-            scratch.path().join("dangling"),
-        )
-        .unwrap();
+        symlink(scratch.path().join("nowhere"), scratch.path().join("dangling")).unwrap();
         let dangling = private_subdir(&scratch.path().join("dangling"));
-        assert!(matches!(dangling, Err(PrivateDirError::Link { .. })));
+        assert!(matches!(dangling, Err(PrivateDirError::Link(_))));
         // The user's own link to the whole is the user's will.
         private_dir(&link).unwrap();
         assert_eq!(mode(&elsewhere), 0o700);

@@ -1,9 +1,9 @@
-//! Signals to processes that are surely the ones meant.
+//! Signals that cannot reach another process than the one meant.
 //!
-//! Where there are pidfds, one is opened first and the start time compared after that: from
+//! Where there are pidfds, one is opened first and the start time compared afterwards: from
 //! then on no other process can take the place of the one meant. A process group is signalled
-//! right after one of its members was seen in it: as long as it has any, its number is
-//! given to no other.
+//! right after one of its members was seen in it: its number is not reused while it has
+//! members.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use rustix::process::Pid;
 use super::descriptors::{self, Interest, Poller};
 use super::ends;
 use super::signals::Signal;
+use super::terminate::Target;
 use super::tree::{self, Identity, ProcessInfo};
 
 /// Why a signal did not arrive.
@@ -25,19 +26,19 @@ pub enum Undelivered {
     NotPermitted,
 }
 
-/// A process held fast for signals and for learning of its end.
+/// A process to signal and to wait for.
 #[derive(Debug)]
 pub struct Handle {
-    id: Identity,
+    pub(crate) id: Identity,
     pidfd: Option<OwnedFd>,
 }
 
 impl Handle {
-    /// Holds a process, if it still is the one meant.
+    /// Opens a process, if it still is the one meant.
     ///
     /// # Errors
     /// [`Undelivered::Gone`] when it is not.
-    pub fn open(id: Identity) -> Result<Handle, Undelivered> {
+    pub(crate) fn open(id: Identity) -> Result<Handle, Undelivered> {
         let pid = Pid::from_raw(id.pid).ok_or(Undelivered::Gone)?;
         let pidfd = match ends::open(pid) {
             // A tree of any size must not use up what is needed for looking at it.
@@ -52,14 +53,9 @@ impl Handle {
         }
     }
 
-    /// Which process.
-    pub fn id(&self) -> Identity {
-        self.id
-    }
-
     /// Becomes readable when the process has ended; `None` where the system has no
     /// pidfd.
-    pub fn ended(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn ended(&self) -> Option<BorrowedFd<'_>> {
         self.pidfd.as_ref().map(AsFd::as_fd)
     }
 
@@ -67,7 +63,7 @@ impl Handle {
     ///
     /// # Errors
     /// When the process is gone or another user's.
-    pub fn signal(&self, signal: Signal) -> Result<(), Undelivered> {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Undelivered> {
         let pid = Pid::from_raw(self.id.pid).ok_or(Undelivered::Gone)?;
         let by_pid = || rustix::process::kill_process(pid, signal.raw());
         let sent = match &self.pidfd {
@@ -87,7 +83,7 @@ impl Handle {
 ///
 /// # Errors
 /// When it is not, or all of the group are another user's.
-pub fn signal_group(member: &ProcessInfo, signal: Signal) -> Result<(), Undelivered> {
+pub(crate) fn signal_group(member: &ProcessInfo, signal: Signal) -> Result<(), Undelivered> {
     let group = Pid::from_raw(member.group).ok_or(Undelivered::Gone)?;
     match tree::look_up(member.id.pid) {
         Some(found) if found.id == member.id && found.group == member.group => {
@@ -106,27 +102,38 @@ impl From<Errno> for Undelivered {
     }
 }
 
-/// Waits until all have ended, or for so long.
-pub(super) fn await_ends(processes: &mut Vec<Handle>, limit: Duration) {
-    let deadline = Instant::now() + limit;
-    while !processes.is_empty() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        let mut poller = Poller::default();
-        let places: Vec<Option<usize>> = processes
-            .iter()
-            .map(|process| process.ended().map(|fd| poller.watch(fd, Interest::Read)))
-            .collect();
-        if places.iter().all(Option::is_none) {
-            // Nothing to watch their ends by: the whole time is given.
+/// Opens those of these processes that still exist.
+pub(super) fn handles<'a>(processes: impl IntoIterator<Item = &'a ProcessInfo>) -> Vec<Handle> {
+    let processes = processes.into_iter();
+    processes.filter_map(|process| Handle::open(process.id).ok()).collect()
+}
+
+impl Target for Handle {
+    fn id(&self) -> Identity {
+        self.id
+    }
+
+    fn send(&self, signal: Signal) {
+        let _ = self.signal(signal);
+    }
+
+    fn await_ends(mut processes: Vec<Handle>, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        while !processes.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let mut poller = Poller::default();
+            let places: Vec<Option<usize>> = processes
+                .iter()
+                .map(|process| process.ended().map(|fd| poller.watch(fd, Interest::Read)))
+                .collect();
+            // Without anything to watch their ends by, this waits for the whole time.
             poller.wait(Some(left));
-            return;
+            let ended: Vec<bool> = places.iter().map(|place| poller.ready(*place)).collect();
+            let mut ended = ended.into_iter();
+            processes.retain(|_| !ended.next().unwrap_or(false));
         }
-        poller.wait(Some(left));
-        let ended: Vec<bool> = places.iter().map(|place| poller.ready(*place)).collect();
-        let mut ended = ended.into_iter();
-        processes.retain(|_| !ended.next().unwrap_or(false));
     }
 }

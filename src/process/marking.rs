@@ -1,4 +1,4 @@
-//! Marking descriptors close-on-exec one after the other, where no call does it for all.
+//! Marking descriptors close-on-exec one by one, where no call does it for all.
 
 use std::os::fd::RawFd;
 

@@ -1,10 +1,10 @@
-//! A program that is to run, and what of this process's it gets; `start` starts it.
+//! A program to start, with what it gets of this process.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::Path;
 
-/// What to start, as it would be written.
+/// A program to start.
 pub struct Program<'a> {
     /// The program's file.
     pub path: &'a Path,
@@ -16,7 +16,7 @@ pub struct Program<'a> {
     pub directory: &'a Path,
     /// Our descriptors and the numbers that they get in the child; all others of ours
     /// are close-on-exec. No number of ours is among the child's, and those above 2 are
-    /// held ([`super::descriptors::seal_inherited`]): else why it does not start may be lost.
+    /// open in this process: else the cause of a failed start may be lost.
     pub descriptors: &'a [(BorrowedFd<'a>, RawFd)],
 }
 
@@ -87,11 +87,7 @@ mod tests {
         // This process ignores SIGPIPE, as every Rust program does. The numbers from 32
         // are real-time signals, some of which the C library keeps for itself. The shell
         // gives way to grep, since it blocks signals for a moment while it starts one.
-        let text = run(
-            "/bin/sh",
-            "exec grep -E '^Sig(Blk|Ign)' /proc/self/status",
-            "/",
-        );
+        let text = run("/bin/sh", "exec grep -E '^Sig(Blk|Ign)' /proc/self/status", "/");
         let text = text.unwrap_or_default();
         let masks = text.lines().filter_map(|line| line.split_once(':'));
         let masks: Vec<_> = masks
@@ -102,11 +98,8 @@ mod tests {
 
     #[test]
     fn why_a_program_does_not_start_is_told() {
-        let error = |path, directory| {
-            run(path, "", directory)
-                .err()
-                .and_then(|error| error.raw_os_error())
-        };
+        let error =
+            |path, directory| run(path, "", directory).err().and_then(|error| error.raw_os_error());
         assert_eq!(error("/no/such/program", "/"), Some(libc::ENOENT));
         assert_eq!(error("/etc/passwd", "/"), Some(libc::EACCES));
         assert_eq!(error("/bin/sh", "/no/such/directory"), Some(libc::ENOENT));

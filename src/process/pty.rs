@@ -1,5 +1,4 @@
-//! Pseudo-terminals: a child with a terminal of its own, and the terminal that a person
-//! sits at.
+//! Pseudo-terminals for children, and the terminal of the user.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,9 +8,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use pty_process::blocking;
+use rustix::stdio::stdin;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 
-use super::terminal_pair;
+use super::{close_on_exec, signals, terminal_pair};
 
 /// A terminal's size in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,27 +28,27 @@ impl Default for TerminalSize {
     }
 }
 
-/// Starts a program on a new terminal, as leader of its session; gives back the
-/// master's end. `prepare` runs in the child after the terminal is set up and must make
-/// only calls that are safe between fork and exec.
+/// Starts a program on a new terminal, as leader of its session; returns the child and the
+/// master's end.
 ///
 /// # Errors
 /// When no terminal can be had or the program cannot be started.
-pub(super) fn spawn<F>(
+pub(super) fn spawn(
     command: Command,
     size: TerminalSize,
-    prepare: F,
-) -> io::Result<(std::process::Child, OwnedFd)>
-where
-    F: FnMut() -> io::Result<()> + Send + Sync + 'static,
-{
+) -> io::Result<(std::process::Child, OwnedFd)> {
     let (master, terminal) = terminal_pair::open()?;
     resize(&master, size)?;
     erase_whole_characters(&terminal);
     // SAFETY: the descriptor is the terminal's end of the pair just opened.
     let terminal = unsafe { blocking::Pts::from_fd(terminal) };
     let command = blocking::Command::from(command);
-    // SAFETY: the caller's closure is safe between fork and exec, as documented.
+    let prepare = || {
+        signals::reset_all();
+        close_on_exec::mark_in_child();
+        Ok(())
+    };
+    // SAFETY: only calls that are safe between fork and exec.
     let command = unsafe { command.pre_exec(prepare) };
     let child = command.spawn(terminal).map_err(|error| match error {
         pty_process::Error::Io(error) => error,
@@ -57,14 +57,14 @@ where
     Ok((child, master))
 }
 
-/// What the terminal is called in the file system: `/dev/pts/N`.
-pub fn terminal_name(master: impl AsFd) -> Option<PathBuf> {
+/// The terminal's path, `/dev/pts/N`.
+pub(crate) fn terminal_name(master: impl AsFd) -> Option<PathBuf> {
     let name = rustix::pty::ptsname(master, Vec::new()).ok()?;
     Some(OsString::from_vec(name.into_bytes()).into())
 }
 
-/// Tells the line editing of a terminal that text is UTF-8, as terminals of today do:
-/// Backspace takes back a character and not its last byte. Without it only that is lost.
+/// Sets a terminal's line editing to UTF-8, as terminal emulators do, so that Backspace erases
+/// a character and not its last byte. Errors are ignored: only that would be lost.
 fn erase_whole_characters(terminal: &OwnedFd) {
     if let Ok(mut termios) = rustix::termios::tcgetattr(terminal) {
         termios.input_modes |= InputModes::IUTF8;
@@ -72,11 +72,11 @@ fn erase_whole_characters(terminal: &OwnedFd) {
     }
 }
 
-/// Tries whether terminals can be had.
+/// Checks whether terminals can be opened.
 ///
 /// # Errors
 /// Why not: no `/dev/pts`, or all are in use.
-pub fn terminals_work() -> io::Result<()> {
+pub(crate) fn terminals_work() -> io::Result<()> {
     terminal_pair::open().map(|_| ())
 }
 
@@ -84,7 +84,7 @@ pub fn terminals_work() -> io::Result<()> {
 ///
 /// # Errors
 /// When the descriptor is no terminal.
-pub fn resize(master: impl AsFd, size: TerminalSize) -> io::Result<()> {
+pub(crate) fn resize(master: impl AsFd, size: TerminalSize) -> io::Result<()> {
     let size = rustix::termios::Winsize {
         ws_row: size.rows,
         ws_col: size.cols,
@@ -95,78 +95,67 @@ pub fn resize(master: impl AsFd, size: TerminalSize) -> io::Result<()> {
 }
 
 /// The process group in the foreground of a terminal.
-pub fn foreground_group(master: BorrowedFd) -> Option<i32> {
+pub(crate) fn foreground_group(master: BorrowedFd) -> Option<i32> {
     let group = rustix::termios::tcgetpgrp(master).ok()?;
     Some(group.as_raw_nonzero().get())
 }
 
-/// Whether a terminal shows what is typed, and whether it takes it by lines.
-pub fn input_modes(master: BorrowedFd) -> Option<(bool, bool)> {
+/// Whether a terminal echoes its input, and whether programs read it by lines.
+pub(crate) fn input_modes(master: BorrowedFd) -> Option<(bool, bool)> {
     let modes = rustix::termios::tcgetattr(master).ok()?.local_modes;
-    Some((
-        modes.contains(LocalModes::ECHO),
-        modes.contains(LocalModes::ICANON),
-    ))
+    Some((modes.contains(LocalModes::ECHO), modes.contains(LocalModes::ICANON)))
 }
 
-/// How a terminal makes lines of what is typed into it.
+/// How a terminal divides its input into lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineModes {
-    /// Whether it does: programs get whole lines then, and else every byte at once.
+    /// Whether it does: programs get whole lines then, otherwise every byte at once.
     pub canonical: bool,
-    /// Whether it erases whole characters of UTF-8, and else bytes.
+    /// Whether it erases whole UTF-8 characters, rather than bytes.
     pub utf8: bool,
     /// The character that ends the input, Ctrl-D unless the program chose another.
     pub end_of_file: u8,
-    /// The character that takes the last one back.
+    /// The character that erases the last one.
     pub erase: u8,
-    /// The characters after which a new line begins: they end the line or throw it away.
-    enders: [Option<u8>; 9],
+    /// The characters after which a new line begins: they end the line or discard it. Zero
+    /// means one that is switched off.
+    enders: [u8; 9],
 }
 
 impl LineModes {
-    /// A terminal as it is given to programs.
-    pub const USUAL: LineModes = LineModes {
+    /// The modes of a new terminal.
+    pub(crate) const USUAL: LineModes = LineModes {
         canonical: true,
         utf8: true,
         end_of_file: 4,
         erase: 0x7f,
-        enders: [
-            Some(b'\n'),
-            Some(b'\r'),
-            Some(4),
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-        ],
+        enders: [b'\n', b'\r', 4, 0, 0, 0, 0, 0, 0],
     };
 
     /// The modes of a terminal at this moment.
-    pub fn of(master: impl AsFd) -> Option<LineModes> {
+    pub(crate) fn of(master: impl AsFd) -> Option<LineModes> {
         let termios = rustix::termios::tcgetattr(master).ok()?;
         let code = |index| termios.special_codes[index];
-        // Zero stands for a character that is switched off.
-        let given = |index| Some(code(index)).filter(|code| *code != 0);
         let returns = termios.input_modes.contains(InputModes::ICRNL)
             && !termios.input_modes.contains(InputModes::IGNCR);
         let flushes = termios.local_modes.contains(LocalModes::ISIG)
             && !termios.local_modes.contains(LocalModes::NOFLSH);
-        let signal = |index| given(index).filter(|_| flushes);
+        let signal = |index| if flushes { code(index) } else { 0 };
         Some(LineModes {
             canonical: termios.local_modes.contains(LocalModes::ICANON),
             utf8: termios.input_modes.contains(InputModes::IUTF8),
-            end_of_file: given(SpecialCodeIndex::VEOF).unwrap_or(LineModes::USUAL.end_of_file),
+            end_of_file: match code(SpecialCodeIndex::VEOF) {
+                0 => LineModes::USUAL.end_of_file,
+                code => code,
+            },
             erase: code(SpecialCodeIndex::VERASE),
             enders: [
-                Some(b'\n'),
-                returns.then_some(b'\r'),
-                given(SpecialCodeIndex::VEOF),
-                given(SpecialCodeIndex::VEOL),
-                given(SpecialCodeIndex::VEOL2),
-                given(SpecialCodeIndex::VKILL),
+                b'\n',
+                if returns { b'\r' } else { 0 },
+                code(SpecialCodeIndex::VEOF),
+                code(SpecialCodeIndex::VEOL),
+                code(SpecialCodeIndex::VEOL2),
+                code(SpecialCodeIndex::VKILL),
                 signal(SpecialCodeIndex::VINTR),
                 signal(SpecialCodeIndex::VQUIT),
                 signal(SpecialCodeIndex::VSUSP),
@@ -175,23 +164,21 @@ impl LineModes {
     }
 
     /// Whether a new line begins after this character.
-    pub fn begins_anew_after(&self, byte: u8) -> bool {
-        self.enders.contains(&Some(byte))
+    pub(crate) fn begins_anew_after(&self, byte: u8) -> bool {
+        byte != 0 && self.enders.contains(&byte)
     }
 }
 
-/// The size of a terminal; `None` for what is none, or has none.
-pub fn size_of(terminal: impl AsFd) -> Option<TerminalSize> {
+/// The size of a terminal; `None` if it has none, or `terminal` is no terminal.
+pub(crate) fn size_of(terminal: impl AsFd) -> Option<TerminalSize> {
     let size = rustix::termios::tcgetwinsize(terminal).ok()?;
-    (size.ws_row > 0 && size.ws_col > 0).then_some(TerminalSize {
-        rows: size.ws_row,
-        cols: size.ws_col,
-    })
+    (size.ws_row > 0 && size.ws_col > 0)
+        .then_some(TerminalSize { rows: size.ws_row, cols: size.ws_col })
 }
 
 /// Whether this process's stdin is a terminal.
-pub fn stdin_is_terminal() -> bool {
-    rustix::termios::isatty(rustix::stdio::stdin())
+pub(crate) fn stdin_is_terminal() -> bool {
+    rustix::termios::isatty(stdin())
 }
 
 /// The terminal at stdin in raw mode, for passing it through; put back when dropped.
@@ -205,21 +192,17 @@ impl RawTerminal {
     ///
     /// # Errors
     /// When stdin is no terminal.
-    pub fn enter() -> io::Result<RawTerminal> {
-        let before = rustix::termios::tcgetattr(rustix::stdio::stdin())?;
+    pub(crate) fn enter() -> io::Result<RawTerminal> {
+        let before = rustix::termios::tcgetattr(stdin())?;
         let mut raw = before.clone();
         raw.make_raw();
-        rustix::termios::tcsetattr(rustix::stdio::stdin(), OptionalActions::Drain, &raw)?;
+        rustix::termios::tcsetattr(stdin(), OptionalActions::Drain, &raw)?;
         Ok(RawTerminal { before })
     }
 }
 
 impl Drop for RawTerminal {
     fn drop(&mut self) {
-        let _ = rustix::termios::tcsetattr(
-            rustix::stdio::stdin(),
-            OptionalActions::Drain,
-            &self.before,
-        );
+        let _ = rustix::termios::tcsetattr(stdin(), OptionalActions::Drain, &self.before);
     }
 }

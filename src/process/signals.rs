@@ -1,18 +1,17 @@
-//! The signals that the tool sends and reports, by name; and who is there to be sent any,
-//! which the kernel tells by signal 0, that goes to nobody.
+//! The signals that the tool sends and reports, by name; and which processes exist, which the
+//! kernel reports for signal 0 without sending anything.
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal as RawSignal, WaitStatus};
 
-/// Signals that come within so short a time ask for the same: a service manager sends them
-/// to all processes of a group, to the guard and the server alike, and SIGHUP right after
-/// SIGTERM, while no person's and no client's second thought comes before a tenth of a
-/// second.
+/// Signals within this time are one request: a service manager sends them to all processes of
+/// a group, to the guard and the server alike, and SIGHUP right after SIGTERM, while no person
+/// and no client sends a second one within a tenth of a second.
 const SAME_REQUEST: Duration = Duration::from_millis(50);
 
-/// What was sent to a process and to its relay comes from both within so long, on a busy
-/// machine too.
+/// A signal that was sent to a process and to its relay arrives from both within this time,
+/// also on a busy machine.
 const RELAYED: Duration = Duration::from_secs(1);
 
 /// A signal that a caller may ask for.
@@ -40,7 +39,7 @@ pub enum Signal {
 
 impl Signal {
     /// All of them, in the order in which they are listed to callers.
-    pub const ALL: [Signal; 9] = [
+    pub(crate) const ALL: [Signal; 9] = [
         Signal::Int,
         Signal::Term,
         Signal::Kill,
@@ -53,88 +52,79 @@ impl Signal {
     ];
 
     /// `INT`, `TERM`, …
-    pub fn name(self) -> &'static str {
-        match self {
-            Signal::Int => "INT",
-            Signal::Term => "TERM",
-            Signal::Kill => "KILL",
-            Signal::Hup => "HUP",
-            Signal::Quit => "QUIT",
-            Signal::Usr1 => "USR1",
-            Signal::Usr2 => "USR2",
-            Signal::Stop => "STOP",
-            Signal::Cont => "CONT",
-        }
+    pub(crate) fn name(self) -> &'static str {
+        self.named().0
     }
 
     /// From a name, in any case, with or without `SIG`.
-    pub fn from_name(name: &str) -> Option<Signal> {
+    pub(crate) fn from_name(name: &str) -> Option<Signal> {
         let upper = name.to_ascii_uppercase();
         let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
         Signal::ALL.into_iter().find(|signal| signal.name() == bare)
     }
 
-    /// Whether the signal asks a process to end.
-    pub fn ends(self) -> bool {
-        matches!(
-            self,
-            Signal::Int | Signal::Term | Signal::Kill | Signal::Hup | Signal::Quit
-        )
+    pub(super) fn from_number(number: i32) -> Option<Signal> {
+        let mut all = Signal::ALL.into_iter();
+        all.find(|signal| signal.number() == number)
     }
 
-    /// The kernel's number of it.
-    pub fn number(self) -> i32 {
+    /// Whether the signal asks a process to end.
+    pub(crate) fn ends(self) -> bool {
+        matches!(self, Signal::Int | Signal::Term | Signal::Kill | Signal::Hup | Signal::Quit)
+    }
+
+    pub(crate) fn number(self) -> i32 {
         self.raw().as_raw()
     }
 
-    pub(super) fn raw(self) -> rustix::process::Signal {
-        use rustix::process::Signal as Raw;
+    pub(super) fn raw(self) -> RawSignal {
+        self.named().1
+    }
+
+    fn named(self) -> (&'static str, RawSignal) {
         match self {
-            Signal::Int => Raw::INT,
-            Signal::Term => Raw::TERM,
-            Signal::Kill => Raw::KILL,
-            Signal::Hup => Raw::HUP,
-            Signal::Quit => Raw::QUIT,
-            Signal::Usr1 => Raw::USR1,
-            Signal::Usr2 => Raw::USR2,
-            Signal::Stop => Raw::STOP,
-            Signal::Cont => Raw::CONT,
+            Signal::Int => ("INT", RawSignal::INT),
+            Signal::Term => ("TERM", RawSignal::TERM),
+            Signal::Kill => ("KILL", RawSignal::KILL),
+            Signal::Hup => ("HUP", RawSignal::HUP),
+            Signal::Quit => ("QUIT", RawSignal::QUIT),
+            Signal::Usr1 => ("USR1", RawSignal::USR1),
+            Signal::Usr2 => ("USR2", RawSignal::USR2),
+            Signal::Stop => ("STOP", RawSignal::STOP),
+            Signal::Cont => ("CONT", RawSignal::CONT),
         }
     }
 }
 
-/// Tells which of the signals that ask for the end are more than the first.
+/// Distinguishes repeated requests to end from signals that repeat one request.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// A process that passes on what it is sent, and what came from it first.
+    /// A process that forwards its signals, and when the first one came from it.
     relay: Option<(i32, Option<Instant>)>,
-    /// What came first from others.
+    /// When the first one came from other processes.
     first: Option<Instant>,
 }
 
-/// What a signal says that asks for the end.
+/// What a signal that asks for the end means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// To end.
+    /// The first request to end.
     First,
-    /// What another has just said.
+    /// A repetition of the same request.
     Same,
-    /// That it takes too long.
+    /// A further request: the end takes too long.
     Again,
 }
 
 impl Requests {
-    /// Of which some may come by way of this process. Who sends a signal to both says one
-    /// thing, though the relay may pass it on a little later.
-    pub fn with_relay(pid: Option<i32>) -> Requests {
-        Requests {
-            relay: pid.map(|pid| (pid, None)),
-            first: None,
-        }
+    /// Requests that may come by way of this process. A signal that is sent to both is one
+    /// request, though the relay may forward it a little later.
+    pub(crate) fn with_relay(pid: Option<i32>) -> Requests {
+        Requests { relay: pid.map(|pid| (pid, None)), first: None }
     }
 
-    /// Notes a signal that has come now from this process, if it is known from whom.
-    pub fn note(&mut self, now: Instant, sender: Option<i32>) -> Request {
+    /// Records a signal that has just come, with its sender if that is known.
+    pub(crate) fn note(&mut self, now: Instant, sender: Option<i32>) -> Request {
         let (way, other) = match &mut self.relay {
             Some((pid, first)) if sender == Some(*pid) => (first, self.first),
             relay => (&mut self.first, relay.and_then(|(_, first)| first)),
@@ -154,8 +144,8 @@ impl Requests {
     }
 }
 
-/// Who has sent a signal.
-pub fn sender(signal: &libc::siginfo_t) -> i32 {
+/// The pid of a signal's sender.
+pub(crate) fn sender(signal: &libc::siginfo_t) -> i32 {
     // SAFETY: every signal that comes from a process has the field; of others it is a number
     // without a meaning.
     unsafe { signal.si_pid() }
@@ -163,7 +153,7 @@ pub fn sender(signal: &libc::siginfo_t) -> i32 {
 
 /// Whether this process was started with a signal ignored, as by `nohup`; to be asked
 /// before it is handled.
-pub fn is_ignored(number: i32) -> bool {
+pub(crate) fn is_ignored(number: i32) -> bool {
     // SAFETY: without a new action the call only writes the present one into the local
     // variable, which is plain data.
     unsafe {
@@ -173,9 +163,9 @@ pub fn is_ignored(number: i32) -> bool {
     }
 }
 
-/// Lets signals through to this thread, and to those that it starts from now on, which a
-/// parent may have blocked: a handler alone would never learn of them.
-pub fn unblock(numbers: impl IntoIterator<Item = i32>) {
+/// Unblocks signals for this thread and for those that it starts from now on: the handler of a
+/// signal that the parent process had blocked would never run.
+pub(crate) fn unblock(numbers: impl IntoIterator<Item = i32>) {
     // SAFETY: the set is initialised by sigemptyset before it is used; a number that is
     // none is refused.
     unsafe {
@@ -188,8 +178,8 @@ pub fn unblock(numbers: impl IntoIterator<Item = i32>) {
     }
 }
 
-/// Takes SIGCHLD's default action, which a client may have taken away: while it is ignored,
-/// children vanish as they end, and nobody learns how. Where it is caught it stays so.
+/// Restores SIGCHLD's default action if the client ignores the signal: children would vanish
+/// as they end, and their exit status with them. A handler remains.
 pub(super) fn stop_ignoring_children() {
     if is_ignored(libc::SIGCHLD) {
         // SAFETY: sets the default action, which is to do nothing.
@@ -197,9 +187,9 @@ pub(super) fn stop_ignoring_children() {
     }
 }
 
-/// Gives a new process the actions and the mask that programs expect to begin with:
-/// whatever the client or the guard ignores or blocks would be inherited, and a blocked
-/// SIGTERM or an ignored SIGPIPE changes what programs do. Safe between fork and exec.
+/// Gives a new process the signal actions and the mask that programs expect at their start:
+/// what the client or the guard ignores or blocks would be inherited, and a blocked SIGTERM or
+/// an ignored SIGPIPE changes how programs behave. Safe between fork and exec.
 pub(super) fn reset_all() {
     for signal in 1..=31 {
         // SAFETY: sets the default action; SIGKILL and SIGSTOP refuse, harmlessly.
@@ -215,19 +205,19 @@ pub(super) fn reset_all() {
 
 /// Whether a process lives and is out of this one's reach: the kernel refuses to send it
 /// anything.
-pub fn is_out_of_reach(pid: i32) -> bool {
+pub(crate) fn is_out_of_reach(pid: i32) -> bool {
     Pid::from_raw(pid)
         .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
 }
 
 /// Whether a process lives, in reach or not.
-pub fn lives(pid: i32) -> bool {
+pub(crate) fn lives(pid: i32) -> bool {
     Pid::from_raw(pid)
         .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 /// Whether a process group has members, in reach or not.
-pub fn group_lives(group: i32) -> bool {
+pub(crate) fn group_lives(group: i32) -> bool {
     Pid::from_raw(group).is_some_and(|group| {
         rustix::process::test_kill_process_group(group) != Err(rustix::io::Errno::SRCH)
     })
@@ -242,9 +232,23 @@ pub enum Exit {
     Signal(i32),
 }
 
+impl From<WaitStatus> for Exit {
+    fn from(status: WaitStatus) -> Exit {
+        Exit::new(status.exit_status(), status.terminating_signal())
+    }
+}
+
 impl Exit {
+    /// From the exit code or the signal, one of which the kernel reports.
+    pub(super) fn new(code: Option<i32>, signal: Option<i32>) -> Exit {
+        match code {
+            Some(code) => Exit::Code(code),
+            None => Exit::Signal(signal.unwrap_or(libc::SIGKILL)),
+        }
+    }
+
     /// The shell's convention: the exit code, or 128 + signal.
-    pub fn code(self) -> i32 {
+    pub(crate) fn code(self) -> i32 {
         match self {
             Exit::Code(code) => code,
             Exit::Signal(number) => 128 + number,
@@ -286,5 +290,10 @@ mod tests {
             assert_eq!(note(first, senders[0]), Request::First);
             assert_eq!(note(first + RELAYED, senders[1]), Request::Again);
         }
+    }
+
+    #[test]
+    fn this_process_is_in_its_own_reach() {
+        assert!(!is_out_of_reach(std::process::id() as i32));
     }
 }

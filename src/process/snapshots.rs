@@ -1,8 +1,8 @@
 //! Scans of the machine that several tasks use together.
 //!
-//! Who needs one takes the newest if it is young enough, waits for the one that is under
-//! way, or takes one himself. Those who look again and again do so at common times, so
-//! that one scan serves them all.
+//! A caller gets the newest scan if it is recent enough, waits for the one in progress, or
+//! takes a new one. Callers that scan repeatedly do so at common times, so that one scan
+//! serves them all.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,30 +15,27 @@ use crate::base::sync::Monitor;
 pub struct Snapshots {
     /// Common times are whole multiples of a pause after this one.
     epoch: Instant,
-    newest: Monitor<Newest>,
+    newest: Monitor<LatestScan>,
 }
 
 #[derive(Debug, Default)]
-struct Newest {
+struct LatestScan {
     /// The last scan and when it was done.
     snapshot: Option<(Instant, Arc<Snapshot>)>,
-    /// Somebody takes one.
+    /// Whether a thread is taking one.
     under_way: bool,
 }
 
 impl Default for Snapshots {
     fn default() -> Snapshots {
-        Snapshots {
-            epoch: Instant::now(),
-            newest: Monitor::new(Newest::default()),
-        }
+        Snapshots { epoch: Instant::now(), newest: Monitor::new(LatestScan::default()) }
     }
 }
 
 impl Snapshots {
-    /// The newest scan if it is not older than this, else a new one, taken here or by
-    /// whoever has begun one already.
-    pub fn recent(&self, oldest: Duration) -> Arc<Snapshot> {
+    /// The newest scan if it is not older than `oldest`, otherwise a new one, taken here or by
+    /// a thread that has already begun one.
+    pub(crate) fn recent(&self, oldest: Duration) -> Arc<Snapshot> {
         let mut newest = self.newest.lock();
         let mut waited = false;
         loop {
@@ -56,15 +53,15 @@ impl Snapshots {
         }
         newest.under_way = true;
         drop(newest);
-        let scan = UnderWay(self);
+        let scan = ScanInProgress(self);
         let snapshot = Arc::new(Snapshot::take());
         self.newest.lock().snapshot = Some((Instant::now(), Arc::clone(&snapshot)));
         drop(scan);
         snapshot
     }
 
-    /// The common time that is nearest to `pause` from now, and at least half of it away.
-    pub fn common_time(&self, now: Instant, pause: Duration) -> Instant {
+    /// The common time that is nearest to `pause` from now, and at least half a pause away.
+    pub(crate) fn common_time(&self, now: Instant, pause: Duration) -> Instant {
         let earliest = now.saturating_duration_since(self.epoch) + pause / 2;
         let times = earliest.as_nanos().div_ceil(pause.as_nanos().max(1));
         let times = u32::try_from(times).unwrap_or(u32::MAX);
@@ -72,10 +69,10 @@ impl Snapshots {
     }
 }
 
-/// A scan under way. Its end is told even if it panics, since others wait for it.
-struct UnderWay<'a>(&'a Snapshots);
+/// A scan in progress. Waiting threads are notified of its end even if it panics.
+struct ScanInProgress<'a>(&'a Snapshots);
 
-impl Drop for UnderWay<'_> {
+impl Drop for ScanInProgress<'_> {
     fn drop(&mut self) {
         self.0.newest.lock().under_way = false;
         self.0.newest.notify_all();

@@ -1,27 +1,25 @@
-//! Starting a shell: its session, its descriptors, its signals, nothing else of ours.
+//! Starting a program with its own session, descriptors and signals, and nothing else of ours.
 //!
 //! In pipe mode the child gets a session without a controlling terminal, `/dev/null` or
 //! a pipe as stdin, and one pipe for stdout and stderr, or one for each. In PTY mode `pty-process` gives
-//! it a terminal. In both, descriptor 9 is the side-band and all else is closed on exec.
+//! it a terminal. In both, all else is closed on exec.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::close_on_exec;
-use super::descriptors::{self, SIDEBAND_FD};
+use super::descriptors;
 use super::files;
 use super::program::Program;
 use super::pty::{self, TerminalSize};
-use super::signals;
 use super::start;
 use super::tree::{self, Identity};
 use super::wait::Child;
 
-/// A pipe of this size takes a flood in few reads; more is counted against the user.
+/// Large enough to read a flood of output in few calls; more counts against the user's limit.
 const OUTPUT_PIPE_BYTES: usize = 256 * 1024;
 
 /// What the child's stdin, stdout and stderr are.
@@ -55,29 +53,25 @@ pub struct Launch {
     pub args: Vec<OsString>,
     /// Its whole environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Where it starts.
+    /// Its working directory.
     pub directory: PathBuf,
     /// Its descriptors.
     pub wiring: Wiring,
-    /// Whether it gets the side-band.
-    pub sideband: bool,
 }
 
-/// A started program and our ends of what it holds. All of them do not block.
+/// A started program and our ends of its descriptors, all of them non-blocking.
 #[derive(Debug)]
 pub struct Spawned {
     /// The child itself.
     pub child: Child,
-    /// The child as others see it.
+    /// The child's pid and start time.
     pub id: Identity,
-    /// Its stdout, with stderr unless that is elsewhere, or its terminal.
+    /// Its stdout, with stderr unless that goes elsewhere, or its terminal.
     pub output: OwnedFd,
     /// Its stderr, where it has a pipe of its own.
     pub errors: Option<OwnedFd>,
     /// Its stdin, if we hold the other end; a terminal is written to through `output`.
     pub input: Option<OwnedFd>,
-    /// Where its prologue reports.
-    pub sideband: Option<OwnedFd>,
 }
 
 /// Why a program was not started. Nothing runs then.
@@ -108,82 +102,45 @@ pub enum SpawnError {
     )]
     NoDescriptors,
     /// Anything else.
-    #[error("cannot start {program}: {source}")]
-    Other {
-        /// What was to be started.
-        program: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error("cannot start {0}: {1}")]
+    Other(PathBuf, #[source] io::Error),
 }
 
 impl Launch {
     /// Starts the program. The calling thread must be the one that waits for it.
     ///
     /// # Errors
-    /// Each cause by name; no process is left in any of them.
-    pub fn spawn(self) -> Result<Spawned, SpawnError> {
+    /// Each cause by name; no process is left behind.
+    pub(crate) fn spawn(self) -> Result<Spawned, SpawnError> {
         if !files::is_enterable(&self.directory) {
             return Err(SpawnError::Directory(self.directory));
         }
-        let program = self.program.clone();
-        let directory = self.directory.clone();
-        self.start()
-            .map_err(|error| classify(error, program, directory))
+        self.start().map_err(|error| classify(error, self.program, self.directory))
     }
 
-    fn start(self) -> io::Result<Spawned> {
-        let (ours, theirs) = if self.sideband {
-            let (ours, theirs) = descriptors::pipe()?;
-            descriptors::set_nonblocking(&ours)?;
-            (Some(ours), Some(theirs))
-        } else {
-            (None, None)
-        };
-        let Started {
-            pid,
-            output,
-            errors,
-            input,
-        } = match self.wiring {
-            Wiring::Pipe(errors) => self.start_on_pipes(theirs.as_ref(), errors, false)?,
-            Wiring::PipeWithInput(errors) => self.start_on_pipes(theirs.as_ref(), errors, true)?,
-            Wiring::Terminal(size) => self.start_on_terminal(theirs.as_ref(), size)?,
-        };
-        drop(theirs);
-        descriptors::set_nonblocking(&output)?;
-        for fd in errors.iter().chain(&input) {
-            descriptors::set_nonblocking(fd)?;
+    fn start(&self) -> io::Result<Spawned> {
+        match self.wiring {
+            Wiring::Pipe(errors) => self.start_on_pipes(errors, false),
+            Wiring::PipeWithInput(errors) => self.start_on_pipes(errors, true),
+            Wiring::Terminal(size) => self.start_on_terminal(size),
         }
-        let child = Child::adopt(pid)?;
-        // The child cannot be gone from /proc: it is ours and not yet reaped.
-        let started = tree::look_up(pid).map_or(0, |found| found.id.started);
-        Ok(Spawned {
-            child,
-            id: Identity { pid, started },
-            output,
-            errors,
-            input,
-            sideband: ours,
-        })
     }
 
-    /// `$0` is the name, not the path: as if it had been typed.
+    /// `$0` is the name, not the path, as if it had been typed.
     fn name(&self) -> &OsStr {
         self.program.file_name().unwrap_or(self.program.as_os_str())
     }
 
-    fn start_on_pipes(
-        &self,
-        sideband: Option<&OwnedFd>,
-        errors: Errors,
-        with_input: bool,
-    ) -> io::Result<Started> {
+    fn start_on_pipes(&self, errors: Errors, with_input: bool) -> io::Result<Spawned> {
         let (output, child_output) = descriptors::pipe()?;
         descriptors::widen_pipe(&output, OUTPUT_PIPE_BYTES);
-        let apart = match errors {
-            Errors::Apart => Some(descriptors::pipe()?),
-            Errors::WithOutput | Errors::Nowhere => None,
+        let (errors, child_errors) = match errors {
+            Errors::Apart => {
+                let (ours, theirs) = descriptors::pipe()?;
+                (Some(ours), theirs)
+            }
+            Errors::WithOutput => (None, child_output.try_clone()?),
+            Errors::Nowhere => (None, descriptors::open_null()?),
         };
         let (child_input, input) = if with_input {
             let (read, write) = descriptors::pipe()?;
@@ -191,19 +148,8 @@ impl Launch {
         } else {
             (descriptors::open_null()?, None)
         };
-        let nowhere = (errors == Errors::Nowhere).then(descriptors::open_null);
-        let nowhere = nowhere.transpose()?;
-        let child_errors = match (&apart, &nowhere) {
-            (Some((_, theirs)), _) => theirs.as_fd(),
-            (None, Some(nowhere)) => nowhere.as_fd(),
-            (None, None) => child_output.as_fd(),
-        };
-        let mut descriptors = vec![
-            (child_input.as_fd(), 0),
-            (child_output.as_fd(), 1),
-            (child_errors, 2),
-        ];
-        descriptors.extend(sideband.map(|fd| (fd.as_fd(), SIDEBAND_FD)));
+        let descriptors =
+            [(child_input.as_fd(), 0), (child_output.as_fd(), 1), (child_errors.as_fd(), 2)];
         let arguments = self.args.iter().map(OsString::as_os_str);
         let pid = start::start(&Program {
             path: &self.program,
@@ -212,57 +158,39 @@ impl Launch {
             directory: &self.directory,
             descriptors: &descriptors,
         })?;
-        Ok(Started {
-            pid,
-            output,
-            errors: apart.map(|(ours, _)| ours),
-            input,
-        })
+        Spawned::new(pid, output, errors, input)
     }
 
-    fn start_on_terminal(
-        &self,
-        sideband: Option<&OwnedFd>,
-        size: TerminalSize,
-    ) -> io::Result<Started> {
+    fn start_on_terminal(&self, size: TerminalSize) -> io::Result<Spawned> {
         let mut command = Command::new(&self.program);
         command
             .arg0(self.name())
             .args(&self.args)
             .env_clear()
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .envs(self.environment.iter().cloned())
             .current_dir(&self.directory);
-        let sideband = sideband.map(AsRawFd::as_raw_fd);
-        let (process, master) = pty::spawn(command, size, move || prepare_child(sideband))?;
-        Ok(Started {
-            pid: i32::try_from(process.id()).map_err(io::Error::other)?,
-            output: master,
-            errors: None,
-            input: None,
-        })
+        let (process, master) = pty::spawn(command, size)?;
+        let pid = i32::try_from(process.id()).map_err(io::Error::other)?;
+        Spawned::new(pid, master, None, None)
     }
 }
 
-/// A program just started and our ends of its pipes.
-struct Started {
-    pid: i32,
-    output: OwnedFd,
-    errors: Option<OwnedFd>,
-    input: Option<OwnedFd>,
-}
-
-/// Runs in the child between fork and exec.
-fn prepare_child(sideband: Option<RawFd>) -> io::Result<()> {
-    signals::reset_all();
-    close_on_exec::mark_in_child();
-    if let Some(fd) = sideband {
-        // SAFETY: both numbers are open here: `fd` is the pipe's end, and SIDEBAND_FD
-        // is held by `seal_inherited` for this. dup2 clears close-on-exec.
-        if unsafe { libc::dup2(fd, SIDEBAND_FD) } < 0 {
-            return Err(io::Error::last_os_error());
+impl Spawned {
+    fn new(
+        pid: i32,
+        output: OwnedFd,
+        errors: Option<OwnedFd>,
+        input: Option<OwnedFd>,
+    ) -> io::Result<Spawned> {
+        descriptors::set_nonblocking(&output)?;
+        for fd in errors.iter().chain(&input) {
+            descriptors::set_nonblocking(fd)?;
         }
+        let child = Child::adopt(pid)?;
+        // The child cannot be gone from /proc: it is ours and not yet reaped.
+        let started = tree::look_up(pid).map_or(0, |found| found.id.started);
+        Ok(Spawned { child, id: Identity { pid, started }, output, errors, input })
     }
-    Ok(())
 }
 
 fn classify(error: io::Error, program: PathBuf, directory: PathBuf) -> SpawnError {
@@ -276,10 +204,7 @@ fn classify(error: io::Error, program: PathBuf, directory: PathBuf) -> SpawnErro
         Some(libc::E2BIG) => SpawnError::TooLong,
         Some(libc::EAGAIN | libc::ENOMEM) => SpawnError::NoProcesses,
         Some(libc::EMFILE | libc::ENFILE) => SpawnError::NoDescriptors,
-        _ => SpawnError::Other {
-            program,
-            source: error,
-        },
+        _ => SpawnError::Other(program, error),
     }
 }
 

@@ -1,91 +1,68 @@
-//! Processes that outlived whoever supervised them: finding them again, and ending them.
+//! Ending processes that outlive their supervisor ([`SurvivorQuery`]), or this process ([`Sweep`]).
 //!
-//! They are the process that was noted, if pid and start time agree, all of its session,
-//! all that carry the same variable in their environment, and what lives below any of
-//! these. This process and those above it are never among them. Limits: whoever has left
-//! the session and cleared its environment is not found.
+//! The former are the process that was recorded, if its pid and start time agree, all of its
+//! session, all that carry the same variable in their environment, and their descendants.
+//! This process and its ancestors are never among them. Limits: a process that has left the
+//! session and cleared its environment is not found.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
 
-use super::kill::{Handle, await_ends};
-use super::processes;
+use super::kill::handles;
+use super::orphans;
 use super::signals::Signal;
-use super::tree::{Environment, Identity, ProcessInfo, Snapshot, look_up};
-
-/// From SIGTERM to SIGKILL.
-const GRACE: Duration = Duration::from_millis(500);
-/// After SIGKILL, with new looks for whoever was born meanwhile.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// How often a process is looked at that is becoming another program at that moment.
-const LOOKS: usize = 200;
+use super::terminate::{GRACE, PATIENCE, PATIENCE_AT_END, Target, Termination, terminate};
+use super::tree::{self, Identity, ProcessInfo, Snapshot};
 
 /// How they are recognised.
 #[derive(Debug, Clone)]
-pub struct Marks<'a> {
-    /// The process that was noted; it led a session.
+pub struct SurvivorQuery<'a> {
+    /// The process that was recorded; it led a session.
     pub leader: Option<Identity>,
     /// A variable that all of them were started with, and its value.
     pub variable: (&'a str, &'a str),
 }
 
-impl Marks<'_> {
-    /// Ends all that are found; those that were.
-    pub fn end(&self) -> Vec<ProcessInfo> {
-        let found = self.living();
-        let mut waiting = handles(&found);
-        for process in &waiting {
-            for signal in [Signal::Term, Signal::Cont] {
-                // Whoever is gone by now needs none.
-                let _ = process.signal(signal);
-            }
-        }
-        await_ends(&mut waiting, GRACE);
-        let last = Instant::now() + PATIENCE;
-        loop {
-            let mut left = handles(&self.living());
-            let patience = last.saturating_duration_since(Instant::now());
-            if left.is_empty() || patience.is_zero() {
-                return found;
-            }
-            for process in &left {
-                let _ = process.signal(Signal::Kill);
-            }
-            await_ends(&mut left, patience);
-        }
+impl SurvivorQuery<'_> {
+    /// Ends all that are found; returns those that were found first.
+    pub(crate) fn end(&self) -> Vec<ProcessInfo> {
+        let mut first = None;
+        let find = || {
+            let found = self.living();
+            let handles = handles(&found);
+            first.get_or_insert(found);
+            handles
+        };
+        terminate(find, GRACE, PATIENCE);
+        first.unwrap_or_default()
     }
 
-    /// All that live.
-    pub fn living(&self) -> Vec<ProcessInfo> {
+    /// All that are alive.
+    pub(crate) fn living(&self) -> Vec<ProcessInfo> {
         let snapshot = Snapshot::take();
         let own = std::process::id() as i32;
         let above = with_ancestors(own, &snapshot);
-        let mut found: HashSet<i32> = HashSet::new();
         let session = self.session(&snapshot);
+        let mut found: HashSet<i32> = HashSet::new();
         for process in snapshot.processes() {
-            if above.contains(&process.id.pid) || found.contains(&process.id.pid) {
-                continue;
-            }
-            if session.is_some_and(|leader| is_of(leader, process))
-                || self.carries_variable(process)
+            let pid = process.id.pid;
+            if !above.contains(&pid)
+                && !found.contains(&pid)
+                && (session.is_some_and(|leader| is_of(leader, process))
+                    || self.carries_variable(process))
             {
-                let below = snapshot.descendants_but(process.id.pid, |child| child.id.pid == own);
-                found.insert(process.id.pid);
+                let below = snapshot.descendants_but(pid, |child| child.id.pid == own);
+                found.insert(pid);
                 found.extend(below.iter().map(|child| child.id.pid));
             }
         }
+        let mut found = snapshot.pick(&found);
+        found.retain(|process| !process.zombie && !above.contains(&process.id.pid));
         found
-            .iter()
-            .filter_map(|pid| snapshot.process(*pid))
-            .filter(|process| !process.zombie && !above.contains(&process.id.pid))
-            .cloned()
-            .collect()
     }
 
-    /// The leader, if the session of its number is still the one that it has led. Where it
-    /// is gone the number may have been given anew, to one whose leader is gone as well: then
-    /// one of the session must carry the variable.
+    /// The leader, if the session of its number is still the one that it led. Once the leader
+    /// is gone, the number may have been reused by a session whose leader is gone as well:
+    /// then a member must carry the variable.
     fn session(&self, snapshot: &Snapshot) -> Option<Identity> {
         let leader = self.leader?;
         let is_the_same = match snapshot.process(leader.pid) {
@@ -100,29 +77,13 @@ impl Marks<'_> {
 
     fn carries_variable(&self, process: &ProcessInfo) -> bool {
         let (name, value) = self.variable;
-        let wanted = format!("{name}={value}").into_bytes();
-        for _ in 0..LOOKS {
-            match processes::environment(process.id.pid) {
-                Environment::Passing if look_up(process.id.pid).is_some_and(|now| !now.zombie) => {
-                    std::thread::yield_now();
-                }
-                // Of another user it cannot be told, and it could not be ended.
-                found => return found.has(&wanted),
-            }
-        }
-        false
+        let wanted = format!("{name}={value}");
+        tree::settled_environment(process.id.pid).has(wanted.as_bytes())
     }
 }
 
 fn is_of(leader: Identity, process: &ProcessInfo) -> bool {
     process.id == leader || (process.session == leader.pid && process.id.started >= leader.started)
-}
-
-fn handles(found: &[ProcessInfo]) -> Vec<Handle> {
-    found
-        .iter()
-        .filter_map(|process| Handle::open(process.id).ok())
-        .collect()
 }
 
 fn with_ancestors(pid: i32, snapshot: &Snapshot) -> HashSet<i32> {
@@ -136,12 +97,43 @@ fn with_ancestors(pid: i32, snapshot: &Snapshot) -> HashSet<i32> {
     line
 }
 
+/// The end of everything that this process has started, whether or not it belongs to a task:
+/// all but the programs named in `spared` that lead a session of their own, and processes
+/// that were there before.
+#[derive(Debug)]
+pub struct Sweep<'a> {
+    spared: &'a [String],
+    termination: Termination,
+}
+
+impl<'a> Sweep<'a> {
+    /// Sends SIGTERM and SIGCONT to all.
+    pub(crate) fn begin(spared: &'a [String]) -> Sweep<'a> {
+        let mut termination = Termination::begin(GRACE, PATIENCE_AT_END);
+        termination.ask(&orphans::living(spared));
+        Sweep { spared, termination }
+    }
+
+    /// Waits until all have ended or the grace is over, then sends SIGKILL to the rest.
+    pub(crate) fn finish(self) {
+        self.termination.finish_all(|| orphans::living(self.spared));
+    }
+}
+
+/// Sends SIGKILL to all that [`Sweep`] ends, and does not wait.
+pub(crate) fn kill_all(spared: &[String]) {
+    for target in orphans::living(spared) {
+        target.send(Signal::Kill);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::{Child, Command};
+    use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::process::tree;
+    use crate::process::processes;
 
     fn sleeper(value: &str) -> Child {
         let child = Command::new("sleep")
@@ -173,10 +165,7 @@ mod tests {
         let own = format!("survivor-{}", std::process::id());
         let mut marked = sleeper(&own);
         let mut other = sleeper("somebody else");
-        let marks = Marks {
-            leader: None,
-            variable: ("ZSH_TOOL_TEST_SURVIVOR", &own),
-        };
+        let marks = SurvivorQuery { leader: None, variable: ("ZSH_TOOL_TEST_SURVIVOR", &own) };
         let ended = marks.end();
         let pids: Vec<u32> = ended.iter().map(|found| found.id.pid as u32).collect();
         assert_eq!(pids, [marked.id()]);
@@ -191,19 +180,13 @@ mod tests {
         let mut stranger = sleeper("stranger");
         let pid = stranger.id() as i32;
         let found = tree::look_up(pid).expect("it runs");
-        let marks = Marks {
-            leader: Some(Identity {
-                pid,
-                started: found.id.started - 1,
-            }),
+        let marks = SurvivorQuery {
+            leader: Some(Identity { pid, started: found.id.started - 1 }),
             variable: ("ZSH_TOOL_TEST_SURVIVOR", "nobody"),
         };
         assert!(marks.end().is_empty());
         assert!(matches!(stranger.try_wait(), Ok(None)));
-        let marks = Marks {
-            leader: Some(found.id),
-            ..marks
-        };
+        let marks = SurvivorQuery { leader: Some(found.id), ..marks };
         assert_eq!(marks.end().len(), 1);
         stranger.wait().expect("it has ended");
     }
@@ -218,29 +201,20 @@ mod tests {
             .output()
             .expect("setsid is there");
         let output = String::from_utf8_lossy(&output.stdout);
-        let pids: Vec<i32> = output
-            .split_whitespace()
-            .filter_map(|pid| pid.parse().ok())
-            .collect();
+        let pids: Vec<i32> = output.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
         let [leader, left] = pids[..] else {
             panic!("two pids: {output}");
         };
         await_sleep(left, &own);
         let found = tree::look_up(left).expect("it runs");
         assert_eq!(found.session, leader);
-        let marks = Marks {
-            leader: Some(Identity {
-                pid: leader,
-                started: found.id.started - 1,
-            }),
+        let marks = SurvivorQuery {
+            leader: Some(Identity { pid: leader, started: found.id.started - 1 }),
             variable: ("ZSH_TOOL_TEST_SURVIVOR", "nobody"),
         };
         assert!(marks.end().is_empty());
         assert!(tree::look_up(left).is_some_and(|found| !found.zombie));
-        let marks = Marks {
-            variable: ("ZSH_TOOL_TEST_SURVIVOR", &own),
-            ..marks
-        };
+        let marks = SurvivorQuery { variable: ("ZSH_TOOL_TEST_SURVIVOR", &own), ..marks };
         assert_eq!(marks.end().len(), 1);
     }
 }

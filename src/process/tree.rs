@@ -1,43 +1,46 @@
-//! Which processes there are, and which of them belong to a task.
+//! The processes of the machine, and which of them belong to a task.
 //!
 //! A task's processes are found by parent chain, by session and by the cookie in their
 //! environment, which follows them through `setsid`, `nohup` and double forks. A pid
-//! means nothing without its start time, since pids are used again.
+//! means nothing without its start time, since pids are reused.
 //!
-//! Limits: a look at `/proc` takes its time, in which processes come and go, and it may
-//! fail altogether; [`Snapshot::is_whole`] tells.
+//! Limits: reading `/proc` takes time, during which processes come and go, and it may fail
+//! altogether; see [`Snapshot::is_whole`].
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::probe::StallReason;
 use super::processes::{self, holds_open, program_of};
 
-pub use super::process_info::{Environment, Identity, ProcessInfo};
-pub use super::processes::{children_of, children_of_self, look_up, name_of_descriptor};
+pub use super::probe::{Environment, Identity, ProcessInfo};
+pub use super::processes::look_up;
+pub(crate) use super::processes::{children_of, children_of_self, name_of_descriptor};
 
 /// The environment variable that carries a task's cookie.
-pub const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
+pub(crate) const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
 
-/// How often the newest orphans are looked for again when they had ended meanwhile.
-const LATECOMER_LOOKS: usize = 16;
+/// How much of a command line is compared.
+const COMMAND_LINE_BYTES: usize = 4 * 1024;
 
-/// A process that becomes another program or ends does so within this time, and looks that
-/// meet others each time are unclear for no longer: neither one that hangs in the kernel on
-/// its way, nor a program that starts orphans without end, is to keep who looks.
+// A process that is in the middle of exec shows no environment, and one that starts others
+// and ends is missed by a scan. The limits of repeated attempts to find them:
+
+/// How often a scan retries to find orphans that ended before it came to them.
+const LATECOMER_RETRIES: usize = 16;
+/// How often [`settled_environment`] retries to read a process in the middle of exec.
+const EXEC_RETRIES: usize = 200;
+/// For how long a process in the middle of exec makes a scan inconclusive, and for how long a
+/// series of scans may be inconclusive: neither a process that hangs in exec, nor a program
+/// that starts orphans without end, may hold up the caller.
 const PASSING_TIME: Duration = Duration::from_millis(250);
 
 impl ProcessInfo {
-    /// Whether it is one of the named programs and leads a session of its own, as those
-    /// do that are meant to stay when the server ends.
-    pub fn is_daemon(&self, names: &[String]) -> bool {
-        self.session == self.id.pid && self.is_named(names)
-    }
-
     /// Whether it is one of the named programs: by its name, by the part of its title
     /// before a colon (`tmux: server`), or, for a Java machine, by its main class.
-    pub fn is_named(&self, names: &[String]) -> bool {
+    pub(crate) fn is_named(&self, names: &[String]) -> bool {
         let title = self.name.split(':').next().unwrap_or_default();
         if names.iter().any(|name| name == title) {
             return true;
@@ -45,15 +48,19 @@ impl ProcessInfo {
         if self.name != "java" {
             return false;
         }
-        let line = processes::arguments(self.id.pid).unwrap_or_default();
+        let line = processes::arguments(self.id.pid);
         line.split(|byte| *byte == 0)
             .map(String::from_utf8_lossy)
-            .any(|argument| {
-                names
-                    .iter()
-                    .any(|name| argument.rsplit('.').next() == Some(name))
-            })
+            .any(|argument| names.iter().any(|name| argument.rsplit('.').next() == Some(name)))
     }
+}
+
+/// The beginning of a process's command line, enough to tell it from others; empty where that
+/// is not shown.
+pub(crate) fn command_line(pid: i32) -> String {
+    let mut line = processes::arguments(pid);
+    line.truncate(COMMAND_LINE_BYTES);
+    String::from_utf8_lossy(&line).replace('\0', " ")
 }
 
 /// The processes of the machine at one moment.
@@ -65,9 +72,9 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads `/proc`. Where it cannot be read, or not all of it, those are missing whom
-    /// it did not show, and [`Snapshot::is_whole`] says so.
-    pub fn take() -> Snapshot {
+    /// Reads `/proc`. If that fails for some processes, they are missing, and
+    /// [`Snapshot::is_whole`] is false.
+    pub(crate) fn take() -> Snapshot {
         let mut snapshot = Snapshot::default();
         snapshot.failed = !processes::visit(|process| snapshot.add(process));
         snapshot.add_latecomers();
@@ -77,10 +84,10 @@ impl Snapshot {
         snapshot
     }
 
-    /// Processes that start others and end are never caught by a look that lasts longer
-    /// than they live; the newest of them is this process's child.
+    /// Processes that start others and end are missed by a scan that takes longer than they
+    /// live; the newest of them is this process's child.
     fn add_latecomers(&mut self) {
-        for _ in 0..LATECOMER_LOOKS {
+        for _ in 0..LATECOMER_RETRIES {
             let mut too_late = false;
             // The newest first: they have just begun.
             for pid in children_of_self().unwrap_or_default().into_iter().rev() {
@@ -104,15 +111,15 @@ impl Snapshot {
         self.processes.insert(process.id.pid, process);
     }
 
-    /// Whether it shows everybody who was there all the time; else it proves of nobody
-    /// that he is gone.
-    pub fn is_whole(&self) -> bool {
+    /// Whether it shows every process that existed throughout the scan. If not, a missing
+    /// process is not proved to be gone.
+    pub(crate) fn is_whole(&self) -> bool {
         !self.failed
     }
 
-    /// One member of each process group that consists of these processes alone: a signal
-    /// to such a group reaches those as well whom they have started since, and no others.
-    pub fn groups_of<'a>(&self, members: &'a [ProcessInfo]) -> Vec<&'a ProcessInfo> {
+    /// One member of each process group that consists of these processes only: a signal to
+    /// such a group also reaches the processes that they have started since, and no others.
+    pub(crate) fn groups_of<'a>(&self, members: &'a [ProcessInfo]) -> Vec<&'a ProcessInfo> {
         let pids: HashSet<i32> = members.iter().map(|member| member.id.pid).collect();
         let mut seen: HashSet<i32> = self
             .processes
@@ -120,14 +127,11 @@ impl Snapshot {
             .filter(|process| !process.zombie && !pids.contains(&process.id.pid))
             .map(|stranger| stranger.group)
             .collect();
-        members
-            .iter()
-            .filter(|member| seen.insert(member.group))
-            .collect()
+        members.iter().filter(|member| seen.insert(member.group)).collect()
     }
 
-    /// Whether a process's own parent is gone: it was given to this process, to the first
-    /// of all, or to one that is not shown.
+    /// Whether a process's parent is gone: its parent now is this process, the first of all,
+    /// or one that is not shown.
     fn is_orphan(&self, process: &ProcessInfo) -> bool {
         let own = std::process::id() as i32;
         process.parent <= 1
@@ -136,29 +140,39 @@ impl Snapshot {
     }
 
     /// The process of this number.
-    pub fn process(&self, pid: i32) -> Option<&ProcessInfo> {
+    pub(crate) fn process(&self, pid: i32) -> Option<&ProcessInfo> {
         self.processes.get(&pid)
     }
 
     /// All of them, in no order.
-    pub fn processes(&self) -> impl Iterator<Item = &ProcessInfo> {
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &ProcessInfo> {
         self.processes.values()
     }
 
     /// The living processes of a process group.
-    pub fn group(&self, group: i32) -> impl Iterator<Item = &ProcessInfo> {
-        self.processes
-            .values()
-            .filter(move |process| process.group == group && !process.zombie)
+    pub(crate) fn group(&self, group: i32) -> impl Iterator<Item = &ProcessInfo> {
+        self.processes.values().filter(move |process| process.group == group && !process.zombie)
     }
 
-    /// All processes below `pid`, nearest first, without itself.
-    pub fn descendants(&self, pid: i32) -> Vec<&ProcessInfo> {
+    /// The processes of these numbers.
+    pub(super) fn pick(&self, pids: &HashSet<i32>) -> Vec<ProcessInfo> {
+        let found = pids.iter().filter_map(|pid| self.processes.get(pid));
+        found.cloned().collect()
+    }
+
+    /// Adds a process and all below it.
+    fn add_tree(&self, pid: i32, pids: &mut HashSet<i32>) {
+        pids.insert(pid);
+        pids.extend(self.descendants(pid).iter().map(|child| child.id.pid));
+    }
+
+    /// All descendants of `pid`, each after its parent, without `pid` itself.
+    pub(crate) fn descendants(&self, pid: i32) -> Vec<&ProcessInfo> {
         self.descendants_but(pid, |_| false)
     }
 
-    /// The same without those that are spared and without what lives below them.
-    pub fn descendants_but(
+    /// The same without those that are spared and without their descendants.
+    pub(crate) fn descendants_but(
         &self,
         pid: i32,
         spared: impl Fn(&ProcessInfo) -> bool,
@@ -181,16 +195,21 @@ impl Snapshot {
     }
 }
 
+fn sorted_living(mut processes: Vec<ProcessInfo>) -> Vec<ProcessInfo> {
+    processes.retain(|process| !process.zombie);
+    processes.sort_by_key(|process| process.id);
+    processes
+}
+
 /// How a task's processes are recognised.
 #[derive(Debug, Clone)]
-pub struct Signs {
-    /// Its shell; it leads the task's session. Not yet reaped when its start is not
-    /// known: then whoever has its pid is the one.
+pub struct MatchCriteria {
+    /// Its shell, which leads the task's session. If its start is not known, its pid alone
+    /// identifies it, since it has not been reaped.
     pub shell: Identity,
     /// The value of [`COOKIE_VARIABLE`]: `<server instance>/<task id>`.
     pub cookie: String,
-    /// What its output, a pipe or a terminal, is called in `/proc/<pid>/fd` of those who
-    /// write to it.
+    /// The name of its output, a pipe or a terminal, in `/proc/<pid>/fd` of the writers.
     pub output: Option<PathBuf>,
     /// Programs that are meant to outlive their command, as [`ProcessInfo::is_named`]
     /// takes them: they and what they start are spared once they have left the session
@@ -198,99 +217,82 @@ pub struct Signs {
     pub daemons: Arc<[String]>,
 }
 
-impl Signs {
-    fn hold_output(&self, process: &ProcessInfo) -> bool {
-        self.output
-            .as_ref()
-            .is_some_and(|output| holds_open(process.id.pid, output))
+impl MatchCriteria {
+    fn holds_output(&self, process: &ProcessInfo) -> bool {
+        self.output.as_ref().is_some_and(|output| holds_open(process.id.pid, output) == Some(true))
     }
 
     fn has_left(&self, process: &ProcessInfo) -> bool {
-        process.session != self.shell.pid && !self.hold_output(process)
+        process.session != self.shell.pid && !self.holds_output(process)
     }
 }
 
-/// What is known of a task's processes from its start, and from the scans so far.
+/// What is known of a task's processes from its start and from the scans so far.
 #[derive(Debug)]
-pub struct Family {
-    signs: Signs,
-    /// How the cookie stands in an environment.
+pub struct TaskProcesses {
+    criteria: MatchCriteria,
+    /// The cookie's entry in an environment.
     entry: Vec<u8>,
-    /// Everyone whom a scan has seen: those keep belonging when their parent is gone.
+    /// All members that a scan has found: they remain members when their parent is gone.
     known: HashSet<Identity>,
-    /// Strangers whose environment has been read without finding the cookie.
+    /// Other processes, whose environment was read and has no cookie.
     strangers: HashSet<Identity>,
-    /// Those whose environment was met in passing, and when first.
-    passing: HashMap<Identity, Instant>,
-    /// Since when each look has met somebody in passing.
-    unclear_since: Option<Instant>,
-    /// See [`Family::is_unclear`].
-    unclear: bool,
+    /// Processes that were seen in the middle of exec, and when first.
+    unsettled: HashMap<Identity, Instant>,
+    /// Since when each scan has found a process in the middle of exec.
+    inconclusive_since: Option<Instant>,
+    /// See [`TaskProcesses::is_inconclusive`].
+    inconclusive: bool,
 }
 
-impl Family {
-    /// A task's family, which begins with its shell.
-    pub fn new(signs: Signs) -> Family {
-        Family {
-            entry: format!("{COOKIE_VARIABLE}={}", signs.cookie).into_bytes(),
-            known: HashSet::from([signs.shell]),
+impl TaskProcesses {
+    /// The processes of a task, which begin with its shell.
+    pub(crate) fn new(criteria: MatchCriteria) -> TaskProcesses {
+        TaskProcesses {
+            entry: format!("{COOKIE_VARIABLE}={}", criteria.cookie).into_bytes(),
+            known: HashSet::from([criteria.shell]),
             strangers: HashSet::new(),
-            passing: HashMap::new(),
-            unclear_since: None,
-            unclear: false,
-            signs,
+            unsettled: HashMap::new(),
+            inconclusive_since: None,
+            inconclusive: false,
+            criteria,
         }
     }
 
     /// The task's living processes, the shell among them while it lives.
-    pub fn living(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
+    pub(crate) fn living(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
         let own = std::process::id() as i32;
         self.learn_start(snapshot);
         self.adopt_holders_of_output(snapshot, own);
-        let shell = self.signs.shell;
-        // The session keeps the shell's pid for as long as it has members; a new process
-        // of that pid means that it had none, and the number is somebody else's.
-        let session_is_ours = snapshot
-            .processes
-            .get(&shell.pid)
-            .is_none_or(|leader| leader.id == shell);
+        let shell = self.criteria.shell;
+        // The session keeps the shell's pid while it has members; a new process of that pid
+        // means that it has none any more, and the number was reused.
+        let session_is_ours =
+            snapshot.processes.get(&shell.pid).is_none_or(|leader| leader.id == shell);
         let mut members: HashSet<i32> = HashSet::new();
-        self.unclear = false;
-        let looked = Instant::now();
+        self.inconclusive = false;
+        let now = Instant::now();
         for process in snapshot.processes.values() {
-            let elder = process.id.started < shell.started || process.id.pid == own;
-            if elder || members.contains(&process.id.pid) {
+            let is_older = process.id.started < shell.started || process.id.pid == own;
+            if is_older || members.contains(&process.id.pid) {
                 continue;
             }
             let in_session = session_is_ours && process.session == shell.pid;
             if self.known.contains(&process.id)
                 || in_session
-                || self.carries_cookie(process, snapshot, looked)
+                || self.carries_cookie(process, snapshot, now)
             {
-                members.insert(process.id.pid);
-                members.extend(
-                    snapshot
-                        .descendants(process.id.pid)
-                        .iter()
-                        .map(|child| child.id.pid),
-                );
+                snapshot.add_tree(process.id.pid, &mut members);
             }
         }
-        self.unclear_since = match self.unclear {
-            true => self.unclear_since.or(Some(looked)),
-            false => None,
-        };
-        self.unclear = self
-            .unclear_since
-            .is_some_and(|since| looked.duration_since(since) < PASSING_TIME);
+        let since = self.inconclusive_since.unwrap_or(now);
+        self.inconclusive_since = self.inconclusive.then_some(since);
+        self.inconclusive =
+            self.inconclusive_since.is_some_and(|since| now.duration_since(since) < PASSING_TIME);
         for daemon in self.daemons_among(&members, snapshot) {
             members.remove(&daemon);
         }
-        let mut living: Vec<ProcessInfo> = members
-            .iter()
-            .filter_map(|pid| snapshot.processes.get(pid))
-            .cloned()
-            .collect();
+        let living = snapshot.pick(&members);
         if snapshot.is_whole() {
             self.known.clear();
             let lives = |id: &Identity| {
@@ -298,49 +300,57 @@ impl Family {
                 shown.is_some_and(|process| process.id == *id)
             };
             self.strangers.retain(lives);
-            self.passing.retain(|id, _| lives(id));
+            self.unsettled.retain(|id, _| lives(id));
         }
         self.known.extend(living.iter().map(|process| process.id));
-        living.retain(|process| !process.zombie);
-        living.sort_by_key(|process| process.id);
-        living
+        sorted_living(living)
     }
 
-    /// Whether the last look for the living met an orphan at the very moment in which it
-    /// became another program or ended, and in which nothing tells whose it is: who has left
-    /// the session may be missing then, or whom it has started. Look after look it is so
-    /// for no longer than [`PASSING_TIME`].
-    pub fn is_unclear(&self) -> bool {
-        self.unclear
+    /// Whether the last call of [`TaskProcesses::living`] found an orphan in the middle of exec or
+    /// of its end, when its task cannot be determined: it, or a process that it has started, may
+    /// be missing if it has left the session. True for at most [`PASSING_TIME`] in a row.
+    pub(crate) fn is_inconclusive(&self) -> bool {
+        self.inconclusive
     }
 
-    /// Those of the task's living processes that are known without a further look at any
-    /// of them: the session, whom an earlier scan found, and what lives below. Cheap, for
-    /// looks that are taken again and again.
-    pub fn nearest(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
+    /// The task's living processes as far as they are known without reading anything of them:
+    /// the session, those that an earlier scan found, and their descendants. Cheap enough to
+    /// be called often.
+    pub(crate) fn known_members(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
         self.learn_start(snapshot);
-        let shell = self.signs.shell;
+        let shell = self.criteria.shell;
         let mut pids: HashSet<i32> = HashSet::new();
         for process in snapshot.processes.values() {
             let in_session = process.session == shell.pid && process.id.started >= shell.started;
-            if (in_session || self.known.contains(&process.id)) && pids.insert(process.id.pid) {
-                let below = snapshot.descendants(process.id.pid);
-                pids.extend(below.iter().map(|child| child.id.pid));
+            let belongs = in_session || self.known.contains(&process.id);
+            if belongs && !pids.contains(&process.id.pid) {
+                snapshot.add_tree(process.id.pid, &mut pids);
             }
         }
-        let mut nearest: Vec<ProcessInfo> = pids
-            .iter()
-            .filter_map(|pid| snapshot.processes.get(pid))
-            .filter(|process| !process.zombie)
-            .cloned()
-            .collect();
-        nearest.sort_by_key(|process| process.id);
-        nearest
+        sorted_living(snapshot.pick(&pids))
+    }
+
+    /// The task's living processes with its daemons, such as the server of a terminal
+    /// multiplexer. Reads the environments of processes that are new since the last scan.
+    pub(crate) fn relatives(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
+        let now = Instant::now();
+        let shell = self.criteria.shell;
+        let inconclusive = self.inconclusive;
+        let mut relatives = Vec::new();
+        for process in snapshot.processes.values() {
+            let is_older = process.id.started < shell.started;
+            let belongs = self.known.contains(&process.id) || process.session == shell.pid;
+            if !is_older && (belongs || self.carries_cookie(process, snapshot, now)) {
+                relatives.push(process.clone());
+            }
+        }
+        self.inconclusive = inconclusive;
+        sorted_living(relatives)
     }
 
     /// Learns when the shell started, if `/proc` could not be read then.
     fn learn_start(&mut self, snapshot: &Snapshot) {
-        let shell = &mut self.signs.shell;
+        let shell = &mut self.criteria.shell;
         if shell.started == 0
             && let Some(leader) = snapshot.processes.get(&shell.pid)
         {
@@ -349,15 +359,17 @@ impl Family {
         }
     }
 
-    /// The daemons among these pids, and what lives below them and has left as well.
+    /// The daemons among these pids, and their descendants that have left as well.
     fn daemons_among(&self, members: &HashSet<i32>, snapshot: &Snapshot) -> Vec<i32> {
         members
             .iter()
             .filter_map(|pid| snapshot.processes.get(pid))
-            .filter(|process| process.is_named(&self.signs.daemons) && self.signs.has_left(process))
+            .filter(|process| {
+                process.is_named(&self.criteria.daemons) && self.criteria.has_left(process)
+            })
             .flat_map(|daemon| {
                 snapshot
-                    .descendants_but(daemon.id.pid, |child| !self.signs.has_left(child))
+                    .descendants_but(daemon.id.pid, |child| !self.criteria.has_left(child))
                     .into_iter()
                     .chain([daemon])
             })
@@ -365,52 +377,77 @@ impl Family {
             .collect()
     }
 
-    /// Who holds the task's output belongs to it, even without any other sign, such as
-    /// what `env -i setsid` leaves.
+    /// A process that holds the task's output belongs to it even without any other sign, such
+    /// as one that `env -i setsid` has started.
     fn adopt_holders_of_output(&mut self, snapshot: &Snapshot, own: i32) {
-        if self.signs.output.is_none() {
+        if self.criteria.output.is_none() {
             return;
         }
         let program = program_of(own);
         for process in snapshot.descendants(own) {
-            let younger = process.id.started >= self.signs.shell.started;
+            let younger = process.id.started >= self.criteria.shell.started;
             // Another task's child holds all that this process holds until it becomes
             // a shell: until then it still runs this program.
             if younger
                 && !process.zombie
                 && !self.known.contains(&process.id)
                 && program_of(process.id.pid) != program
-                && self.signs.hold_output(process)
+                && self.criteria.holds_output(process)
             {
                 self.known.insert(process.id);
             }
         }
     }
 
-    fn carries_cookie(
-        &mut self,
-        process: &ProcessInfo,
-        snapshot: &Snapshot,
-        looked: Instant,
-    ) -> bool {
+    /// Whether a living process holds the task's output open, or may do so: one of the task's
+    /// that does not show its descriptors, or any where not all processes can be seen. To be
+    /// called after [`TaskProcesses::living`].
+    pub(crate) fn output_is_held(&self) -> bool {
+        let Some(output) = &self.criteria.output else {
+            return true;
+        };
+        let may_hold = |process: ProcessInfo| {
+            // The threads of a leader that has ended hold what it held.
+            process.stall_reason == Some(StallReason::ZombieLeader)
+                || holds_open(process.id.pid, output) != Some(false)
+        };
+        let known = self.known.iter().filter_map(|id| look_up(id.pid));
+        if known.filter(|process| !process.zombie).any(may_hold) {
+            return true;
+        }
+        // A descriptor can be handed to any process. What is between fork and exec for
+        // another task holds all that this process holds, and still runs this program.
+        let snapshot = Snapshot::take();
+        let own = std::process::id() as i32;
+        let program = program_of(own);
+        !snapshot.is_whole()
+            || snapshot.processes().any(|process| {
+                let pid = process.id.pid;
+                pid != own && holds_open(pid, output) == Some(true) && program_of(pid) != program
+            })
+    }
+
+    fn carries_cookie(&mut self, process: &ProcessInfo, snapshot: &Snapshot, now: Instant) -> bool {
         if self.strangers.contains(&process.id) {
             return false;
         }
-        let environment = match process.zombie {
-            true => Environment::Passing,
-            false => processes::environment(process.id.pid),
+        let environment = if process.zombie {
+            Environment::Passing
+        } else {
+            processes::environment(process.id.pid)
         };
         if environment == Environment::Passing {
-            let is_first = !self.passing.contains_key(&process.id);
-            let met = *self.passing.entry(process.id).or_insert(looked);
-            // What a zombie has started had begun before this look, and the next one shows it.
-            let counts = is_first || !process.zombie && looked.duration_since(met) < PASSING_TIME;
-            self.unclear |=
+            let is_first = !self.unsettled.contains_key(&process.id);
+            let first_seen = *self.unsettled.entry(process.id).or_insert(now);
+            // What a zombie has started began before this scan, so the next one shows it.
+            let counts =
+                is_first || !process.zombie && now.duration_since(first_seen) < PASSING_TIME;
+            self.inconclusive |=
                 counts && snapshot.is_orphan(process) && !self.is_led(process, snapshot);
             return false;
         }
-        // One that is hidden now may be shown when it has become another program, and an
-        // environment that was cleared on the way to one does not last either.
+        // This is not final: a hidden or empty environment may become readable after the next
+        // exec.
         let shown = matches!(&environment, Environment::Entries(entries) if !entries.is_empty());
         let carries = environment.has(&self.entry);
         // An environment changes with exec only; a process that is about to exec still
@@ -421,18 +458,32 @@ impl Family {
         carries
     }
 
-    /// Whether it is in the session of a living stranger, where none of the task can be.
+    /// Whether it is in the session of a living process that is not of the task, which no
+    /// process of the task can join.
     fn is_led(&self, process: &ProcessInfo, snapshot: &Snapshot) -> bool {
         let leader = snapshot.processes.get(&process.session);
         leader.is_some_and(|leader| {
-            let elder = leader.id.started < self.signs.shell.started;
-            leader.id != process.id && (elder || self.strangers.contains(&leader.id))
+            let is_older = leader.id.started < self.criteria.shell.started;
+            leader.id != process.id && (is_older || self.strangers.contains(&leader.id))
         })
     }
 }
 
+/// The environment that a process was started with, also if it is in the middle of exec.
+pub(super) fn settled_environment(pid: i32) -> Environment {
+    for _ in 0..EXEC_RETRIES {
+        match processes::environment(pid) {
+            Environment::Passing if look_up(pid).is_some_and(|now| !now.zombie) => {
+                std::thread::yield_now();
+            }
+            found => return found,
+        }
+    }
+    Environment::Passing
+}
+
 /// The task's cookie in a process's environment, if it has one.
-pub fn cookie_of(pid: i32) -> Option<String> {
+pub(crate) fn cookie_of(pid: i32) -> Option<String> {
     let prefix = format!("{COOKIE_VARIABLE}=");
     processes::environment(pid)
         .entries()
@@ -451,11 +502,7 @@ mod tests {
             group: session,
             session,
             name: format!("p{pid}"),
-            zombie: false,
-            hindrance: None,
-            runnable: false,
-            cpu_ticks: 0,
-            children_ticks: 0,
+            ..ProcessInfo::default()
         }
     }
 
@@ -470,22 +517,14 @@ mod tests {
     // Above any pid of a live machine, so that no environment is found for them.
     const BASE: i32 = 50_000_000;
 
-    fn signs(shell: Identity) -> Signs {
-        Signs {
-            shell,
-            cookie: "i/t".to_owned(),
-            output: None,
-            daemons: Arc::default(),
-        }
+    fn signs(shell: Identity) -> MatchCriteria {
+        MatchCriteria { shell, cookie: "i/t".to_owned(), output: None, daemons: Arc::default() }
     }
 
     #[test]
     fn family_is_found_by_parent_chain_and_session() {
-        let shell = Identity {
-            pid: BASE,
-            started: 100,
-        };
-        let mut family = Family::new(signs(shell));
+        let shell = Identity { pid: BASE, started: 100 };
+        let mut family = TaskProcesses::new(signs(shell));
         let snapshot = Snapshot::of(
             [
                 process(BASE, 1, BASE, 100),
@@ -496,42 +535,27 @@ mod tests {
             ]
             .into_iter(),
         );
-        let pids: Vec<i32> = family
-            .living(&snapshot)
-            .iter()
-            .map(|p| p.id.pid - BASE)
-            .collect();
+        let pids: Vec<i32> = family.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 1, 2, 3]);
     }
 
     #[test]
     fn a_member_once_seen_stays_one_when_its_parent_is_gone() {
-        let shell = Identity {
-            pid: BASE,
-            started: 100,
-        };
-        let mut family = Family::new(signs(shell));
-        let both = [
-            process(BASE, 1, BASE, 100),
-            process(BASE + 2, BASE, BASE + 2, 102),
-        ];
+        let shell = Identity { pid: BASE, started: 100 };
+        let mut family = TaskProcesses::new(signs(shell));
+        let both = [process(BASE, 1, BASE, 100), process(BASE + 2, BASE, BASE + 2, 102)];
         family.living(&Snapshot::of(both.into_iter()));
-        let left = family.living(&Snapshot::of(
-            [process(BASE + 2, 1, BASE + 2, 102)].into_iter(),
-        ));
+        let left = family.living(&Snapshot::of([process(BASE + 2, 1, BASE + 2, 102)].into_iter()));
         assert_eq!(left.len(), 1);
     }
 
     #[test]
     fn a_look_that_meets_an_orphan_in_passing_is_unclear() {
-        let shell = Identity {
-            pid: BASE,
-            started: 100,
-        };
-        let mut family = Family::new(signs(shell));
+        let shell = Identity { pid: BASE, started: 100 };
+        let mut family = TaskProcesses::new(signs(shell));
         let mut is_unclear = |all: &[ProcessInfo]| {
             family.living(&Snapshot::of(all.iter().cloned()));
-            family.is_unclear()
+            family.is_inconclusive()
         };
         let shell = process(BASE, 1, BASE, 100);
         assert!(!is_unclear(std::slice::from_ref(&shell)));
@@ -544,14 +568,11 @@ mod tests {
         assert!(!is_unclear(&[shell.clone(), with_parent, parent]));
         let elder = process(BASE + 5, 1, BASE + 5, 99);
         assert!(!is_unclear(&[shell.clone(), elder]));
-        // What a zombie may have started is there at the next look.
-        let zombie = ProcessInfo {
-            zombie: true,
-            ..process(BASE + 6, 1, BASE + 6, 103)
-        };
+        // What a zombie may have started is there at the next scan.
+        let zombie = ProcessInfo { zombie: true, ..process(BASE + 6, 1, BASE + 6, 103) };
         assert!(is_unclear(&[shell.clone(), zombie.clone()]));
         assert!(!is_unclear(&[shell.clone(), zombie]));
-        // Nobody of the task can be in the session of another.
+        // No process of the task can be in the session of another.
         let led = process(BASE + 7, 1, BASE + 5, 104);
         let elder = process(BASE + 5, 1, BASE + 5, 99);
         assert!(!is_unclear(&[shell.clone(), elder, led]));
@@ -568,11 +589,8 @@ mod tests {
 
     #[test]
     fn a_pid_used_again_is_a_stranger() {
-        let shell = Identity {
-            pid: BASE,
-            started: 100,
-        };
-        let mut family = Family::new(signs(shell));
+        let shell = Identity { pid: BASE, started: 100 };
+        let mut family = TaskProcesses::new(signs(shell));
         family.living(&Snapshot::of([process(BASE, 1, BASE, 100)].into_iter()));
         let reused = [process(BASE, 1, 1, 900)];
         assert_eq!(family.living(&Snapshot::of(reused.into_iter())), []);
@@ -580,11 +598,8 @@ mod tests {
 
     #[test]
     fn a_daemon_that_has_left_the_session_is_spared_with_what_it_started() {
-        let shell = Identity {
-            pid: BASE,
-            started: 100,
-        };
-        let mut family = Family::new(Signs {
+        let shell = Identity { pid: BASE, started: 100 };
+        let mut family = TaskProcesses::new(MatchCriteria {
             daemons: Arc::new([format!("p{}", BASE + 1), format!("p{}", BASE + 3)]),
             ..signs(shell)
         });
@@ -597,54 +612,35 @@ mod tests {
             ]
             .into_iter(),
         );
-        let pids: Vec<i32> = family
-            .living(&snapshot)
-            .iter()
-            .map(|p| p.id.pid - BASE)
-            .collect();
+        let pids: Vec<i32> = family.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 3]);
     }
 
     #[test]
     fn elder_processes_of_the_same_session_number_are_left_out() {
-        let shell = Identity {
-            pid: BASE,
-            started: 100,
-        };
-        let mut family = Family::new(signs(shell));
+        let shell = Identity { pid: BASE, started: 100 };
+        let mut family = TaskProcesses::new(signs(shell));
         let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)].into_iter());
         assert_eq!(family.living(&snapshot), []);
     }
 
     #[test]
     fn nobody_is_forgotten_by_a_look_that_failed() {
-        let shell = Identity {
-            pid: BASE,
-            started: 100,
-        };
-        let mut family = Family::new(signs(shell));
+        let shell = Identity { pid: BASE, started: 100 };
+        let mut family = TaskProcesses::new(signs(shell));
         let child = || process(BASE + 2, BASE, BASE + 2, 102);
         let both = [process(BASE, 1, BASE, 100), child()];
         family.living(&Snapshot::of(both.into_iter()));
-        let failed = Snapshot {
-            failed: true,
-            ..Snapshot::default()
-        };
+        let failed = Snapshot { failed: true, ..Snapshot::default() };
         assert_eq!(family.living(&failed), []);
-        let orphan = ProcessInfo {
-            parent: 1,
-            ..child()
-        };
+        let orphan = ProcessInfo { parent: 1, ..child() };
         let left = family.living(&Snapshot::of([orphan].into_iter()));
         assert_eq!(left.len(), 1);
     }
 
     #[test]
     fn a_shell_whose_start_could_not_be_read_is_known_by_its_pid() {
-        let mut family = Family::new(signs(Identity {
-            pid: BASE,
-            started: 0,
-        }));
+        let mut family = TaskProcesses::new(signs(Identity { pid: BASE, started: 0 }));
         let both = [process(BASE, 1, BASE, 100), process(BASE + 1, 1, BASE, 101)];
         assert_eq!(family.living(&Snapshot::of(both.into_iter())).len(), 2);
     }
@@ -658,11 +654,8 @@ mod tests {
         ];
         let stranger = process(BASE + 3, 1, BASE + 7, 103);
         let snapshot = Snapshot::of(members.iter().cloned().chain([stranger]));
-        let groups: Vec<i32> = snapshot
-            .groups_of(&members)
-            .into_iter()
-            .map(|member| member.group - BASE)
-            .collect();
+        let groups: Vec<i32> =
+            snapshot.groups_of(&members).into_iter().map(|member| member.group - BASE).collect();
         assert_eq!(groups, [0]);
     }
 
@@ -670,10 +663,6 @@ mod tests {
     fn a_look_at_this_machine_is_whole_and_shows_this_process() {
         let snapshot = Snapshot::take();
         assert!(snapshot.is_whole());
-        assert!(
-            snapshot
-                .processes
-                .contains_key(&(std::process::id() as i32))
-        );
+        assert!(snapshot.processes.contains_key(&(std::process::id() as i32)));
     }
 }

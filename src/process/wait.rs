@@ -1,4 +1,4 @@
-//! Learning that our own child has ended, without taking its pid away too early.
+//! Noticing that an own child has ended, without releasing its pid too early.
 //!
 //! The end is seen first (`WNOWAIT`) and the child reaped later, by the same thread:
 //! until then its pid cannot be used again, nor the process group and the session of that
@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
 
 use super::ends;
 use super::kill::Undelivered;
@@ -26,16 +26,12 @@ impl Child {
     /// Takes charge of a child that this thread has just started.
     ///
     /// # Errors
-    /// When neither a pidfd nor the thread that stands in for it can be had: nobody could
-    /// watch the child, so that it is ended.
-    pub fn adopt(pid: i32) -> io::Result<Child> {
+    /// When neither a pidfd nor a thread in its place can be had: the child could not be
+    /// watched, so it is ended.
+    pub(crate) fn adopt(pid: i32) -> io::Result<Child> {
         let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the child has no pid"))?;
         match ends::watch(pid) {
-            Ok(ended) => Ok(Child {
-                pid,
-                ended,
-                reaped: false,
-            }),
+            Ok(ended) => Ok(Child { pid, ended, reaped: false }),
             Err(error) => {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
                 let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
@@ -44,25 +40,23 @@ impl Child {
         }
     }
 
-    /// The process id.
-    pub fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
     /// Readable once the child has ended.
-    pub fn ended(&self) -> BorrowedFd<'_> {
+    pub(crate) fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 
     /// How the child ended, if it has; it stays a zombie.
-    pub fn peek_exit(&self) -> Option<Exit> {
+    pub(crate) fn peek_exit(&self) -> Option<Exit> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = rustix::process::waitid(WaitId::Pid(self.pid), options).ok()??;
-        Some(exit_of(&status))
+        Some(Exit::new(status.exit_status(), status.terminating_signal()))
     }
 
-    /// Whether it has ended.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.reaped || self.peek_exit().is_some()
     }
 
@@ -70,7 +64,7 @@ impl Child {
     ///
     /// # Errors
     /// When the child has been reaped, or has become another user's.
-    pub fn signal(&self, signal: Signal) -> Result<(), Undelivered> {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Undelivered> {
         if self.reaped {
             return Err(Undelivered::Gone);
         }
@@ -81,7 +75,7 @@ impl Child {
     ///
     /// # Errors
     /// When the child has been reaped, or all of its group are another user's.
-    pub fn signal_group(&self, signal: Signal) -> Result<(), Undelivered> {
+    pub(crate) fn signal_group(&self, signal: Signal) -> Result<(), Undelivered> {
         if self.reaped {
             return Err(Undelivered::Gone);
         }
@@ -89,10 +83,10 @@ impl Child {
     }
 
     /// Takes the ended child out of the process table.
-    pub fn reap(&mut self) {
+    pub(crate) fn reap(&mut self) {
         if !self.reaped {
             // The child has ended, so that this does not block; ECHILD would mean that
-            // it was reaped already, which nobody else does.
+            // it was reaped already, which happens nowhere else.
             ends::reap(self.pid);
             self.reaped = true;
         }
@@ -111,14 +105,7 @@ impl Drop for Child {
 ///
 /// # Errors
 /// Why not: too old a kernel, or a sandbox.
-pub fn pidfds_work() -> io::Result<()> {
+pub(crate) fn pidfds_work() -> io::Result<()> {
     ends::open(rustix::process::getpid())?;
     Ok(())
-}
-
-fn exit_of(status: &WaitIdStatus) -> Exit {
-    match status.exit_status() {
-        Some(code) => Exit::Code(code),
-        None => Exit::Signal(status.terminating_signal().unwrap_or(libc::SIGKILL)),
-    }
 }

@@ -1,40 +1,37 @@
-//! What to tell an agent that polls a running task.
+//! Advice for an agent that polls a running task.
 //!
-//! Counts polls without output and compares the time with the task's usual one.
-//! Evidence outranks counting: what waits for input, is stuck or moves bytes arrives
-//! here already decided. Advice never stops or blocks anything. Pure: the caller keeps
-//! the counts and resets them when output arrives.
+//! Counts polls without output and compares the elapsed time with the usual one. Evidence
+//! outranks counting: whether a task waits for input, is stuck or moves bytes is decided
+//! elsewhere. Advice never stops or blocks anything. Pure: the caller keeps the counts and
+//! resets them when output arrives.
 
 use std::fmt;
 use std::time::Duration;
 
-/// From this many idle polls on, polling less often is suggested.
+/// The fewest idle polls from which polling less often is suggested.
 const SPACE_POLLS_FROM: u32 = 3;
 
-/// From this many idle polls on, a command without I/O may be hung.
+/// The fewest idle polls from which a command without I/O may be hung.
 const HUNG_FROM: u32 = 10;
 
-/// One that computes without I/O for longer may be hung; a compiler that optimises a large
-/// file does so for tens of seconds.
-const LONG_COMPUTATION: Duration = Duration::from_secs(60);
-
-/// The part of the median run time, in percent, from which and up to which completion
-/// is near.
+/// The range of elapsed time, in percent of the median, in which completion is near.
 const NEARING_PERCENT: std::ops::RangeInclusive<u128> = 80..=120;
 
-/// The wait that counts as one poll; the default listen window of a poll.
+/// The wait that counts as one poll: the default time that a poll listens.
 const ONE_POLL: Duration = Duration::from_secs(2);
 
-/// A single long wait says less than as many polls as would fit into it.
+/// The most polls that a single long wait counts as.
 const MAX_POLLS_PER_WAIT: u32 = 5;
 
 /// How long commands of this kind usually take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Estimate {
+pub struct DurationEstimate {
     /// The kind of command, as in `git push origin *`.
     pub template: String,
-    /// Half of the runs were done by then.
+    /// Half of the runs took less.
     pub median: Duration,
+    /// The longest run so far.
+    pub longest: Duration,
 }
 
 /// What is known about a running task at the end of a poll.
@@ -49,75 +46,88 @@ pub struct Situation {
     /// Time since the start.
     pub elapsed: Duration,
     /// How long such a command usually takes, where that is known.
-    pub estimate: Option<Estimate>,
+    pub estimate: Option<DurationEstimate>,
     /// The task reads from its terminal or standard input.
     pub waiting_for_input: bool,
-    /// The tracker found the task alive without progress: for how long nothing was new.
-    pub stuck_for: Option<Duration>,
+    /// Why the task is stuck, where evidence says that it is.
+    pub stuck: Option<String>,
+    /// The task that holds the lock that this one waits for.
+    pub lock_holder: Option<String>,
+    /// The task waits by design for a request or a change that may come at any time.
+    pub waits_by_design: bool,
     /// The task reads or writes steadily, though it prints nothing.
     pub io_progress: bool,
-    /// The tracker found it progressing, by something else than its output of before.
+    /// The tracker found progress other than repeated output.
     pub does_something_new: bool,
-    /// The task uses CPU time, which is weak evidence.
-    pub computes: bool,
+    /// Its processes cannot be observed, so that only polls can be counted.
+    pub unseen: bool,
 }
 
-/// A suggestion; its text is what [`fmt::Display`] gives. The agent decides.
+/// A suggestion; [`fmt::Display`] gives its text. The agent decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Advice {
     /// The command waits for input.
     SendInput,
     /// The command may be hung.
-    Hung {
-        /// Time without output.
-        silent: Duration,
-        /// Polls without output.
-        polls: u32,
-    },
-    /// The command lives and does not get on.
+    Hung { silent: Duration, polls: u32 },
+    /// The command is stuck.
     Stuck {
-        /// Time without anything new.
-        unchanged: Duration,
+        /// Why, in a phrase.
+        reason: String,
     },
+    /// Another task holds the lock that the command waits for.
+    AwaitHolder {
+        /// The other task's id.
+        task: String,
+    },
+    /// The command waits by design.
+    OtherWork,
     /// Commands of this kind usually end about now.
     NearingCompletion,
-    /// It has been silent for long, and gets on nevertheless.
+    /// It has been silent for long but makes progress.
     WorksSilently {
-        /// Time without output.
         silent: Duration,
-        /// Polls without output.
         polls: u32,
         /// It is known to read and write.
         moves_bytes: bool,
     },
     /// Polling less often costs nothing.
     SpacePolls {
-        /// Time without output.
         silent: Duration,
         /// Time since the start.
         elapsed: Duration,
         /// How long such a command usually takes, where that is known.
-        estimate: Option<Estimate>,
+        estimate: Option<DurationEstimate>,
     },
 }
 
-/// The first suggestion that holds, or none while all is well.
+/// The first suggestion that applies, or none while all is well.
 pub fn advise(situation: &Situation) -> Option<Advice> {
     let silent = situation.silent_for;
     let polls = situation.idle_polls;
+    // A loop that prints the same line again brings output with every poll.
+    if let Some(reason) = &situation.stuck
+        && !situation.waiting_for_input
+    {
+        let reason = reason.clone();
+        return Some(Advice::Stuck { reason });
+    }
     if situation.new_output {
         return None;
     }
     if situation.waiting_for_input {
         return Some(Advice::SendInput);
     }
+    if let Some(task) = situation.lock_holder.clone() {
+        return Some(Advice::AwaitHolder { task });
+    }
+    if situation.waits_by_design && polls > 0 {
+        return Some(Advice::OtherWork);
+    }
     let long_idle = polls >= HUNG_FROM;
     let works = situation.io_progress || situation.does_something_new;
-    if long_idle && !works && !computes_as_compilers_do(situation) {
+    if long_idle && !works && situation.unseen && !within_history(situation) {
         return Some(Advice::Hung { silent, polls });
-    }
-    if let Some(unchanged) = situation.stuck_for {
-        return Some(Advice::Stuck { unchanged });
     }
     if let Some(estimate) = &situation.estimate
         && is_near(situation.elapsed, estimate.median)
@@ -125,11 +135,7 @@ pub fn advise(situation: &Situation) -> Option<Advice> {
         return Some(Advice::NearingCompletion);
     }
     if long_idle && works {
-        return Some(Advice::WorksSilently {
-            silent,
-            polls,
-            moves_bytes: situation.io_progress,
-        });
+        return Some(Advice::WorksSilently { silent, polls, moves_bytes: situation.io_progress });
     }
     (polls >= SPACE_POLLS_FROM).then(|| Advice::SpacePolls {
         silent,
@@ -141,18 +147,17 @@ pub fn advise(situation: &Situation) -> Option<Advice> {
 /// How many idle polls a wait without output counts for: one per 2 s begun, 1 to 5.
 pub fn idle_polls_of(wait: Duration) -> u32 {
     let begun = wait.as_nanos().div_ceil(ONE_POLL.as_nanos());
-    u32::try_from(begun)
-        .unwrap_or(MAX_POLLS_PER_WAIT)
-        .clamp(1, MAX_POLLS_PER_WAIT)
+    u32::try_from(begun).unwrap_or(MAX_POLLS_PER_WAIT).clamp(1, MAX_POLLS_PER_WAIT)
 }
 
-/// Whether it does nothing but compute, and for no longer than is usual for that.
-fn computes_as_compilers_do(situation: &Situation) -> bool {
-    situation.computes && situation.stuck_for.is_none() && situation.silent_for < LONG_COMPUTATION
+/// Whether a run of this kind has taken longer than this one so far.
+fn within_history(situation: &Situation) -> bool {
+    let estimate = situation.estimate.as_ref();
+    estimate.is_some_and(|estimate| situation.elapsed < estimate.longest)
 }
 
 fn is_near(elapsed: Duration, median: Duration) -> bool {
-    // In whole numbers, so that exactly 80 % is 80 %; a rest beyond 120 % is past it.
+    // In whole numbers, so that the limits of 80 % and 120 % are exact.
     let (elapsed, median) = (elapsed.as_nanos() * 100, median.as_nanos());
     median > 0
         && (median * NEARING_PERCENT.start()..=median * NEARING_PERCENT.end()).contains(&elapsed)
@@ -165,67 +170,50 @@ impl fmt::Display for Advice {
             Advice::Hung { silent, polls } => write!(
                 f,
                 "No output for {}s across {polls} polls. Command may be hung. Consider zsh_kill.",
-                Seconds(*silent),
+                seconds(*silent),
             ),
-            Advice::Stuck { unchanged } => write!(
+            Advice::Stuck { reason } => {
+                write!(f, "Command is stuck: {reason}. Read its output, then consider zsh_kill.",)
+            }
+            Advice::AwaitHolder { task } => {
+                write!(f, "Waiting for a lock that task {task} holds. Wait for that task.",)
+            }
+            Advice::OtherWork => write!(
                 f,
-                "Nothing new for {}s, though it runs. Command may be stuck. Consider zsh_kill.",
-                Seconds(*unchanged),
+                "Waiting by design. Continue with other work; zsh_poll until=… waits for a line.",
             ),
-            Advice::WorksSilently {
-                silent,
-                polls,
-                moves_bytes,
-            } => write!(
+            Advice::WorksSilently { silent, polls, moves_bytes } => write!(
                 f,
                 "No output for {}s across {polls} polls, but it {}. \
                  Consider spacing polls wider.",
-                Seconds(*silent),
-                if *moves_bytes {
-                    "reads and writes"
-                } else {
-                    "does something new"
-                },
+                seconds(*silent),
+                if *moves_bytes { "reads and writes" } else { "does something new" },
             ),
             Advice::NearingCompletion => {
                 write!(f, "Nearing typical completion — poll again soon.")
             }
-            Advice::SpacePolls {
-                silent,
-                elapsed,
-                estimate: Some(estimate),
-            } => write!(
+            Advice::SpacePolls { silent, elapsed, estimate: Some(estimate) } => write!(
                 f,
                 "No output for {}s. Median completion for '{}' is {}s ({}s elapsed). \
                  Consider spacing polls.",
-                Seconds(*silent),
+                seconds(*silent),
                 estimate.template,
-                Seconds(estimate.median),
-                Seconds(*elapsed),
+                seconds(estimate.median),
+                seconds(*elapsed),
             ),
-            Advice::SpacePolls {
-                silent,
-                estimate: None,
-                ..
-            } => write!(
-                f,
-                "No output for {}s. Consider spacing polls wider.",
-                Seconds(*silent)
-            ),
+            Advice::SpacePolls { silent, estimate: None, .. } => {
+                write!(f, "No output for {}s. Consider spacing polls wider.", seconds(*silent))
+            }
         }
     }
 }
 
-/// Whole seconds that have passed; tenths below ten, where they matter.
-struct Seconds(Duration);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tenths = self.0.as_millis() / 100;
-        match (tenths / 10, tenths % 10) {
-            (whole, tenth) if whole < 10 && tenth > 0 => write!(f, "{whole}.{tenth}"),
-            (whole, _) => write!(f, "{whole}"),
-        }
+/// Elapsed whole seconds; with tenths below ten, where they matter.
+fn seconds(duration: Duration) -> String {
+    let tenths = duration.as_millis() / 100;
+    match (tenths / 10, tenths % 10) {
+        (whole, tenth) if whole < 10 && tenth > 0 => format!("{whole}.{tenth}"),
+        (whole, _) => whole.to_string(),
     }
 }
 
@@ -247,9 +235,10 @@ mod tests {
     }
 
     fn with_median(mut situation: Situation, seconds: u64) -> Situation {
-        situation.estimate = Some(Estimate {
+        situation.estimate = Some(DurationEstimate {
             template: "make *".to_owned(),
             median: Duration::from_secs(seconds),
+            longest: Duration::from_secs(seconds),
         });
         situation
     }
@@ -285,35 +274,66 @@ mod tests {
         }
     }
 
-    #[test]
-    fn ten_idle_polls_may_be_hung() {
-        assert_eq!(text(&idle(10)).as_deref(), Some(HUNG));
-        assert_eq!(text(&with_median(idle(10), 90)).as_deref(), Some(HUNG));
+    fn unseen(idle_polls: u32) -> Situation {
+        Situation { unseen: true, ..idle(idle_polls) }
     }
 
     #[test]
-    fn hung_outranks_nearing_completion() {
-        assert_eq!(text(&with_median(idle(10), 25)).as_deref(), Some(HUNG));
+    fn ten_idle_polls_may_be_hung_where_nothing_else_can_be_seen() {
+        assert_eq!(text(&unseen(10)).as_deref(), Some(HUNG));
+        assert_eq!(text(&idle(10)).as_deref(), Some(SPACE));
     }
 
     #[test]
-    fn new_output_resets_every_suggestion() {
+    fn below_the_longest_run_of_its_history_nothing_is_hung() {
+        let known = |seconds| text(&with_median(unseen(10), seconds));
+        let space = known(90).unwrap_or_default();
+        assert!(space.contains("Median completion"), "{space}");
+        assert_eq!(known(20).as_deref(), Some(HUNG));
+    }
+
+    #[test]
+    fn new_output_resets_every_suggestion_but_that_of_a_stuck_command() {
         let situation = Situation {
             new_output: true,
             waiting_for_input: true,
-            stuck_for: Some(Duration::from_secs(40)),
+            waits_by_design: true,
             ..with_median(idle(12), 25)
         };
         assert_eq!(text(&situation), None);
+        let repeats = Situation {
+            new_output: true,
+            stuck: Some("repeating the same line for 40s".to_owned()),
+            ..idle(0)
+        };
+        assert_eq!(
+            text(&repeats).as_deref(),
+            Some(
+                "Command is stuck: repeating the same line for 40s. Read its output, \
+                 then consider zsh_kill."
+            )
+        );
+    }
+
+    #[test]
+    fn what_waits_by_design_leaves_time_for_other_work() {
+        let waits = |polls| Situation { waits_by_design: true, ..idle(polls) };
+        assert_eq!(advise(&waits(0)), None);
+        assert_eq!(advise(&waits(30)), Some(Advice::OtherWork));
+    }
+
+    #[test]
+    fn the_task_that_holds_a_lock_is_named() {
+        let situation = Situation { lock_holder: Some("b6d464a7".to_owned()), ..idle(1) };
+        let expected = "Waiting for a lock that task b6d464a7 holds. Wait for that task.";
+        assert_eq!(text(&situation).as_deref(), Some(expected));
     }
 
     #[test]
     fn completion_is_near_from_80_to_120_percent_of_the_median() {
         for (elapsed, near) in [(79, false), (80, true), (120, true), (121, false)] {
-            let situation = Situation {
-                elapsed: Duration::from_secs(elapsed),
-                ..with_median(idle(1), 100)
-            };
+            let situation =
+                Situation { elapsed: Duration::from_secs(elapsed), ..with_median(idle(1), 100) };
             let expected = near.then_some(NEARING);
             assert_eq!(text(&situation).as_deref(), expected, "{elapsed} %");
         }
@@ -326,29 +346,20 @@ mod tests {
 
     #[test]
     fn a_median_of_nothing_is_never_near() {
-        let situation = Situation {
-            elapsed: Duration::ZERO,
-            ..with_median(idle(0), 0)
-        };
+        let situation = Situation { elapsed: Duration::ZERO, ..with_median(idle(0), 0) };
         assert_eq!(text(&situation), None);
     }
 
     #[test]
     fn a_command_that_waits_for_input_is_not_called_hung() {
-        let situation = Situation {
-            waiting_for_input: true,
-            stuck_for: Some(Duration::from_secs(40)),
-            ..idle(12)
-        };
+        let situation =
+            Situation { waiting_for_input: true, stuck: Some("it waits".to_owned()), ..idle(12) };
         assert_eq!(advise(&situation), Some(Advice::SendInput));
     }
 
     #[test]
     fn a_silent_writer_is_never_called_hung() {
-        let situation = |polls| Situation {
-            io_progress: true,
-            ..idle(polls)
-        };
+        let situation = |polls| Situation { io_progress: true, ..idle(polls) };
         assert_eq!(text(&situation(9)).as_deref(), Some(SPACE));
         assert_eq!(
             text(&situation(30)).as_deref(),
@@ -361,46 +372,13 @@ mod tests {
 
     #[test]
     fn what_does_something_new_is_never_called_hung() {
-        let situation = Situation {
-            does_something_new: true,
-            ..idle(12)
-        };
+        let situation = Situation { does_something_new: true, ..idle(12) };
         assert_eq!(
             text(&situation).as_deref(),
             Some(
                 "No output for 20s across 12 polls, but it does something new. \
                  Consider spacing polls wider."
             )
-        );
-    }
-
-    #[test]
-    fn one_that_only_computes_is_called_hung_when_it_does_so_for_long() {
-        let situation = |seconds| Situation {
-            computes: true,
-            silent_for: Duration::from_secs(seconds),
-            ..idle(12)
-        };
-        assert_eq!(text(&situation(20)).as_deref(), Some(SPACE));
-        let hung = text(&situation(60)).unwrap_or_default();
-        assert!(hung.contains("may be hung"), "{hung}");
-    }
-
-    #[test]
-    fn a_stuck_command_is_told_by_what_is_missing_before_ten_polls() {
-        let situation = |polls| Situation {
-            stuck_for: Some(Duration::from_secs(40)),
-            silent_for: Duration::from_millis(200),
-            computes: true,
-            ..idle(polls)
-        };
-        assert_eq!(
-            text(&situation(1)).as_deref(),
-            Some("Nothing new for 40s, though it runs. Command may be stuck. Consider zsh_kill.")
-        );
-        assert_eq!(
-            text(&situation(10)).as_deref(),
-            Some("No output for 0.2s across 10 polls. Command may be hung. Consider zsh_kill.")
         );
     }
 
@@ -425,7 +403,7 @@ mod tests {
     #[test]
     fn short_times_are_shown_with_tenths() {
         for (milliseconds, shown) in [(0, "0"), (440, "0.4"), (9_990, "9.9"), (61_600, "61")] {
-            let seconds = Seconds(Duration::from_millis(milliseconds));
+            let seconds = seconds(Duration::from_millis(milliseconds));
             assert_eq!(seconds.to_string(), shown);
         }
     }

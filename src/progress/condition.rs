@@ -1,23 +1,21 @@
-//! States of a task's processes that are worth knowing: stopped, in disk sleep, without a
-//! main thread, out of reach.
+//! Notable states of a task's processes: stopped, in disk sleep, without a main thread, owned by
+//! another user.
 //!
-//! Each is reported only when looks in a row have found it. Limits: what a process does
-//! while it is in none of these states is not asked here.
+//! Each is reported only after several consecutive probes have found it. Pure.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::waiting::Reader;
+use super::wait::ProcessName;
 
-/// Disk sleep is worth knowing when one and the same sleep has lasted so long; shorter
-/// ones are how disks are read.
+/// How long a single disk sleep must last to be reported; reading a disk causes shorter ones.
 pub const LONG_SLEEP: Duration = Duration::from_secs(1);
 
 /// What has stopped a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StopSignal {
-    /// SIGSTOP: somebody asked for it.
+    /// SIGSTOP: on request.
     Stop,
     /// SIGTSTP: Ctrl-Z, or the program itself.
     Keyboard,
@@ -25,45 +23,35 @@ pub enum StopSignal {
     Reading,
     /// SIGTTOU: it wanted to change or write the terminal from the background.
     Writing,
-    /// The kernel does not tell.
+    /// The kernel does not report it.
     Unknown,
 }
 
 /// A state of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
-    /// A signal has stopped it; it goes on at SIGCONT.
+    /// A signal has stopped it; SIGCONT continues it.
     Stopped {
-        /// Which process.
-        process: Reader,
-        /// By what.
+        process: ProcessName,
         by: StopSignal,
-        /// Whether the task stands still because of it: nobody else in the foreground
-        /// could go on. A job in the background holds nothing up.
+        /// Whether the task cannot continue without it: no other process in the foreground can
+        /// run. A stopped background job holds nothing up.
         holds_up: bool,
     },
-    /// It waits for a disk or a network file system, and no signal reaches it.
-    DiskSleep {
-        /// Which process.
-        process: Reader,
-    },
-    /// Its main thread has ended while others live: it looks ended and is not.
-    ZombieLeader {
-        /// Which process.
-        process: Reader,
-    },
+    /// It waits for a disk or a network file system, and cannot handle signals.
+    DiskSleep { process: ProcessName },
+    /// Its main thread has ended while others live: it seems to have ended but has not.
+    ZombieLeader { process: ProcessName },
     /// It belongs to another user and cannot be signalled.
     OutOfReach {
-        /// Which process.
-        process: Reader,
-        /// Whose: a name, or the number of one without a name.
+        process: ProcessName,
+        /// The user's name, or number if there is no name.
         user: String,
     },
 }
 
 impl Condition {
-    /// Which process.
-    pub fn process(&self) -> &Reader {
+    pub fn process(&self) -> &ProcessName {
         match self {
             Condition::Stopped { process, .. }
             | Condition::DiskSleep { process }
@@ -72,12 +60,12 @@ impl Condition {
         }
     }
 
-    /// Whether the task stands still because of it until somebody acts.
+    /// Whether the task cannot continue until this is resolved.
     pub fn holds_up(&self) -> bool {
         matches!(self, Condition::Stopped { holds_up: true, .. })
     }
 
-    /// How long it must have lasted; two looks in any case.
+    /// How long it must last. Two probes must find it in any case.
     fn patience(&self) -> Duration {
         match self {
             Condition::DiskSleep { .. } => LONG_SLEEP,
@@ -86,34 +74,32 @@ impl Condition {
     }
 }
 
-/// A condition as one look has seen it.
+/// A condition found by one probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sighting {
-    /// What was seen.
     pub condition: Condition,
-    /// How often the process has been switched to and from; while it stays the same, so
-    /// does the sleep that it is in. 0 where that does not matter.
+    /// The process's context switches: as long as their number stays the same, it is the same
+    /// sleep. 0 where that does not matter.
     pub switches: u64,
 }
 
-/// What looks in a row have seen.
+/// The conditions found by consecutive probes.
 #[derive(Debug, Default)]
 pub struct Sightings {
     since: Vec<(Sighting, Instant)>,
-    unconfirmed: bool,
+    /// Another probe soon may confirm a condition.
+    pub unconfirmed: bool,
 }
 
 impl Sightings {
-    /// Takes the next look in; what is now certain.
+    /// Adds the next probe and returns the conditions that are certain now.
     pub fn take(&mut self, seen: Vec<Sighting>, now: Instant) -> Vec<Condition> {
         let before = std::mem::take(&mut self.since);
         let mut certain = Vec::new();
         self.unconfirmed = false;
         for sighting in seen {
-            let first = before
-                .iter()
-                .find(|(earlier, _)| *earlier == sighting)
-                .map(|(_, since)| *since);
+            let first =
+                before.iter().find(|(earlier, _)| *earlier == sighting).map(|(_, since)| *since);
             let patience = sighting.condition.patience();
             match first {
                 Some(since) if now.saturating_duration_since(since) >= patience => {
@@ -125,27 +111,16 @@ impl Sightings {
         }
         certain
     }
-
-    /// Whether another look soon may make something certain.
-    pub fn wants_another(&self) -> bool {
-        self.unconfirmed
-    }
-
-    /// What was seen before counts no longer.
-    pub fn reset(&mut self) {
-        self.since.clear();
-        self.unconfirmed = false;
-    }
 }
 
-/// How much of a task's processes can be seen.
+/// How much of a task's processes can be observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Evidence {
-    /// All that is this user's.
+    /// Everything of this user's processes.
     #[default]
     Whole,
-    /// The processes, but not what they are blocked in: a policy of the kernel forbids
-    /// it, or it was built without.
+    /// The processes, but not the system calls they are blocked in: the kernel's policy forbids
+    /// it, or the kernel was built without it.
     NoCalls,
     /// Nothing: `/proc` is missing or shows none of them.
     Nothing,
@@ -157,11 +132,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(100);
 
-    fn process() -> Reader {
-        Reader {
-            pid: 4711,
-            name: "vim".to_owned(),
-        }
+    fn process() -> ProcessName {
+        ProcessName { pid: 4711, name: "vim".to_owned() }
     }
 
     fn stopped() -> Sighting {
@@ -176,10 +148,7 @@ mod tests {
     }
 
     fn asleep(switches: u64) -> Sighting {
-        Sighting {
-            condition: Condition::DiskSleep { process: process() },
-            switches,
-        }
+        Sighting { condition: Condition::DiskSleep { process: process() }, switches }
     }
 
     #[test]
@@ -187,13 +156,13 @@ mod tests {
         let now = Instant::now();
         let mut sightings = Sightings::default();
         assert_eq!(sightings.take(vec![stopped()], now), []);
-        assert!(sightings.wants_another());
+        assert!(sightings.unconfirmed);
         let certain = sightings.take(vec![stopped()], now + SOON);
         assert_eq!(certain, [stopped().condition]);
-        assert!(!sightings.wants_another());
+        assert!(!sightings.unconfirmed);
         assert_eq!(sightings.take(vec![], now + SOON), []);
         assert_eq!(sightings.take(vec![stopped()], now + SOON), []);
-        sightings.reset();
+        sightings = Sightings::default();
         assert_eq!(sightings.take(vec![stopped()], now + SOON), []);
     }
 
@@ -202,7 +171,7 @@ mod tests {
         let now = Instant::now();
         let mut sightings = Sightings::default();
         assert_eq!(sightings.take(vec![asleep(5)], now), []);
-        assert!(!sightings.wants_another(), "a short one is nothing");
+        assert!(!sightings.unconfirmed, "a short one is nothing");
         assert_eq!(sightings.take(vec![asleep(5)], now + SOON), []);
         let later = now + LONG_SLEEP;
         let certain = sightings.take(vec![asleep(5)], later);

@@ -1,18 +1,21 @@
-//! Whether a task waits for input, decided from evidence.
+//! Decides from evidence whether a task waits for input.
 //!
-//! A prompt proves nothing and neither does silence: a process that is blocked on the
-//! terminal does. Limits: the evidence is gathered elsewhere.
+//! Neither a prompt nor silence proves anything; a process that is blocked on the terminal does.
+//! The evidence is gathered elsewhere. Pure.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A wait with a time limit, and a process that cannot be read, count only after so much
-/// silence.
-pub const SILENCE: Duration = Duration::from_secs(1);
+use super::wait::{InputWait, ProcessName};
 
-/// The pauses before the looks that follow an output: at 50, 100, 200 and 400 ms of
-/// silence …
+/// The silence after which a wait with a time limit, or a process that cannot be read, counts.
+pub const SILENCE: Duration = Duration::from_secs(1);
+/// The silence behind an unfinished line after which a wait for the input or for something else,
+/// such as a connection, counts.
+pub const MIXED_SILENCE: Duration = Duration::from_secs(2);
+
+/// The pauses before the probes after output: at 50, 100, 200 and 400 ms of silence …
 pub const FIRST_PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(50),
@@ -21,217 +24,219 @@ pub const FIRST_PAUSES: [Duration; 4] = [
 ];
 /// … and then every second.
 pub const LATER_PAUSE: Duration = Duration::from_secs(1);
-/// The pause before the look that is to confirm one which has found something.
+/// The pause before a probe that is to confirm the one before it.
 pub const CONFIRMING_PAUSE: Duration = Duration::from_millis(100);
 
-/// How a process is blocked on the terminal or on its stdin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blocked {
-    /// In `read` on it.
-    Reading,
-    /// In `poll` or its kin on a set that holds it and no socket nor terminal master,
-    /// without a time limit.
-    Waiting,
-    /// The same with a time limit.
-    WaitingForATime,
-}
-
-/// A process, for people to look it up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reader {
-    /// Its pid.
-    pub pid: i32,
-    /// Its name.
-    pub name: String,
-}
-
-/// What one sample found.
+/// What one probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sample {
-    /// Somebody is blocked on the input.
+    /// A process waits for the input.
     Blocked {
-        /// Who.
-        reader: Reader,
-        /// How.
-        how: Blocked,
+        reader: ProcessName,
+        how: InputWait,
+        /// It waits at a second terminal that a process of the task relays: the modes of the
+        /// task's own terminal are those of the relay.
+        behind: bool,
     },
     /// A process in the foreground cannot be read: it is another user's, or hides.
     Unreadable {
-        /// Which.
-        reader: Reader,
-        /// How long it and what it has started have not run, and so have used neither
-        /// CPU nor I/O.
+        reader: ProcessName,
+        /// How long it and its children have not run, and so have used neither CPU nor I/O.
         idle_for: Duration,
-        /// It stands between the terminal and a session of its own, as sudo does: the
-        /// terminal's modes are then those of a relay and tell nothing.
+        /// It relays between the terminal and a session of its own, as sudo does, so that the
+        /// terminal's modes prove nothing.
         relays: bool,
     },
     /// The processes in the foreground are not shown at all.
     Unseen {
-        /// Their process group, under a name that says so.
-        reader: Reader,
+        /// Their process group, with a name that says so.
+        reader: ProcessName,
     },
-    /// Nobody waits.
-    Nobody,
+    /// No process waits for input.
+    NotWaiting,
 }
 
 /// The terminal's modes; a pipe has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modes {
-    /// What is typed is shown.
+    /// Typed characters are echoed.
     pub echo: bool,
     /// Input comes by lines.
     pub canonical: bool,
 }
 
+/// What a task's terminal shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ShownText<'a> {
+    /// The unfinished last line of the output.
+    pub last_line: &'a str,
+    /// It is a full screen without a cursor, to be watched.
+    pub is_watched: bool,
+}
+
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wanted {
-    /// Text or keys.
+pub enum WantedInput {
     Input,
-    /// Something that is not shown while it is typed.
+    /// Something that is not echoed while typed.
     Password,
 }
 
 /// How it is known that a task waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Proof {
+pub enum InputProof {
     /// The process was seen blocked on the input.
     Blocked,
-    /// The process cannot be read; the terminal's modes, the last line and silence say so.
+    /// The process waits for the input or for something else; the last line and the silence
+    /// indicate the input.
+    Probable,
+    /// The process cannot be read; the terminal's modes, the last line and the silence indicate
+    /// it.
     Signs,
 }
 
 /// A task that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// For what.
-    pub wanted: Wanted,
+    pub wanted: WantedInput,
     /// How that is known.
-    pub proof: Proof,
-    /// Who waits.
-    pub reader: Reader,
+    pub proof: InputProof,
+    pub reader: ProcessName,
     /// The unfinished last line of the output.
     pub prompt: String,
 }
 
-/// What one sample amounts to.
+/// The result of one probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
-    /// Nobody waits.
+pub enum InputJudgement {
     Nothing,
-    /// It may be said after so much more silence.
+    /// The task waits, if it stays silent for this much longer.
     After(Duration),
-    /// Somebody waits.
     Waits(Waiting),
 }
 
-impl Judgement {
-    fn after_silence(silent_for: Duration, waiting: Waiting) -> Judgement {
-        match SILENCE.saturating_sub(silent_for) {
-            Duration::ZERO => Judgement::Waits(waiting),
-            rest => Judgement::After(rest),
+impl InputJudgement {
+    fn after(silence: Duration, silent_for: Duration, waiting: Waiting) -> InputJudgement {
+        match silence.saturating_sub(silent_for) {
+            Duration::ZERO => InputJudgement::Waits(waiting),
+            rest => InputJudgement::After(rest),
         }
     }
 }
 
-/// Decides from one sample. `modes` are those of the task's terminal, `silent_for` how
-/// long its output has been silent, `last_line` the unfinished last line.
+/// Judges one probe. `modes` are those of the task's terminal; `silent_for` is the time without
+/// output.
 pub fn judge(
     sample: &Sample,
     modes: Option<Modes>,
     silent_for: Duration,
-    last_line: &str,
-) -> Judgement {
+    shown: ShownText<'_>,
+) -> InputJudgement {
+    let last_line = shown.last_line;
     let hidden = modes.is_some_and(|modes| !modes.echo && modes.canonical);
-    let waiting = |reader: &Reader, proof, is_password| Waiting {
-        wanted: if is_password {
-            Wanted::Password
-        } else {
-            Wanted::Input
-        },
+    let waiting = |reader: &ProcessName, proof, is_password| Waiting {
+        wanted: if is_password { WantedInput::Password } else { WantedInput::Input },
         proof,
         reader: reader.clone(),
         prompt: last_line.to_owned(),
     };
     match sample {
-        Sample::Nobody => Judgement::Nothing,
-        Sample::Blocked { reader, how } => {
-            let is_password = hidden && *how == Blocked::Reading;
-            let waiting = waiting(reader, Proof::Blocked, is_password);
-            let raw = modes.is_some_and(|modes| !modes.canonical);
+        Sample::NotWaiting => InputJudgement::Nothing,
+        Sample::Blocked { reader, how, behind } => {
+            let is_password = if *behind {
+                asks_for_a_secret(last_line)
+            } else {
+                hidden && *how == InputWait::Reading
+            };
             match how {
-                Blocked::Reading | Blocked::Waiting => Judgement::Waits(waiting),
-                Blocked::WaitingForATime if raw => Judgement::after_silence(silent_for, waiting),
-                Blocked::WaitingForATime => Judgement::Nothing,
+                InputWait::Reading | InputWait::Waiting { timed: false } => {
+                    InputJudgement::Waits(waiting(reader, InputProof::Blocked, is_password))
+                }
+                InputWait::Waiting { timed: true } if accepts_input(modes, shown) => {
+                    let waiting = waiting(reader, InputProof::Blocked, is_password);
+                    InputJudgement::after(SILENCE, silent_for, waiting)
+                }
+                InputWait::Mixed if is_prompt(last_line) => {
+                    let waiting = waiting(reader, InputProof::Probable, is_password);
+                    InputJudgement::after(MIXED_SILENCE, silent_for, waiting)
+                }
+                InputWait::Waiting { timed: true } | InputWait::Mixed => InputJudgement::Nothing,
             }
         }
-        Sample::Unreadable {
-            reader,
-            idle_for,
-            relays,
-        } => {
+        Sample::Unreadable { reader, idle_for, relays } => {
             let echo_off = modes.is_some_and(|modes| !modes.echo) && !relays;
             if !echo_off && !is_strong_prompt(last_line) {
-                return Judgement::Nothing;
+                return InputJudgement::Nothing;
             }
-            let waiting = waiting(reader, Proof::Signs, hidden);
-            Judgement::after_silence(silent_for.min(*idle_for), waiting)
+            let waiting = waiting(reader, InputProof::Signs, hidden);
+            InputJudgement::after(SILENCE, silent_for.min(*idle_for), waiting)
         }
-        // Whether it works is not known either: both signs must be there.
+        // It may also be working: require both signs.
         Sample::Unseen { reader } if hidden && is_strong_prompt(last_line) => {
-            Judgement::after_silence(silent_for, waiting(reader, Proof::Signs, true))
+            InputJudgement::after(SILENCE, silent_for, waiting(reader, InputProof::Signs, true))
         }
-        Sample::Unseen { .. } => Judgement::Nothing,
+        Sample::Unseen { .. } => InputJudgement::Nothing,
     }
 }
 
-/// A line that asks beyond doubt: a word for a secret, or a choice in brackets, at its
-/// end. A colon or an arrow alone is none.
+/// Whether a wait with a time limit is one for an answer. On a raw terminal it is, unless the
+/// screen is there to be watched: such a program accepts keys and asks nothing. A line-by-line
+/// terminal needs an unfinished line; a pipe has no other sign than the wait.
+fn accepts_input(modes: Option<Modes>, shown: ShownText<'_>) -> bool {
+    match modes {
+        Some(modes) if !modes.canonical => !shown.is_watched,
+        Some(_) => !shown.last_line.trim().is_empty(),
+        None => true,
+    }
+}
+
+/// Whether an unfinished line may be a question rather than a progress report: it ends as
+/// prompts do, not with dots or a percentage.
+fn is_prompt(line: &str) -> bool {
+    let line = line.trim_end();
+    let mut ending = line.chars().rev();
+    match (ending.next(), ending.next()) {
+        (Some('%'), before) => !before.is_some_and(|it| it.is_ascii_digit()),
+        (Some(last), _) => ":?>$#])}❯›»→➜".contains(last),
+        (None, _) => false,
+    }
+}
+
+/// Whether a line certainly asks something: it ends with a word for a secret or a choice in
+/// brackets. A colon or an arrow alone does not suffice.
 fn is_strong_prompt(line: &str) -> bool {
     let line = line.trim_end().to_lowercase();
     let asked = line.trim_end_matches([':', '?']).trim_end();
-    let secret = [
-        "password",
-        "passphrase",
-        "passcode",
-        "pin",
-        "verification code",
-    ];
-    let choice = [
-        "[y/n]",
-        "(y/n)",
-        "[yes/no]",
-        "(yes/no)",
-        "(yes/no/[fingerprint])",
-    ];
+    let choice = ["[y/n]", "(y/n)", "[yes/no]", "(yes/no)", "(yes/no/[fingerprint])"];
+    asks_for_a_secret(&line) || choice.iter().any(|word| asked.ends_with(word))
+}
+
+/// Whether a line asks for a password or another secret.
+fn asks_for_a_secret(line: &str) -> bool {
+    let line = line.trim_end().to_lowercase();
+    let asked = line.trim_end_matches([':', '?']).trim_end();
+    let secret = ["password", "passphrase", "passcode", "pin", "verification code"];
     let ends_a_question = line.ends_with(':') || line.ends_with('?');
     (ends_a_question && secret.iter().any(|word| asked.ends_with(word)))
         || (line.ends_with(':') && asked.contains("password for "))
-        || choice.iter().any(|word| asked.ends_with(word))
 }
 
-/// Two samples in a row that agree make a verdict.
+/// Two consecutive probes that agree make a verdict.
 #[derive(Debug, Default)]
 pub struct Confirmation {
     last: Option<Waiting>,
 }
 
 impl Confirmation {
-    /// Takes the next judgement in; the verdict.
-    pub fn take(&mut self, judged: &Judgement) -> Option<Waiting> {
+    /// Adds the next judgement; returns the verdict, if there is one.
+    pub fn take(&mut self, judged: &InputJudgement) -> Option<Waiting> {
         let waits = match judged {
-            Judgement::Waits(waiting) => Some(waiting.clone()),
-            Judgement::Nothing | Judgement::After(_) => None,
+            InputJudgement::Waits(waiting) => Some(waiting.clone()),
+            InputJudgement::Nothing | InputJudgement::After(_) => None,
         };
         let confirmed = waits.is_some() && waits == self.last;
         self.last = waits;
         self.last.clone().filter(|_| confirmed)
-    }
-
-    /// Output came, or input was sent: what was seen before counts no longer.
-    pub fn reset(&mut self) {
-        self.last = None;
     }
 }
 
@@ -239,32 +244,23 @@ impl Confirmation {
 mod tests {
     use super::*;
 
-    const LINE: Option<Modes> = Some(Modes {
-        echo: true,
-        canonical: true,
-    });
-    const HIDDEN: Option<Modes> = Some(Modes {
-        echo: false,
-        canonical: true,
-    });
-    const RAW: Option<Modes> = Some(Modes {
-        echo: false,
-        canonical: false,
-    });
+    const LINE: Option<Modes> = Some(Modes { echo: true, canonical: true });
+    const HIDDEN: Option<Modes> = Some(Modes { echo: false, canonical: true });
+    const RAW: Option<Modes> = Some(Modes { echo: false, canonical: false });
     const NOW: Duration = Duration::from_millis(100);
 
-    fn reader() -> Reader {
-        Reader {
-            pid: 4711,
-            name: "passwd".to_owned(),
-        }
+    fn reader() -> ProcessName {
+        ProcessName { pid: 4711, name: "passwd".to_owned() }
     }
 
-    fn blocked(how: Blocked) -> Sample {
-        Sample::Blocked {
-            reader: reader(),
-            how,
-        }
+    const WAITS: InputWait = InputWait::Waiting { timed: true };
+
+    fn blocked(how: InputWait) -> Sample {
+        Sample::Blocked { reader: reader(), how, behind: false }
+    }
+
+    fn shown(last_line: &str) -> ShownText<'_> {
+        ShownText { last_line, is_watched: false }
     }
 
     fn wanted(
@@ -272,51 +268,79 @@ mod tests {
         modes: Option<Modes>,
         silent_for: Duration,
         line: &str,
-    ) -> Option<Wanted> {
-        match judge(sample, modes, silent_for, line) {
-            Judgement::Waits(waiting) => Some(waiting.wanted),
-            Judgement::Nothing | Judgement::After(_) => None,
+    ) -> Option<WantedInput> {
+        match judge(sample, modes, silent_for, shown(line)) {
+            InputJudgement::Waits(waiting) => Some(waiting.wanted),
+            InputJudgement::Nothing | InputJudgement::After(_) => None,
         }
     }
 
     #[test]
     fn a_blocked_read_is_waiting_whatever_stands_on_the_screen() {
-        let reads = blocked(Blocked::Reading);
-        assert_eq!(wanted(&reads, LINE, NOW, ""), Some(Wanted::Input));
-        assert_eq!(wanted(&reads, HIDDEN, NOW, ""), Some(Wanted::Password));
-        assert_eq!(wanted(&reads, RAW, NOW, ""), Some(Wanted::Input));
-        assert_eq!(wanted(&reads, None, NOW, ""), Some(Wanted::Input));
+        let reads = blocked(InputWait::Reading);
+        assert_eq!(wanted(&reads, LINE, NOW, ""), Some(WantedInput::Input));
+        assert_eq!(wanted(&reads, HIDDEN, NOW, ""), Some(WantedInput::Password));
+        assert_eq!(wanted(&reads, RAW, NOW, ""), Some(WantedInput::Input));
+        assert_eq!(wanted(&reads, None, NOW, ""), Some(WantedInput::Input));
     }
 
     #[test]
     fn a_wait_with_a_time_limit_counts_on_a_raw_terminal_after_silence() {
-        let waits = blocked(Blocked::WaitingForATime);
+        let waits = blocked(WAITS);
         assert_eq!(wanted(&waits, RAW, NOW, ""), None);
-        assert_eq!(wanted(&waits, RAW, SILENCE, ""), Some(Wanted::Input));
+        assert_eq!(wanted(&waits, RAW, SILENCE, ""), Some(WantedInput::Input));
         assert_eq!(wanted(&waits, LINE, SILENCE, ""), None);
+        assert_eq!(wanted(&waits, LINE, SILENCE, "Name: "), Some(WantedInput::Input));
+        assert_eq!(wanted(&waits, None, SILENCE, ""), Some(WantedInput::Input));
+        let watched = ShownText { is_watched: true, ..ShownText::default() };
+        assert_eq!(judge(&waits, RAW, SILENCE, watched), InputJudgement::Nothing);
+        let asks = judge(&blocked(InputWait::Reading), RAW, NOW, watched);
+        assert!(matches!(asks, InputJudgement::Waits(_)));
+    }
+
+    #[test]
+    fn a_wait_for_input_or_a_connection_needs_a_question_and_more_silence() {
+        let mixed = blocked(InputWait::Mixed);
+        for line in ["Enter OTP:", "version: (1.0.0) ", "me@host:~$ ", "> "] {
+            let judged = judge(&mixed, RAW, MIXED_SILENCE, shown(line));
+            let is_probable = |waiting: &Waiting| waiting.proof == InputProof::Probable;
+            assert!(
+                matches!(&judged, InputJudgement::Waits(waiting) if is_probable(waiting)),
+                "{line}: {judged:?}"
+            );
+        }
+        let soon = judge(&mixed, RAW, SILENCE, shown("Enter OTP:"));
+        assert_eq!(soon, InputJudgement::After(MIXED_SILENCE - SILENCE));
+        for line in ["", "Compiling...", "Downloading 45%", "ready in 300 ms"] {
+            assert_eq!(wanted(&mixed, RAW, MIXED_SILENCE, line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_modes_of_a_terminal_before_the_one_that_is_read_say_nothing() {
+        let behind = Sample::Blocked { reader: reader(), how: InputWait::Reading, behind: true };
+        assert_eq!(wanted(&behind, HIDDEN, NOW, "name: "), Some(WantedInput::Input));
+        let secret = wanted(&behind, RAW, NOW, "Password: ");
+        assert_eq!(secret, Some(WantedInput::Password));
     }
 
     #[test]
     fn a_prompt_or_a_silent_terminal_alone_is_nothing() {
-        assert_eq!(wanted(&Sample::Nobody, HIDDEN, SILENCE, "Password:"), None);
-        assert_eq!(wanted(&Sample::Nobody, LINE, SILENCE, "> "), None);
+        assert_eq!(wanted(&Sample::NotWaiting, HIDDEN, SILENCE, "Password:"), None);
+        assert_eq!(wanted(&Sample::NotWaiting, LINE, SILENCE, "> "), None);
     }
 
     fn unreadable(idle_for: Duration, relays: bool) -> Sample {
-        Sample::Unreadable {
-            reader: reader(),
-            idle_for,
-            relays,
-        }
+        Sample::Unreadable { reader: reader(), idle_for, relays }
     }
 
     #[test]
     fn an_unreadable_process_needs_a_sign_silence_and_idleness() {
         let idle = unreadable(SILENCE, false);
-        assert_eq!(wanted(&idle, HIDDEN, SILENCE, ""), Some(Wanted::Password));
-        assert_eq!(wanted(&idle, RAW, SILENCE, ""), Some(Wanted::Input));
+        assert_eq!(wanted(&idle, HIDDEN, SILENCE, ""), Some(WantedInput::Password));
+        assert_eq!(wanted(&idle, RAW, SILENCE, ""), Some(WantedInput::Input));
         let question = "Continue? [Y/n] ";
-        assert_eq!(wanted(&idle, LINE, SILENCE, question), Some(Wanted::Input));
+        assert_eq!(wanted(&idle, LINE, SILENCE, question), Some(WantedInput::Input));
         assert_eq!(wanted(&idle, LINE, SILENCE, "building: "), None);
         assert_eq!(wanted(&idle, HIDDEN, NOW, ""), None);
         let works = unreadable(NOW, false);
@@ -328,17 +352,14 @@ mod tests {
         let relay = unreadable(SILENCE, true);
         assert_eq!(wanted(&relay, RAW, SILENCE, ""), None);
         let question = "Password:";
-        assert_eq!(wanted(&relay, RAW, SILENCE, question), Some(Wanted::Input));
+        assert_eq!(wanted(&relay, RAW, SILENCE, question), Some(WantedInput::Input));
     }
 
     #[test]
     fn what_is_not_shown_needs_both_signs() {
         let unseen = Sample::Unseen { reader: reader() };
         let asks = "Password:";
-        assert_eq!(
-            wanted(&unseen, HIDDEN, SILENCE, asks),
-            Some(Wanted::Password)
-        );
+        assert_eq!(wanted(&unseen, HIDDEN, SILENCE, asks), Some(WantedInput::Password));
         assert_eq!(wanted(&unseen, HIDDEN, SILENCE, ""), None);
         assert_eq!(wanted(&unseen, LINE, SILENCE, asks), None);
         assert_eq!(wanted(&unseen, HIDDEN, NOW, asks), None);
@@ -346,12 +367,12 @@ mod tests {
 
     #[test]
     fn how_much_silence_is_missing_is_told() {
-        let judged = judge(&unreadable(SILENCE, false), HIDDEN, NOW, "");
-        assert_eq!(judged, Judgement::After(SILENCE - NOW));
-        let judged = judge(&unreadable(NOW, false), HIDDEN, SILENCE, "");
-        assert_eq!(judged, Judgement::After(SILENCE - NOW));
-        let judged = judge(&blocked(Blocked::WaitingForATime), RAW, NOW, "");
-        assert_eq!(judged, Judgement::After(SILENCE - NOW));
+        let judged = judge(&unreadable(SILENCE, false), HIDDEN, NOW, shown(""));
+        assert_eq!(judged, InputJudgement::After(SILENCE - NOW));
+        let judged = judge(&unreadable(NOW, false), HIDDEN, SILENCE, shown(""));
+        assert_eq!(judged, InputJudgement::After(SILENCE - NOW));
+        let judged = judge(&blocked(WAITS), RAW, NOW, shown(""));
+        assert_eq!(judged, InputJudgement::After(SILENCE - NOW));
     }
 
     #[test]
@@ -365,15 +386,7 @@ mod tests {
         ] {
             assert!(is_strong_prompt(line), "{line}");
         }
-        for line in [
-            "",
-            "> ",
-            "foo:",
-            "step 3:",
-            "password changed",
-            "tests (yes)",
-            "shopping:",
-        ] {
+        for line in ["", "> ", "foo:", "step 3:", "password changed", "tests (yes)", "shopping:"] {
             assert!(!is_strong_prompt(line), "{line}");
         }
     }
@@ -381,18 +394,18 @@ mod tests {
     #[test]
     fn two_samples_in_a_row_make_a_verdict() {
         let waiting = Waiting {
-            wanted: Wanted::Input,
-            proof: Proof::Blocked,
+            wanted: WantedInput::Input,
+            proof: InputProof::Blocked,
             reader: reader(),
             prompt: String::new(),
         };
-        let judged = Judgement::Waits(waiting.clone());
+        let judged = InputJudgement::Waits(waiting.clone());
         let mut confirmation = Confirmation::default();
         assert_eq!(confirmation.take(&judged), None);
         assert_eq!(confirmation.take(&judged), Some(waiting));
-        assert_eq!(confirmation.take(&Judgement::Nothing), None);
+        assert_eq!(confirmation.take(&InputJudgement::Nothing), None);
         assert_eq!(confirmation.take(&judged), None);
-        confirmation.reset();
+        confirmation = Confirmation::default();
         assert_eq!(confirmation.take(&judged), None);
     }
 }

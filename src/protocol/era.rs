@@ -1,69 +1,31 @@
-//! The versions of MCP that are spoken, and the handshake of the legacy ones.
+//! The legacy versions of MCP and their handshake.
 //!
-//! Pure. A legacy connection opens with `initialize`, which settles one
-//! [`LegacyVersion`] for its whole life. Limits: what the versions differ in is not
-//! decided here, because nothing that this server sends does: tools, results, progress
-//! and cancellation read the same in all of them. The stateless version has no handshake
-//! (it is named in every request) and so stands beside the legacy ones, in
-//! [`stateless`](super::stateless), and not among them.
+//! Pure. A legacy connection opens with `initialize`, which settles one of
+//! the [`LEGACY_VERSIONS`] for its whole life. Nothing that this server sends depends on it:
+//! tools, results, progress and cancellation are the same in all of them. The version
+//! without a handshake, which every request names, is in [`stateless`](super::stateless).
 
-use std::collections::BTreeMap;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+/// The versions that `initialize` can settle, oldest first.
+pub const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];
+/// Offered to a client that asks for an unknown version.
+pub const NEWEST_LEGACY: &str = "2025-11-25";
 
-/// A version that is settled by `initialize`, oldest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LegacyVersion {
-    /// The first one.
-    V2024_11_05,
-    /// Brought tool annotations (and batches, since withdrawn).
-    V2025_03_26,
-    /// Brought structured tool results and titles.
-    V2025_06_18,
-    /// The last one with a handshake.
-    V2025_11_25,
+/// The version for a connection whose client asks for `requested`: that one if it is
+/// known, otherwise the newest, which the client accepts or disconnects.
+pub fn negotiate(requested: &str) -> &'static str {
+    LEGACY_VERSIONS.into_iter().find(|version| *version == requested).unwrap_or(NEWEST_LEGACY)
 }
 
-impl LegacyVersion {
-    /// All of them, oldest first.
-    pub const ALL: [LegacyVersion; 4] = [
-        LegacyVersion::V2024_11_05,
-        LegacyVersion::V2025_03_26,
-        LegacyVersion::V2025_06_18,
-        LegacyVersion::V2025_11_25,
-    ];
-
-    /// What a client is offered that asks for a version unknown here.
-    pub const NEWEST: LegacyVersion = LegacyVersion::V2025_11_25;
-
-    /// The version as it is written in messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LegacyVersion::V2024_11_05 => "2024-11-05",
-            LegacyVersion::V2025_03_26 => "2025-03-26",
-            LegacyVersion::V2025_06_18 => "2025-06-18",
-            LegacyVersion::V2025_11_25 => "2025-11-25",
-        }
-    }
-}
-
-/// The version for a connection whose client asks for `requested`: that one when it is
-/// known, else the newest; the client then goes on with it or hangs up.
-pub fn negotiate(requested: &str) -> LegacyVersion {
-    LegacyVersion::ALL
-        .into_iter()
-        .find(|version| version.as_str() == requested)
-        .unwrap_or(LegacyVersion::NEWEST)
-}
-
-/// What a client says of itself in `initialize`, as far as anything depends on it.
+/// The params of `initialize`, as far as anything depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
     /// The version it would like; see [`negotiate`].
     pub protocol_version: String,
-    /// Which program it is; clients that do not say stay nameless.
+    /// Empty for a client that does not name itself.
     #[serde(default)]
     pub client_info: ClientInfo,
 }
@@ -78,7 +40,7 @@ pub struct ClientInfo {
     pub version: String,
 }
 
-/// The params of `initialize` are not what MCP says.
+/// Why the params of `initialize` cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum HelloError {
     /// There are none.
@@ -104,66 +66,31 @@ impl Hello {
     }
 }
 
-/// The result of `initialize`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InitializeResult<'a> {
-    protocol_version: &'static str,
-    capabilities: Capabilities,
-    server_info: ServerInfo,
-    instructions: &'a str,
+/// The result of `initialize` for a settled version; the model reads the `instructions`.
+pub fn initialize_result(version: &str, instructions: &str) -> Value {
+    json!({
+        "protocolVersion": version,
+        "capabilities": capabilities(None),
+        "serverInfo": server_info(),
+        "instructions": instructions,
+    })
 }
 
-/// What the server can do: tools, and nothing that would need a request of its own.
-#[derive(Debug, Serialize)]
-pub(super) struct Capabilities {
-    tools: Empty,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    extensions: BTreeMap<&'static str, Empty>,
-}
-
-impl Capabilities {
-    /// Tools and these extensions, none of which has settings.
-    pub(super) fn with_extensions(extensions: impl IntoIterator<Item = &'static str>) -> Self {
-        Capabilities {
-            tools: Empty {},
-            extensions: extensions
-                .into_iter()
-                .map(|name| (name, Empty {}))
-                .collect(),
-        }
+/// What the server can do: tools, and nothing that needs requests to the client. Tools have no
+/// `listChanged`, since they do not change while the server runs.
+pub(super) fn capabilities(extension: Option<&str>) -> Value {
+    match extension {
+        None => json!({"tools": {}}),
+        Some(extension) => json!({"tools": {}, "extensions": {extension: {}}}),
     }
 }
 
-/// No settings; for tools no `listChanged`: they are the same for the whole life of the
-/// server.
-#[derive(Debug, Serialize)]
-struct Empty {}
-
-/// Who the server is.
-#[derive(Debug, Serialize)]
-pub(super) struct ServerInfo {
-    name: &'static str,
-    title: &'static str,
-    version: &'static str,
-}
-
-pub(super) const SERVER_INFO: ServerInfo = ServerInfo {
-    name: env!("CARGO_PKG_NAME"),
-    title: "zsh-tool",
-    version: env!("CARGO_PKG_VERSION"),
-};
-
-impl<'a> InitializeResult<'a> {
-    /// The result for a settled version; `instructions` are for the model to read.
-    pub fn new(version: LegacyVersion, instructions: &'a str) -> Self {
-        InitializeResult {
-            protocol_version: version.as_str(),
-            capabilities: Capabilities::with_extensions([]),
-            server_info: SERVER_INFO,
-            instructions,
-        }
-    }
+pub(super) fn server_info() -> Value {
+    json!({
+        "name": env!("CARGO_PKG_NAME"),
+        "title": "zsh-tool",
+        "version": env!("CARGO_PKG_VERSION"),
+    })
 }
 
 #[cfg(test)]
@@ -177,22 +104,18 @@ mod tests {
     #[test]
     fn known_versions_are_echoed_and_unknown_ones_become_the_newest() {
         for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
-            assert_eq!(negotiate(version).as_str(), version);
+            assert_eq!(negotiate(version), version);
         }
         for unknown in ["", "2026-07-28", "1999-01-01", "2025-11-25 "] {
-            assert_eq!(negotiate(unknown).as_str(), "2025-11-25");
+            assert_eq!(negotiate(unknown), "2025-11-25");
         }
-        assert_eq!(
-            LegacyVersion::ALL.into_iter().max(),
-            Some(LegacyVersion::NEWEST)
-        );
+        assert_eq!(LEGACY_VERSIONS.into_iter().max(), Some(NEWEST_LEGACY));
     }
 
     #[test]
     fn the_result_says_version_tools_server_and_instructions() {
-        let result = InitializeResult::new(LegacyVersion::V2025_06_18, "Poll it.");
         assert_eq!(
-            serde_json::to_value(result).expect("a result is JSON"),
+            initialize_result("2025-06-18", "Poll it."),
             json!({
                 "protocolVersion": "2025-06-18",
                 "capabilities": { "tools": {} },
@@ -240,7 +163,7 @@ mod tests {
             ),
         ) {
             match Hello::from_params(Some(&params)) {
-                Ok(hello) => prop_assert!(LegacyVersion::ALL.contains(&negotiate(&hello.protocol_version))),
+                Ok(hello) => prop_assert!(LEGACY_VERSIONS.contains(&negotiate(&hello.protocol_version))),
                 Err(error) => prop_assert!(!error.to_string().is_empty()),
             }
         }

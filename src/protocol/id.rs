@@ -1,6 +1,6 @@
-//! Ids of requests, given back exactly as they came.
+//! Ids of requests, returned exactly as they came.
 //!
-//! Pure. Limits: MCP's ids only, so `null`, which JSON-RPC discourages, is none.
+//! Pure. Limits: MCP's ids only, so `null`, which JSON-RPC discourages, is not one.
 
 use std::hash::{Hash, Hasher};
 
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
-/// What names a request in its response: given back as it came, with its JSON type.
+/// Names a request in its response, in which it is returned as it came.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RequestId {
     /// A number, of any size.
@@ -17,11 +17,11 @@ pub enum RequestId {
     String(String),
 }
 
-/// A number as the client wrote it, so that `1.50` or an integer beyond 64 bits comes
-/// back digit by digit.
+/// A number as the client wrote it, so that `1.50` or an integer beyond 64 bits is returned
+/// digit by digit.
 ///
-/// Two of them are equal when they have the same value as 64-bit integers or doubles:
-/// a cancellation names its request by value, through a parser that keeps no digits.
+/// Two of them are equal if they have the same value as 64-bit integers or doubles: a
+/// cancellation names its request by value, and its parser does not keep digits.
 #[derive(Debug, Clone)]
 pub struct NumberId {
     written: Box<RawValue>,
@@ -44,7 +44,7 @@ impl Hash for NumberId {
 
 impl RequestId {
     /// The id in a parsed value, such as the `requestId` of `notifications/cancelled`;
-    /// `None` when it is neither a number nor a string.
+    /// `None` if it is neither a number nor a string.
     pub fn from_value(value: &Value) -> Option<RequestId> {
         match value {
             Value::Number(number) => Some(RequestId::Number(NumberId {
@@ -56,8 +56,8 @@ impl RequestId {
         }
     }
 
-    /// The id in a text not yet parsed; `None` as for [`from_value`](Self::from_value), or
-    /// when the number is out of the range of doubles.
+    /// The id in unparsed text; `None` as for [`from_value`](Self::from_value), or if the
+    /// number is out of the range of doubles.
     pub fn from_raw(raw: &RawValue) -> Option<RequestId> {
         if let Ok(text) = serde_json::from_str::<String>(raw.get()) {
             return Some(RequestId::String(text));

@@ -1,9 +1,8 @@
 //! JSON-RPC 2.0 messages: bytes to [`Incoming`], results and errors to bytes.
 //!
-//! Pure. What a request means is the business of the dispatcher; how messages are cut
-//! out of a stream is that of [`reader`](super::reader). Limits: no batches (MCP dropped
-//! them), no requests from the server, so a client's response is only recognised, never
-//! read.
+//! Pure. The dispatcher interprets requests, and [`reader`](super::reader) splits a stream
+//! into messages. Limits: no batches (MCP dropped them) and no requests from the server,
+//! so a client's response is recognised but never read.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -11,28 +10,28 @@ use serde_json::value::RawValue;
 
 use super::id::RequestId;
 
-/// The bytes are no JSON text (JSON-RPC 2.0, section 5.1).
+/// The bytes are not JSON (JSON-RPC 2.0, section 5.1).
 pub const PARSE_ERROR: i64 = -32700;
-/// The JSON is no request object (JSON-RPC 2.0, section 5.1).
+/// The JSON is not a request object (JSON-RPC 2.0, section 5.1).
 pub const INVALID_REQUEST: i64 = -32600;
 /// There is no such method (JSON-RPC 2.0, section 5.1).
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters, or the tool they name, are wrong (JSON-RPC 2.0, section 5.1).
 pub const INVALID_PARAMS: i64 = -32602;
-/// The server failed at something that is not the client's fault (JSON-RPC 2.0, section 5.1).
+/// The server failed, through no fault of the client (JSON-RPC 2.0, section 5.1).
 pub const INTERNAL_ERROR: i64 = -32603;
 
 /// The only value that `jsonrpc` may have.
 const VERSION: &str = "2.0";
 
-/// Sent when an error answer cannot itself be written as JSON.
+/// Sent if an error cannot itself be written as JSON.
 const LAST_RESORT: &str =
     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}"#;
 
 /// One message from the client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming {
-    /// Wants exactly one response, under the same id.
+    /// Gets exactly one response, with the same id.
     Request {
         /// Names the request.
         id: RequestId,
@@ -48,16 +47,16 @@ pub enum Incoming {
         /// An object or an array, if present.
         params: Option<Value>,
     },
-    /// A client's response. The server asks nothing, so there is nothing to match it
-    /// with; it is not answered either, or two peers could trade errors for ever.
+    /// A client's response. The server asks nothing, so there is no request it belongs to.
+    /// It is not answered either: two peers could exchange errors forever.
     Response,
 }
 
-/// A frame that is no usable message.
+/// Why a frame is not a usable message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Malformed {
-    /// The request's id where it could be read.
+    /// The request's id, if it could be read.
     pub id: Option<RequestId>,
     /// The JSON-RPC error code, one of this module's constants.
     pub code: i64,
@@ -69,14 +68,14 @@ impl Malformed {
     /// The answer to send; `None` for a notification with wrong params, since a
     /// notification is never answered.
     pub fn reply(&self) -> Option<Vec<u8>> {
-        // Params are only looked at when the rest is right, so a missing id means here
-        // that the message had none.
+        // Params are only read if the rest is right, so without an id here the message was
+        // a notification.
         let is_notification = self.id.is_none() && self.code == INVALID_PARAMS;
         (!is_notification).then(|| error(self.id.as_ref(), self.code, &self.message, None))
     }
 }
 
-/// The members of a message, each unread, a `null` told from a missing one.
+/// The unparsed members of a message; `null` differs from a missing one.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -100,9 +99,9 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 /// Reads one frame.
 ///
 /// # Errors
-/// [`PARSE_ERROR`] for what is not JSON or not UTF-8, or is nested too deep to be read
-/// safely; [`INVALID_REQUEST`] for what is no JSON-RPC 2.0 message or a batch;
-/// [`INVALID_PARAMS`] for params that are neither object nor array.
+/// [`PARSE_ERROR`] if it is not JSON or not UTF-8, or is nested too deeply to be read
+/// safely; [`INVALID_REQUEST`] if it is not a JSON-RPC 2.0 message, or a batch;
+/// [`INVALID_PARAMS`] if the params are neither an object nor an array.
 pub fn parse(frame: &[u8]) -> Result<Incoming, Malformed> {
     let envelope = read_envelope(frame)?;
     if envelope.method.is_none() && (envelope.result.is_some() || envelope.error.is_some()) {
@@ -112,10 +111,7 @@ pub fn parse(frame: &[u8]) -> Result<Incoming, Malformed> {
     let id = match envelope.id {
         None => None,
         Some(raw) => Some(RequestId::from_raw(raw).ok_or_else(|| {
-            invalid_request(
-                None,
-                "id must be a string or a number; leave it out to notify",
-            )
+            invalid_request(None, "id must be a string or a number; leave it out to notify")
         })?),
     };
     if text_of(envelope.jsonrpc).as_deref() != Some(VERSION) {
@@ -136,11 +132,11 @@ pub fn parse(frame: &[u8]) -> Result<Incoming, Malformed> {
 }
 
 fn read_envelope(frame: &[u8]) -> Result<Envelope<'_>, Malformed> {
-    // The first pass takes the whole text for valid JSON or not, so that everything
-    // wrong after it is wrong in meaning. It does not recurse, whatever the nesting.
+    // The first pass checks the syntax of the whole text, so that later errors are about
+    // its meaning. It does not recurse, whatever the nesting.
     let text: &RawValue =
         serde_json::from_slice(frame).map_err(|error| parse_error(None, &error))?;
-    // Derived structs can also be read from arrays, which a batch must not be.
+    // A derived struct could also be read from an array, and thus from a batch.
     match text.get().as_bytes().first() {
         Some(b'{') => {}
         Some(b'[') => {
@@ -158,8 +154,8 @@ fn read_envelope(frame: &[u8]) -> Result<Envelope<'_>, Malformed> {
 }
 
 fn read_params(raw: &RawValue, id: &Option<RequestId>) -> Result<Value, Malformed> {
-    // The id is known here, so the client learns which of its requests it was: what
-    // fails is nesting beyond serde_json's limit or a lone surrogate.
+    // Fails for nesting beyond serde_json's limit and for a lone surrogate. The id is
+    // known, so the client learns which of its requests was wrong.
     let params: Value =
         serde_json::from_str(raw.get()).map_err(|error| parse_error(id.clone(), &error))?;
     if params.is_object() || params.is_array() {
@@ -177,23 +173,15 @@ fn text_of(raw: Option<&RawValue>) -> Option<String> {
 }
 
 fn parse_error(id: Option<RequestId>, error: &serde_json::Error) -> Malformed {
-    Malformed {
-        id,
-        code: PARSE_ERROR,
-        message: format!("bad JSON: {error}"),
-    }
+    Malformed { id, code: PARSE_ERROR, message: format!("bad JSON: {error}") }
 }
 
 fn invalid_request(id: Option<RequestId>, message: &str) -> Malformed {
-    Malformed {
-        id,
-        code: INVALID_REQUEST,
-        message: format!("bad request: {message}"),
-    }
+    Malformed { id, code: INVALID_REQUEST, message: format!("bad request: {message}") }
 }
 
-/// The answer to a request that succeeded. A result that cannot be written as JSON (a
-/// map with keys that are no strings) becomes an [`INTERNAL_ERROR`] under the same id.
+/// The answer to a request that succeeded. A result that cannot be written as JSON (a map
+/// whose keys are not strings) becomes an [`INTERNAL_ERROR`] with the same id.
 pub fn response(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
     #[derive(Serialize)]
     struct Response<'a, R> {
@@ -202,19 +190,13 @@ pub fn response(id: &RequestId, result: &impl Serialize) -> Vec<u8> {
         result: &'a R,
     }
     let jsonrpc = VERSION;
-    serde_json::to_vec(&Response {
-        jsonrpc,
-        id,
-        result,
-    })
-    .unwrap_or_else(|cause| {
+    serde_json::to_vec(&Response { jsonrpc, id, result }).unwrap_or_else(|cause| {
         let message = format!("the result cannot be written as JSON: {cause}");
         error(Some(id), INTERNAL_ERROR, &message, None)
     })
 }
 
-/// The answer to a request that failed; without an id (written as `null`) to a frame
-/// whose id could not be read.
+/// The answer to a request that failed; its id is `null` if it could not be read.
 pub fn error(id: Option<&RequestId>, code: i64, message: &str, data: Option<Value>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Response<'a> {
@@ -229,30 +211,22 @@ pub fn error(id: Option<&RequestId>, code: i64, message: &str, data: Option<Valu
         #[serde(skip_serializing_if = "Option::is_none")]
         data: Option<Value>,
     }
-    let error = Body {
-        code,
-        message,
-        data,
-    };
-    serde_json::to_vec(&Response {
-        jsonrpc: VERSION,
-        id,
-        error,
-    })
-    .unwrap_or_else(|_| LAST_RESORT.as_bytes().to_vec())
+    let error = Body { code, message, data };
+    serde_json::to_vec(&Response { jsonrpc: VERSION, id, error })
+        .unwrap_or_else(|_| LAST_RESORT.as_bytes().to_vec())
 }
 
-/// Adds a member to an object, or replaces it; what is no object has none.
+/// Adds a member to an object, or replaces it; does nothing to any other value.
 pub fn put(object: &mut Value, name: &str, member: impl Into<Value>) {
     if let Value::Object(members) = object {
         members.insert(name.to_owned(), member.into());
     }
 }
 
-/// A message that wants no answer, such as `notifications/progress`.
+/// A message without an answer, such as `notifications/progress`.
 ///
 /// # Errors
-/// The params cannot be written as JSON (a map with keys that are no strings).
+/// The params cannot be written as JSON (a map whose keys are not strings).
 pub fn notification(method: &str, params: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     #[derive(Serialize)]
     struct Notification<'a, P> {
@@ -260,11 +234,7 @@ pub fn notification(method: &str, params: &impl Serialize) -> Result<Vec<u8>, se
         method: &'a str,
         params: &'a P,
     }
-    serde_json::to_vec(&Notification {
-        jsonrpc: VERSION,
-        method,
-        params,
-    })
+    serde_json::to_vec(&Notification { jsonrpc: VERSION, method, params })
 }
 
 #[cfg(test)]

@@ -1,23 +1,24 @@
-//! Frames cut out of a byte stream, whatever comes, in bounded memory.
+//! Reads frames from a byte stream, whatever it contains, in bounded memory.
 //!
-//! The first line that is not blank decides about the framing of the whole connection. A
-//! frame that is too long or whose headers are unusable is told as an error and skipped.
-//! Limits: a frame half sent is waited for as long as the input stays open.
+//! The first line that is not blank decides the framing of the whole connection. A frame
+//! that is too long or has unusable headers is reported as an error and skipped. Limits:
+//! waits for the rest of a frame until the input is closed.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
-use super::framing::{Frame, FrameError, Framing};
-use super::header::{self, HeaderError, MAX_HEADER_BYTES};
+use super::framing::{
+    Frame, FrameError, Framing, MAX_HEADER_BYTES, header_at_end, is_first_header, parse_header,
+};
 
-/// Bytes asked of the input at once: the capacity of a pipe on Linux.
+/// How many bytes are read at once: the capacity of a pipe on Linux.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Bytes that a line may have beyond its frame: a byte order mark and a CR.
+/// How many bytes a line may have beyond its frame: a byte order mark and a CR.
 const LINE_EXTRA_BYTES: usize = BYTE_ORDER_MARK.len() + 1;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What reading gives: a frame or what was wrong with it; `None` at the end of the input.
+/// A frame or what was wrong with it; `None` at the end of the input.
 type Next = io::Result<Option<Result<Frame, FrameError>>>;
 
 /// Cuts an input into frames.
@@ -28,7 +29,7 @@ pub struct FrameReader<R> {
     state: State,
 }
 
-/// Where in the stream the reader is, between two frames.
+/// The reader's place in the stream, between two frames.
 #[derive(Debug)]
 enum State {
     /// Nothing but blank lines so far.
@@ -37,7 +38,7 @@ enum State {
     InLines,
     /// At the start of a header block.
     AtHeaders,
-    /// Behind unusable headers, the last of them `line`: the next length is to be found.
+    /// After unusable headers, the last of them `line`: looks for the next length.
     Lost { line: Vec<u8> },
     /// Nothing more will come.
     Ended,
@@ -53,14 +54,13 @@ enum Line {
 /// What a header block says.
 enum Block {
     Length(usize),
-    Unusable { error: HeaderError, line: Vec<u8> },
+    Unusable { error: FrameError, line: Vec<u8> },
     End,
 }
 
 impl<R: Read> FrameReader<R> {
-    /// Reads from `input` frames of at most `limit` bytes, which is
-    /// [`MAX_FRAME_BYTES`](super::framing::MAX_FRAME_BYTES) but for tests; a header line
-    /// must fit too. Never holds more than about twice that.
+    /// Reads frames of at most `limit` bytes from `input`; a header line must fit too. Never
+    /// holds more than about twice that.
     pub fn new(input: R, limit: usize) -> Self {
         FrameReader {
             input: BufReader::with_capacity(READ_BYTES, input),
@@ -69,7 +69,7 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// The framing that the client uses; `None` before its first frame and after the end.
+    /// The client's framing; `None` before its first frame and after the end.
     pub fn framing(&self) -> Option<Framing> {
         match self.state {
             State::Undetected | State::Ended => None,
@@ -78,11 +78,11 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// Waits for the next frame. `Ok(None)`: the input has ended. An inner error is about
-    /// one frame only, and the next call goes on behind it.
+    /// Waits for the next frame; `Ok(None)` at the end of the input. An inner error is about
+    /// one frame only, and the next call continues after it.
     ///
     /// # Errors
-    /// The input cannot be read any more. Later calls return `Ok(None)`.
+    /// The input can no longer be read. Later calls return `Ok(None)`.
     pub fn next_frame(&mut self) -> io::Result<Option<Result<Frame, FrameError>>> {
         let next = match &mut self.state {
             State::Undetected => self.first_frame(),
@@ -102,9 +102,7 @@ impl<R: Read> FrameReader<R> {
 
     fn first_frame(&mut self) -> Next {
         match self.next_line_frame()? {
-            Some(Ok(line)) if header::is_first_header(&line) => {
-                self.frame_after_headers(Some(line))
-            }
+            Some(Ok(line)) if is_first_header(&line) => self.frame_after_headers(Some(line)),
             other => {
                 self.state = State::InLines;
                 Ok(other)
@@ -124,31 +122,28 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// Reads headers, of which the `first` may have been read already, and their frame.
+    /// Reads headers, the `first` of which may already have been read, and their frame.
     fn frame_after_headers(&mut self, first: Option<Vec<u8>>) -> Next {
         let length = match self.read_headers(first)? {
             Block::Length(length) if length <= self.limit => length,
             Block::Length(_) => {
-                // Not skipped by the length, which may be a lie: the client would wait
-                // for ever for an answer to what it sends next.
+                // Not skipped by the length, which may be wrong: the client would wait
+                // forever for an answer to its next request.
                 self.state = State::Lost { line: Vec::new() };
                 return Ok(Some(Err(self.too_long())));
             }
             Block::Unusable { error, line } => {
                 self.state = State::Lost { line };
-                return Ok(Some(Err(error.into())));
+                return Ok(Some(Err(error)));
             }
             Block::End => return Ok(None),
         };
         self.state = State::AtHeaders;
         // Not allocated up front: the length is only a claim.
         let mut frame = Vec::new();
-        let got = (&mut self.input)
-            .take(length as u64)
-            .read_to_end(&mut frame)?;
+        let got = (&mut self.input).take(length as u64).read_to_end(&mut frame)?;
         if got < length {
-            let expected = length;
-            return Ok(Some(Err(FrameError::Truncated { expected, got })));
+            return Ok(Some(Err(FrameError::Truncated { expected: length, got })));
         }
         Ok(Some(Ok(frame)))
     }
@@ -167,8 +162,7 @@ impl<R: Read> FrameReader<R> {
                 match length {
                     Some(length) if !ended => return Ok(Block::Length(length)),
                     _ if seen_any => {
-                        let error = HeaderError::NoLength;
-                        return Ok(Block::Unusable { error, line });
+                        return Ok(Block::Unusable { error: FrameError::NoLength, line });
                     }
                     _ if ended => return Ok(Block::End),
                     // Blank lines between a body and the next headers.
@@ -176,12 +170,11 @@ impl<R: Read> FrameReader<R> {
                 }
             }
             seen_any = true;
-            match (header::parse_header(&line), length) {
+            match (parse_header(&line), length) {
                 (Ok(None), _) => {}
                 (Ok(Some(second)), Some(first)) if first != second => {
-                    let error = HeaderError::TwoLengths { first, second };
-                    let line = Vec::new();
-                    return Ok(Block::Unusable { error, line });
+                    let error = FrameError::TwoLengths { first, second };
+                    return Ok(Block::Unusable { error, line: Vec::new() });
                 }
                 (Ok(given), _) => length = given,
                 // The next message's header may be on that line, behind a stray body.
@@ -190,11 +183,11 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// Throws away what comes until a line ends in a length header, beginning with the
-    /// bad header's own `line`, and goes on from there.
+    /// Discards input, beginning with the bad header's own `line`, until a line ends in a
+    /// length header, and continues there.
     fn frame_after_resync(&mut self, mut line: Vec<u8>) -> Next {
         loop {
-            if let Some(header) = header::header_at_end(&line) {
+            if let Some(header) = header_at_end(&line) {
                 let header = header.to_vec();
                 return self.frame_after_headers(Some(header));
             }
@@ -210,21 +203,19 @@ impl<R: Read> FrameReader<R> {
         FrameError::TooLong { limit: self.limit }
     }
 
-    /// Reads a line without its ending (LF or CRLF) and without a byte order mark. One
-    /// beyond the limit is read to its end, but not kept.
+    /// Reads a line without its ending (LF or CRLF) and without a byte order mark. One that
+    /// is over the limit is read to its end, but not kept.
     fn read_line(&mut self) -> io::Result<Line> {
         let longest = self.limit.saturating_add(LINE_EXTRA_BYTES);
         let mut line = Vec::new();
-        (&mut self.input)
-            .take(longest.saturating_add(1) as u64)
-            .read_until(b'\n', &mut line)?;
+        (&mut self.input).take(longest.saturating_add(1) as u64).read_until(b'\n', &mut line)?;
         match line.last() {
             None => return Ok(Line::End),
             Some(b'\n') => {
                 line.pop();
             }
             Some(_) if line.len() > longest => {
-                // Given back before the rest is read, which may take long.
+                // Freed before the rest is read, which may take long.
                 drop(line);
                 self.input.skip_until(b'\n')?;
                 return Ok(Line::TooLong);
@@ -241,8 +232,8 @@ impl<R: Read> FrameReader<R> {
         Ok(Line::Whole(line))
     }
 
-    /// Reads to the end of the line, returns its last `keep` bytes without the LF, and
-    /// whether the input ended instead of the line.
+    /// Reads to the end of the line. Returns its last `keep` bytes without the LF, and
+    /// whether the input ended before the line did.
     fn read_line_tail(&mut self, keep: usize) -> io::Result<(Vec<u8>, bool)> {
         let mut tail = Vec::new();
         loop {
@@ -265,9 +256,7 @@ impl<R: Read> FrameReader<R> {
 }
 
 fn last_bytes(bytes: &[u8], count: usize) -> &[u8] {
-    bytes
-        .get(bytes.len().saturating_sub(count)..)
-        .unwrap_or(bytes)
+    bytes.get(bytes.len().saturating_sub(count)..).unwrap_or(bytes)
 }
 
 #[cfg(test)]
@@ -332,10 +321,7 @@ mod tests {
     #[test]
     fn lines_may_end_in_anything_and_be_blank() {
         assert_eq!(
-            frames(
-                b"\xef\xbb\xbf\r\n\n \t\n{1}\r\n\n{2}\n\xef\xbb\xbf{3}\n{4}",
-                99
-            ),
+            frames(b"\xef\xbb\xbf\r\n\n \t\n{1}\r\n\n{2}\n\xef\xbb\xbf{3}\n{4}", 99),
             good(&["{1}", "{2}", "{3}", "{4}"])
         );
         assert_eq!(frames(b"", 99), good(&[]));
@@ -404,14 +390,23 @@ mod tests {
             assert_eq!(all.len(), 3, "{body}: {all:?}");
             assert_eq!(all.first(), Some(&Ok("{1}".to_owned())), "{body}");
             let error = all.get(1).cloned();
-            assert!(matches!(error, Some(Err(FrameError::Header(_)))), "{body}");
+            assert!(
+                matches!(
+                    error,
+                    Some(Err(FrameError::BadHeader { .. }
+                        | FrameError::BadLength { .. }
+                        | FrameError::NoLength
+                        | FrameError::TwoLengths { .. }))
+                ),
+                "{body}"
+            );
             assert_eq!(all.last(), Some(&Ok("{2}".to_owned())), "{body}");
         }
     }
 
     #[test]
     fn an_end_within_headers_or_body_is_told() {
-        let expected = vec![Err(FrameError::Header(HeaderError::NoLength))];
+        let expected = vec![Err(FrameError::NoLength)];
         assert_eq!(frames(b"Content-Length: 5\r\n", 99), expected);
         let (expected, got) = (5, 2);
         let expected = vec![Err(FrameError::Truncated { expected, got })];

@@ -1,21 +1,24 @@
-//! The stateless era of MCP: there is no handshake, and every request says by itself
-//! which version it is made in and what its client can do.
+//! The stateless era of MCP: there is no handshake, and every request names its version
+//! and what its client can do.
 //!
-//! Pure. The words stand in `params._meta`, the *envelope*; the server answers each
-//! request by its own envelope alone and never asks anything itself. Limits: of the
-//! capabilities only those are read on which an answer depends.
+//! Pure. Both are in `params._meta`, the *envelope*. The server answers each request by
+//! its own envelope alone and never asks anything itself. Limits: reads only the
+//! capabilities on which an answer depends.
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::era::{Capabilities, SERVER_INFO};
-use super::message::{INVALID_PARAMS, put};
+use super::era::{capabilities, server_info};
+use super::id::RequestId;
+use super::message::{self, INVALID_PARAMS, put};
 
 /// The version of this era, as it is written in messages.
 pub const VERSION: &str = "2026-07-28";
 
-/// The method by which a client of this era learns what the server can do.
+/// The method that asks what the server can do.
 pub const DISCOVER: &str = "server/discover";
+
+/// The method that asks for notifications.
+pub const LISTEN: &str = "subscriptions/listen";
 
 /// The request's version is not served.
 pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
@@ -25,38 +28,39 @@ pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
+const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
-/// The extension by which the answer to a call may be a task.
+/// The extension that allows a task as the answer to a call.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// How long a client may keep what does not change while the server runs, in
-/// milliseconds. The next server may be a newer one, hence not for ever.
+/// For how many milliseconds a client may cache what does not change while the server
+/// runs. Not forever, since the next server may be a newer one.
 const TTL_MS: u64 = 60 * 60 * 1000;
-/// How much of a client's text an error message repeats, in characters.
+/// How many characters of a client's text an error message repeats.
 const QUOTED_CHARS: usize = 40;
 
-/// What a request says of itself and of its client.
+/// What a request says about itself and its client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// Which program the client is; empty when it does not say.
+    /// The name of the client; empty if it does not give one.
     pub client_name: String,
     /// Whether the answer may be a task.
     pub takes_tasks: bool,
 }
 
-/// The envelope is not what this era asks for.
+/// Why an envelope is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// Keys that every request of this era has are not there.
+    /// It lacks keys that every request of this era has.
     #[error("params._meta lacks {}", .0.join(" and "))]
     Missing(Vec<&'static str>),
-    /// A key's value has the wrong type.
+    /// A value has the wrong type.
     #[error("{key} in params._meta must be {expected}")]
     WrongType {
-        /// Which.
+        /// The value's key.
         key: &'static str,
-        /// What it should be.
+        /// The type it should have.
         expected: &'static str,
     },
     /// The version is not served without a handshake.
@@ -68,7 +72,7 @@ pub enum EnvelopeError {
 }
 
 impl EnvelopeError {
-    /// What a request without any envelope gets where one is needed.
+    /// The error for a request without an envelope that needs one.
     pub fn no_envelope() -> EnvelopeError {
         EnvelopeError::Missing(vec![VERSION_KEY, CAPABILITIES_KEY])
     }
@@ -81,7 +85,7 @@ impl EnvelopeError {
         }
     }
 
-    /// The error's `data`: for an unsupported version those that are served.
+    /// The error's `data`: the versions that are served, if the version is not.
     pub fn data(&self) -> Option<Value> {
         match self {
             EnvelopeError::UnsupportedVersion(requested) => {
@@ -93,7 +97,7 @@ impl EnvelopeError {
 }
 
 impl Envelope {
-    /// Reads the envelope of a request; `None` when it has none, as in the legacy era.
+    /// Reads the envelope of a request; `None` if it has none, as in the legacy era.
     ///
     /// # Errors
     /// It has one that lacks a key, has a value of the wrong type, or names a version
@@ -102,7 +106,7 @@ impl Envelope {
         let meta = params.and_then(|params| params.get("_meta"));
         let key = |key: &str| meta.and_then(|meta| meta.get(key));
         let (version, capabilities) = (key(VERSION_KEY), key(CAPABILITIES_KEY));
-        // Looked at first: what else another version asks for is not known.
+        // Checked first: another version may have other rules.
         if let Some(version) = version.and_then(Value::as_str)
             && version != VERSION
         {
@@ -116,15 +120,11 @@ impl Envelope {
             (Some(_), None) => return Err(EnvelopeError::Missing(vec![CAPABILITIES_KEY])),
         };
         if !version.is_string() {
-            return Err(EnvelopeError::WrongType {
-                key: VERSION_KEY,
-                expected: "a string",
-            });
+            return Err(EnvelopeError::WrongType { key: VERSION_KEY, expected: "a string" });
         }
-        let capabilities = capabilities.as_object().ok_or(EnvelopeError::WrongType {
-            key: CAPABILITIES_KEY,
-            expected: "an object",
-        })?;
+        let capabilities = capabilities
+            .as_object()
+            .ok_or(EnvelopeError::WrongType { key: CAPABILITIES_KEY, expected: "an object" })?;
         Ok(Some(Envelope {
             client_name: key(CLIENT_KEY)
                 .and_then(|client| client.get("name"))
@@ -139,7 +139,7 @@ impl Envelope {
     }
 }
 
-/// What tells the client how to read a result.
+/// How the client is to read a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultType {
     /// It is the whole answer.
@@ -148,7 +148,7 @@ pub enum ResultType {
     Task,
 }
 
-/// A result as this era writes it: with its type, and with who answers.
+/// A result as this era writes it: with its type and the server's name.
 pub fn stamped(result_type: ResultType, result: Value) -> Value {
     let word = match result_type {
         ResultType::Complete => "complete",
@@ -160,22 +160,22 @@ pub fn stamped(result_type: ResultType, result: Value) -> Value {
         stamped.extend(members);
     }
     if let Value::Object(meta) = stamped.entry("_meta").or_insert_with(|| json!({})) {
-        meta.insert(SERVER_KEY.to_owned(), json!(SERVER_INFO));
+        meta.insert(SERVER_KEY.to_owned(), server_info());
     }
     stamped.into()
 }
 
-/// Who may be given a cached result.
+/// Who may get a cached result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheScope {
-    /// Anybody: it depends on the program alone.
+    /// Every user: it depends on the program alone.
     Public,
-    /// This user: it depends on the settings.
+    /// This user alone: it depends on the settings.
     Private,
 }
 
-/// The same for a result that does not change while the server runs: with how long it
-/// may be kept, and for whom.
+/// A [`stamped`] result that does not change while the server runs, with the time for
+/// which it may be cached, and for whom.
 pub fn cacheable(scope: CacheScope, result: Value) -> Value {
     let mut result = stamped(ResultType::Complete, result);
     let scope = match scope {
@@ -189,22 +189,23 @@ pub fn cacheable(scope: CacheScope, result: Value) -> Value {
 
 /// The result of [`DISCOVER`].
 pub fn discovery(offers_tasks: bool, instructions: &str) -> Value {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Discovery<'a> {
-        supported_versions: [&'static str; 1],
-        capabilities: Capabilities,
-        instructions: &'a str,
-    }
-    let discovery = Discovery {
-        supported_versions: [VERSION],
-        capabilities: Capabilities::with_extensions(offers_tasks.then_some(TASKS_EXTENSION)),
-        instructions,
-    };
-    cacheable(CacheScope::Private, json!(discovery))
+    let discovery = json!({
+        "supportedVersions": [VERSION],
+        "capabilities": capabilities(offers_tasks.then_some(TASKS_EXTENSION)),
+        "instructions": instructions,
+    });
+    cacheable(CacheScope::Private, discovery)
 }
 
-/// What a client is told that has to declare the tasks extension first.
+/// The notification that opens the subscription of a [`LISTEN`] request. It grants none of
+/// the notifications that were asked for. `None` if the request does not have MCP's form.
+pub fn acknowledgement(id: &RequestId, params: Option<&Value>) -> Option<Vec<u8>> {
+    params?.get("notifications")?.as_object()?;
+    let acknowledged = json!({"_meta": {SUBSCRIPTION_KEY: id}, "notifications": {}});
+    message::notification("notifications/subscriptions/acknowledged", &acknowledged).ok()
+}
+
+/// The error data for a client that has to declare the tasks extension first.
 pub fn needs_tasks_extension() -> Value {
     json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
 }
@@ -263,10 +264,7 @@ mod tests {
             CAPABILITIES_KEY: {"extensions": {TASKS_EXTENSION: {}}},
             CLIENT_KEY: {"name": "claude-code", "version": "2.1.330"},
         });
-        let envelope = Envelope {
-            client_name: "claude-code".to_owned(),
-            takes_tasks: true,
-        };
+        let envelope = Envelope { client_name: "claude-code".to_owned(), takes_tasks: true };
         assert_eq!(read(full), Ok(Some(envelope)));
     }
 
@@ -292,21 +290,9 @@ mod tests {
         let table = [
             (json!({CAPABILITIES_KEY: {}}), INVALID_PARAMS, VERSION_KEY),
             (json!({CLIENT_KEY: {}}), INVALID_PARAMS, CAPABILITIES_KEY),
-            (
-                json!({VERSION_KEY: VERSION}),
-                INVALID_PARAMS,
-                CAPABILITIES_KEY,
-            ),
-            (
-                json!({VERSION_KEY: 5, CAPABILITIES_KEY: {}}),
-                INVALID_PARAMS,
-                VERSION_KEY,
-            ),
-            (
-                json!({VERSION_KEY: VERSION, CAPABILITIES_KEY: []}),
-                INVALID_PARAMS,
-                CAPABILITIES_KEY,
-            ),
+            (json!({VERSION_KEY: VERSION}), INVALID_PARAMS, CAPABILITIES_KEY),
+            (json!({VERSION_KEY: 5, CAPABILITIES_KEY: {}}), INVALID_PARAMS, VERSION_KEY),
+            (json!({VERSION_KEY: VERSION, CAPABILITIES_KEY: []}), INVALID_PARAMS, CAPABILITIES_KEY),
             (
                 json!({VERSION_KEY: "2025-11-25", CAPABILITIES_KEY: {}}),
                 UNSUPPORTED_PROTOCOL_VERSION,

@@ -1,30 +1,30 @@
-//! The tasks extension of the stateless era, as it stands on the wire: a call that is
-//! answered by a task, and what `tasks/get` tells of it.
+//! The tasks extension of the stateless era on the wire: a call that is answered with a
+//! task, and the answer to `tasks/get`.
 //!
-//! Pure. Limits: a task never is `input_required`, since the server asks its client for
-//! nothing; what becomes of which command is decided where the tools are.
+//! Pure. Limits: a task is never `input_required`, since the server asks its client for
+//! nothing. The tools decide which commands become tasks.
 
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::message::INVALID_PARAMS;
 
-/// What may be asked about a task.
+/// A request about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// How it is, and its result when it is over.
+    /// Its status, and its result if it has ended.
     Get,
     /// To end it.
     Cancel,
-    /// To take in answers to what it asked for, which is nothing.
+    /// Answers to what it asked for, which is nothing.
     Update,
 }
 
 impl Operation {
-    /// The operation that a method stands for.
+    /// The operation of a method, if it is one about tasks.
     pub fn of_method(method: &str) -> Option<Operation> {
         match method {
             "tasks/get" => Some(Operation::Get),
@@ -37,7 +37,7 @@ impl Operation {
     /// The id of the task that a request is about.
     ///
     /// # Errors
-    /// What its params lack, in words: [`INVALID_PARAMS`] to the client.
+    /// Names what its params lack: [`INVALID_PARAMS`] to the client.
     pub fn task_of(self, params: Option<&Value>) -> Result<String, String> {
         let member = |name: &str| params.and_then(|params| params.get(name));
         if self == Operation::Update && !member("inputResponses").is_some_and(Value::is_object) {
@@ -52,7 +52,7 @@ impl Operation {
 
 /// Why an operation is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("taskId {0} is unknown: it never was, or its output is no longer kept")]
+#[error("taskId {0} is unknown: it never existed, or its output is no longer kept")]
 pub struct UnknownTask(pub String);
 
 impl UnknownTask {
@@ -60,23 +60,23 @@ impl UnknownTask {
     pub const CODE: i64 = INVALID_PARAMS;
 }
 
-/// What has become of a task.
+/// A task's status.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-pub enum Status {
+pub enum TaskStatus {
     /// It runs.
     Working,
-    /// It is over, and this is what the call would have answered.
+    /// It has ended, and this is what the call would have answered.
     Completed {
         /// A result of `tools/call`.
         result: Value,
     },
-    /// It is over, and there is no result to show.
+    /// It has ended, and there is no result to show.
     Failed {
         /// Why.
         error: Failure,
     },
-    /// Somebody ended it.
+    /// It was cancelled.
     Cancelled,
 }
 
@@ -85,89 +85,64 @@ pub enum Status {
 pub struct Failure {
     /// Such as [`INTERNAL_ERROR`](super::message::INTERNAL_ERROR).
     pub code: i64,
-    /// For whoever reads it.
+    /// What went wrong, in words.
     pub message: String,
 }
 
 /// A task at one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Task {
-    /// Its id.
+    #[serde(rename = "taskId")]
     pub id: String,
-    /// What has become of it.
-    pub status: Status,
-    /// The same for people, in a few words.
+    #[serde(flatten)]
+    pub status: TaskStatus,
+    /// The status in a few words, for people.
+    #[serde(rename = "statusMessage", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When it began.
+    #[serde(rename = "createdAt", serialize_with = "iso")]
     pub created: SystemTime,
-    /// When it last showed a sign of life.
+    /// When its status or output last changed.
+    #[serde(rename = "lastUpdatedAt", serialize_with = "iso")]
     pub updated: SystemTime,
-    /// How long after its beginning it can be asked about, at least.
+    /// For how long after its beginning it can be asked about, at least.
+    #[serde(rename = "ttlMs", serialize_with = "positive_millis")]
     pub kept_for: Duration,
-    /// How long to wait until it is asked about again.
+    /// How long the client should wait before it asks again.
+    #[serde(rename = "pollIntervalMs", serialize_with = "positive_millis")]
     pub ask_again_in: Duration,
 }
 
 impl Task {
-    /// As the answer to the call that began it: without what only `tasks/get` tells.
+    /// The answer to the call that began it. Only `tasks/get` shows how it ended.
     pub fn as_created(&self) -> Value {
-        let status = Status::Working;
-        self.written(&status)
+        Task { status: TaskStatus::Working, ..self.clone() }.as_detailed()
     }
 
-    /// As the answer to `tasks/get`.
+    /// The answer to `tasks/get`.
     pub fn as_detailed(&self) -> Value {
-        self.written(&self.status)
-    }
-
-    fn written(&self, status: &Status) -> Value {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Written<'a> {
-            task_id: &'a str,
-            #[serde(flatten)]
-            status: &'a Status,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            status_message: Option<&'a str>,
-            created_at: String,
-            last_updated_at: String,
-            ttl_ms: u64,
-            poll_interval_ms: u64,
-        }
-        json!(Written {
-            task_id: &self.id,
-            status,
-            status_message: self.message.as_deref(),
-            created_at: written_time(self.created),
-            last_updated_at: written_time(self.updated),
-            ttl_ms: positive_millis(self.kept_for),
-            poll_interval_ms: positive_millis(self.ask_again_in),
-        })
+        json!(self)
     }
 }
 
-/// ISO 8601 in UTC, to the millisecond. A clock outside of what can be written, years
-/// before Christ or after 9999, reads as its nearest end.
-fn written_time(time: SystemTime) -> String {
-    let timestamp = Timestamp::try_from(time).unwrap_or(match time < SystemTime::UNIX_EPOCH {
-        true => Timestamp::MIN,
-        false => Timestamp::MAX,
-    });
-    format!("{timestamp:.3}")
+/// ISO 8601 in UTC, to the millisecond. A time that cannot be written becomes the nearest
+/// one that can.
+fn iso<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    let nearest = if *time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
+    let written = format!("{:.3}", Timestamp::try_from(*time).unwrap_or(nearest));
+    serializer.serialize_str(&written)
 }
 
-/// Whole milliseconds, of which there is at least one.
-fn positive_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis())
-        .unwrap_or(u64::MAX)
-        .max(1)
+/// Whole milliseconds, at least one.
+fn positive_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    serializer.serialize_u64(millis.max(1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn task(status: Status) -> Task {
+    fn task(status: TaskStatus) -> Task {
         Task {
             id: "3dc8c9ee".to_owned(),
             status,
@@ -183,7 +158,7 @@ mod tests {
     fn a_completed_task_carries_its_result_and_its_times() {
         let result = json!({"content": []});
         assert_eq!(
-            task(Status::Completed { result }).as_detailed(),
+            task(TaskStatus::Completed { result }).as_detailed(),
             json!({
                 "taskId": "3dc8c9ee",
                 "status": "completed",
@@ -199,11 +174,8 @@ mod tests {
 
     #[test]
     fn a_created_task_has_no_result_whatever_has_become_of_it() {
-        let error = Failure {
-            code: -32603,
-            message: "gone".to_owned(),
-        };
-        let failed = task(Status::Failed { error });
+        let error = Failure { code: -32603, message: "gone".to_owned() };
+        let failed = task(TaskStatus::Failed { error });
         assert_eq!(failed.as_detailed()["error"]["code"], json!(-32603));
         let created = failed.as_created();
         assert_eq!(created["status"], json!("working"));
@@ -215,7 +187,7 @@ mod tests {
         let far = Task {
             created: SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40),
             kept_for: Duration::ZERO,
-            ..task(Status::Cancelled)
+            ..task(TaskStatus::Cancelled)
         };
         let written = far.as_detailed();
         let created = written["createdAt"].as_str().unwrap_or_default();

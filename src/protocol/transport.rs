@@ -1,18 +1,18 @@
 //! The connection: a `reader` thread that hands over frames, and a `writer` thread that
 //! owns the output.
 //!
-//! Nothing else in the program writes to stdout. Whoever has something to say holds an
-//! [`Outbound`], a clonable handle on a bounded queue; the writer takes one message at a
-//! time, so frames never mix. When either side of the connection ends, [`Transport::ended`]
-//! tells so; when it is the output, all senders get [`Closed`] from then on and nobody
-//! blocks. Limits: messages are bytes here, and who answers what is not known.
+//! Nothing else in the program writes to stdout. A sender holds an [`Outbound`], a clonable
+//! handle to a bounded queue; the writer takes one message at a time, so frames never mix.
+//! When either side of the connection ends, [`Transport::ended`] reports it. After the
+//! output has ended, all senders get [`Closed`] and none of them blocks. Limits: messages
+//! are bytes here; requests and their answers are matched elsewhere.
 //!
-//! A read from stdin cannot be called off. When a signal ends the server while its client
-//! keeps stdin open, the reader thread stays in `read(2)` until the process exits:
+//! A read from stdin cannot be cancelled. When a signal ends the server while its client
+//! keeps stdin open, the reader thread remains in `read(2)` until the process exits:
 //! [`Transport::finish`] does not wait for it, and no other code may.
 
 use std::convert::Infallible;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -20,30 +20,30 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, select_biased};
 
-use super::framing::{Frame, FrameError, Framing, MAX_FRAME_BYTES};
+use super::framing::{Frame, FrameError, Framing};
 use super::reader::FrameReader;
 
-/// Messages that may wait for a client that reads slowly; then senders wait too.
+/// How many messages may wait for a client that reads slowly. Beyond that senders wait too.
 const QUEUED_MESSAGES: usize = 1024;
 
-/// One end for each of the two threads, so that telling it never blocks.
+/// One for each of the two threads, so that reporting an end never blocks.
 const ENDS: usize = 2;
 
-/// Nothing can be sent any more: the client is gone, or the transport has finished.
+/// The client is gone, or the transport has finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection to the client is closed")]
 pub struct Closed;
 
 /// What ended one side of the connection.
 #[derive(Debug, thiserror::Error)]
-pub enum Ended {
-    /// The client closed our input: it will ask nothing more.
+pub enum StreamEnd {
+    /// The client closed our input: no more requests will come.
     #[error("end of input")]
     Input,
-    /// The input cannot be read any more.
+    /// The input can no longer be read.
     #[error("cannot read from the client: {0}")]
     InputFailed(#[source] io::Error),
-    /// The output cannot be written any more, mostly since the client is gone (EPIPE).
+    /// The output can no longer be written, usually because the client is gone (EPIPE).
     #[error("cannot write to the client: {0}")]
     OutputFailed(#[source] io::Error),
 }
@@ -55,7 +55,7 @@ pub enum Finished {
     Flushed,
     /// The output had failed before.
     ClientGone,
-    /// The client did not read within the limit; the rest stays unsent.
+    /// The client did not read in time; the rest remains unsent.
     GaveUp,
 }
 
@@ -64,25 +64,25 @@ enum Command {
     Finish,
 }
 
-/// A way to the client's ear; cheap to clone, for any thread.
+/// Sends messages to the client; cheap to clone, for any thread.
 #[derive(Debug, Clone)]
 pub struct Outbound {
     queue: Sender<Command>,
-    /// Carries nothing, and is disconnected when the transport has finished.
+    /// Carries nothing; disconnected when the transport has finished.
     finished: Receiver<Infallible>,
 }
 
 impl Outbound {
-    /// Whether as much waits as may, because the client does not read.
+    /// Whether the queue is full because the client does not read.
     pub fn is_full(&self) -> bool {
         self.queue.is_full()
     }
 
-    /// Queues one JSON message, without framing. Waits while the queue is full, which it
-    /// is when the client does not read.
+    /// Queues one JSON message, without framing. Waits while the queue is full because the
+    /// client does not read.
     ///
     /// # Errors
-    /// [`Closed`] when the client is gone or the transport finishes, also meanwhile.
+    /// [`Closed`] if the client is gone or the transport finishes, even during the wait.
     pub fn send(&self, message: Vec<u8>) -> Result<(), Closed> {
         select_biased! {
             recv(self.finished) -> _ => Err(Closed),
@@ -96,28 +96,20 @@ impl Outbound {
 #[derive(Debug)]
 pub struct Transport {
     outbound: Outbound,
-    ended: Receiver<Ended>,
+    ended: Receiver<StreamEnd>,
     reader: JoinHandle<()>,
-    /// Returns whether all went out.
+    /// Returns whether everything was written.
     writer: JoinHandle<bool>,
-    /// Disconnected by the writer's end.
+    /// Disconnected when the writer ends.
     writer_done: Receiver<Infallible>,
-    /// Held to be dropped, which disconnects [`Outbound::finished`].
+    /// Dropping it disconnects [`Outbound::finished`].
     _unfinished: Sender<Infallible>,
 }
 
-/// The client's ends of a connection within the process, for tests.
-#[derive(Debug)]
-pub struct Peer {
-    /// What is written here, the server reads; dropping it is the end of its input.
-    pub to_server: PipeWriter,
-    /// What the server writes; dropping it makes the server's next write fail.
-    pub from_server: PipeReader,
-}
-
 impl Transport {
-    /// Starts both threads. A frame of more than `frame_limit` bytes is an error. `handler` gets each frame, on the reader thread: what takes
-    /// time must go elsewhere. Should it panic, that is logged, and the next frame read.
+    /// Starts both threads. A frame of more than `frame_limit` bytes is an error. `handler`
+    /// gets each frame on the reader thread, so it must not take long. If it panics, that is
+    /// logged and the next frame is read.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -145,50 +137,18 @@ impl Transport {
                 let written = write_queued(output, &queued, &framing);
                 let flushed = written.is_ok();
                 if let Err(error) = written {
-                    report(&end, Ended::OutputFailed(error));
+                    report(&end, StreamEnd::OutputFailed(error));
                 }
-                // The queue's end is dropped here, which wakes all who wait to send.
+                // Drops the queue's end, which wakes all senders that wait.
                 flushed
             }
         })?;
         let reader = thread::Builder::new().name("reader".to_owned()).spawn({
             let outbound = outbound.clone();
-            move || {
-                report(
-                    &end,
-                    read_frames(input, frame_limit, &outbound, &framing, handler),
-                )
-            }
+            move || report(&end, read_frames(input, frame_limit, &outbound, &framing, handler))
         })?;
 
-        Ok(Transport {
-            outbound,
-            ended,
-            reader,
-            writer,
-            writer_done,
-            _unfinished: unfinished,
-        })
-    }
-
-    /// Starts on two pipes whose other ends are returned: the kernel's own behaviour at
-    /// full, closed and broken pipes, without another process.
-    ///
-    /// # Errors
-    /// A pipe cannot be made or a thread not be started.
-    pub fn memory<H>(handler: H) -> io::Result<(Transport, Peer)>
-    where
-        H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
-    {
-        let (input, to_server) = io::pipe()?;
-        let (from_server, output) = io::pipe()?;
-        let transport =
-            Transport::start(Box::new(input), Box::new(output), MAX_FRAME_BYTES, handler)?;
-        let peer = Peer {
-            to_server,
-            from_server,
-        };
-        Ok((transport, peer))
+        Ok(Transport { outbound, ended, reader, writer, writer_done, _unfinished: unfinished })
     }
 
     /// The handle for sending.
@@ -196,17 +156,17 @@ impl Transport {
         &self.outbound
     }
 
-    /// Gets a message when the input ends and one when the output fails, each at most
-    /// once; to be selected on together with signals.
-    pub fn ended(&self) -> &Receiver<Ended> {
+    /// Receives one message when the input ends and one when the output fails; to be
+    /// selected on together with signals.
+    pub fn ended(&self) -> &Receiver<StreamEnd> {
         &self.ended
     }
 
-    /// Writes what is queued, within `limit`, and closes: whoever sends from now on, or
-    /// still waits to, gets [`Closed`]. Frames that are read later are still handed over.
+    /// Writes what is queued, within `limit`, and closes: senders get [`Closed`] from now on,
+    /// also those that wait. Frames that are read later are still handed over.
     pub fn finish(self, limit: Duration) -> Finished {
         let deadline = Instant::now() + limit;
-        // Fails when the queue stays full, or when the writer has ended already: both show
+        // Fails if the queue remains full or the writer has already ended: both are handled
         // below.
         let _ = self.outbound.queue.send_deadline(Command::Finish, deadline);
         if self.reader.is_finished() && self.reader.join().is_err() {
@@ -234,7 +194,7 @@ fn read_frames<H>(
     outbound: &Outbound,
     framing: &OnceLock<Framing>,
     mut handler: H,
-) -> Ended
+) -> StreamEnd
 where
     H: FnMut(&Outbound, Result<Frame, FrameError>),
 {
@@ -242,15 +202,15 @@ where
     loop {
         let received = match frames.next_frame() {
             Ok(Some(received)) => received,
-            Ok(None) => return Ended::Input,
-            Err(error) => return Ended::InputFailed(error),
+            Ok(None) => return StreamEnd::Input,
+            Err(error) => return StreamEnd::InputFailed(error),
         };
         // Before the handler, so that the first answer already is in the right framing.
         if let Some(detected) = frames.framing() {
             framing.get_or_init(|| detected);
         }
-        // The handler's own state may be half-changed after a panic; one wrong answer
-        // later is better than a server that has gone deaf.
+        // The handler's own state may be half changed after a panic; one wrong answer later
+        // is better than a server that no longer reads.
         if catch_unwind(AssertUnwindSafe(|| handler(outbound, received))).is_err() {
             tracing::error!("the handling of a frame panicked; reading goes on");
         }
@@ -278,20 +238,46 @@ fn write_queued(
     }
 }
 
-fn report(end: &Sender<Ended>, ended: Ended) {
+fn report(end: &Sender<StreamEnd>, ended: StreamEnd) {
     tracing::debug!("{ended}");
-    // Fails only when the transport has been dropped, and then nobody wants to know.
+    // Fails only if the transport has been dropped, and with it all interest in its end.
     let _ = end.try_send(ended);
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Cursor, ErrorKind};
+    use std::io::{BufRead, BufReader, Cursor, ErrorKind, PipeReader, PipeWriter};
 
     use super::*;
+    use crate::protocol::framing::MAX_FRAME_BYTES;
 
     /// Long enough for any machine; only a failing test waits for it.
     const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// The client's ends of a connection within the process.
+    #[derive(Debug)]
+    pub struct Peer {
+        /// What is written here, the server reads; dropping it is the end of its input.
+        pub to_server: PipeWriter,
+        /// What the server writes; dropping it makes the server's next write fail.
+        pub from_server: PipeReader,
+    }
+
+    impl Transport {
+        /// Starts on two pipes whose other ends are returned: the kernel's own behaviour at
+        /// full, closed and broken pipes, without another process.
+        pub fn memory<H>(handler: H) -> io::Result<(Transport, Peer)>
+        where
+            H: FnMut(&Outbound, Result<Frame, FrameError>) + Send + 'static,
+        {
+            let (input, to_server) = io::pipe()?;
+            let (from_server, output) = io::pipe()?;
+            let transport =
+                Transport::start(Box::new(input), Box::new(output), MAX_FRAME_BYTES, handler)?;
+            let peer = Peer { to_server, from_server };
+            Ok((transport, peer))
+        }
+    }
 
     fn echo(outbound: &Outbound, received: Result<Frame, FrameError>) {
         let answer = received.unwrap_or_else(|error| error.to_string().into_bytes());
@@ -321,7 +307,7 @@ mod tests {
             peer.to_server.write_all(input.as_bytes()).expect("room");
             drop(peer.to_server);
             let ended = transport.ended().recv_timeout(PATIENCE);
-            assert!(matches!(ended, Ok(Ended::Input)), "{ended:?}");
+            assert!(matches!(ended, Ok(StreamEnd::Input)), "{ended:?}");
             assert_eq!(transport.finish(PATIENCE), Finished::Flushed);
             assert_eq!(read_to_end(peer.from_server), output);
         }
@@ -391,7 +377,7 @@ mod tests {
         while outbound.send(vec![b'x'; 100_000]).is_ok() {}
         let ended = transport.ended().recv_timeout(PATIENCE);
         assert!(
-            matches!(&ended, Ok(Ended::OutputFailed(error)) if error.kind() == ErrorKind::BrokenPipe),
+            matches!(&ended, Ok(StreamEnd::OutputFailed(error)) if error.kind() == ErrorKind::BrokenPipe),
             "{ended:?}"
         );
         assert_eq!(outbound.send(b"{}".to_vec()), Err(Closed));
@@ -404,14 +390,9 @@ mod tests {
     fn a_client_that_does_not_read_is_given_up_after_the_limit() {
         let (transport, peer) = Transport::memory(echo).expect("pipes");
         let outbound = transport.outbound().clone();
-        outbound
-            .send(vec![b'x'; 1 << 20])
-            .expect("an open connection");
+        outbound.send(vec![b'x'; 1 << 20]).expect("an open connection");
         let sender = thread::spawn(move || while outbound.send(b"{}".to_vec()).is_ok() {});
-        assert_eq!(
-            transport.finish(Duration::from_millis(20)),
-            Finished::GaveUp
-        );
+        assert_eq!(transport.finish(Duration::from_millis(20)), Finished::GaveUp);
         sender.join().expect("no panic");
         drop(peer);
     }
@@ -428,7 +409,7 @@ mod tests {
         peer.to_server.write_all(b"{1}\nboom\n{2}\n").expect("room");
         drop(peer.to_server);
         let ended = transport.ended().recv_timeout(PATIENCE);
-        assert!(matches!(ended, Ok(Ended::Input)), "{ended:?}");
+        assert!(matches!(ended, Ok(StreamEnd::Input)), "{ended:?}");
         assert_eq!(transport.finish(PATIENCE), Finished::Flushed);
         assert_eq!(read_to_end(peer.from_server), "{1}\n{2}\n");
     }
@@ -443,18 +424,14 @@ mod tests {
         }
         let input = Box::new(Cursor::new(b"{1}\n{2").chain(Broken));
         let (seen, frames) = bounded(2);
-        let transport = Transport::start(
-            input,
-            Box::new(io::sink()),
-            MAX_FRAME_BYTES,
-            move |_, received| {
+        let transport =
+            Transport::start(input, Box::new(io::sink()), MAX_FRAME_BYTES, move |_, received| {
                 let _ = seen.send(received);
-            },
-        )
-        .expect("threads");
+            })
+            .expect("threads");
         let ended = transport.ended().recv_timeout(PATIENCE);
         assert!(
-            matches!(&ended, Ok(Ended::InputFailed(error)) if error.kind() == ErrorKind::ConnectionReset),
+            matches!(&ended, Ok(StreamEnd::InputFailed(error)) if error.kind() == ErrorKind::ConnectionReset),
             "{ended:?}"
         );
         assert_eq!(frames.iter().collect::<Vec<_>>(), [Ok(b"{1}".to_vec())]);

@@ -1,77 +1,42 @@
-//! Programs that run a script, or code out of their arguments: which word is which.
+//! Programs that run a script, or code from their arguments. Pure.
 
-use super::options::Values;
+use super::options::{Values, is_listed, values};
 
-/// A program that runs a script, or code out of its arguments.
+/// A program that runs a script, or code from its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interpreter {
-    names: &'static [&'static str],
-    /// Letters of the options whose value is code.
-    code: &'static str,
-    /// Long options whose value is code.
-    pub code_long: &'static [&'static str],
+    /// Its names, separated by blanks.
+    names: &'static str,
+    /// Options whose value is code.
+    code: Values,
     /// Letters of the options whose value is a module to run.
     module: &'static str,
     /// Options that take another value.
-    pub values: Values,
+    other: Values,
 }
 
-const fn interpreter(
-    names: &'static [&'static str],
-    code: &'static str,
-    letters: &'static str,
-) -> Interpreter {
-    Interpreter {
-        names,
-        code,
-        code_long: &[],
-        module: "",
-        values: Values { letters, long: &[] },
-    }
+const fn interpreter(names: &'static str, code: Values, other: Values) -> Interpreter {
+    Interpreter { names, code, module: "", other }
 }
 
 const INTERPRETERS: &[Interpreter] = &[
-    Interpreter {
-        module: "m",
-        ..interpreter(&["python", "pypy"], "c", "WXQ")
-    },
-    Interpreter {
-        code_long: &["--eval", "--print"],
-        values: Values {
-            letters: "rC",
-            long: &[
-                "--require",
-                "--import",
-                "--loader",
-                "--experimental-loader",
-                "--env-file",
-            ],
-        },
-        ..interpreter(&["node", "nodejs", "tsx", "ts-node"], "ep", "")
-    },
-    Interpreter {
-        values: Values {
-            letters: "oO",
-            long: &["--rcfile", "--init-file"],
-        },
-        ..interpreter(&["bash", "sh", "zsh", "dash", "ksh", "fish"], "c", "")
-    },
-    interpreter(&["perl"], "eE", "IMmFiCDlx0"),
-    interpreter(&["ruby"], "e", "rIEFKWCx"),
-    interpreter(&["php"], "r", "dcz"),
-    interpreter(&["lua", "luajit"], "e", "l"),
-    interpreter(&["Rscript", "julia"], "e", ""),
-    Interpreter {
-        values: Values {
-            letters: "",
-            long: &["-cp", "-classpath", "--class-path", "--module-path", "-p"],
-        },
-        ..interpreter(&["java"], "", "")
-    },
-    interpreter(&["source", "."], "", ""),
+    Interpreter { module: "m", ..interpreter("python pypy", values("c", ""), values("WXQ", "")) },
+    interpreter(
+        "node nodejs tsx ts-node",
+        values("ep", "--eval --print"),
+        values("rC", "--require --import --loader --experimental-loader --env-file"),
+    ),
+    interpreter("bash sh zsh dash ksh fish", values("c", ""), values("oO", "--rcfile --init-file")),
+    interpreter("perl", values("eE", ""), values("IMmFiCDlx0", "")),
+    interpreter("ruby", values("e", ""), values("rIEFKWCx", "")),
+    interpreter("php", values("r", ""), values("dcz", "")),
+    interpreter("lua luajit", values("e", ""), values("l", "")),
+    interpreter("Rscript julia", values("e", ""), values("", "")),
+    interpreter("java", values("", ""), values("", "-cp -classpath --class-path --module-path -p")),
+    interpreter("source .", values("", ""), values("", "")),
 ];
 
-/// What an option of an interpreter says of the words behind it.
+/// What an option of an interpreter means for the words after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScriptOption {
     /// The next word is code.
@@ -80,9 +45,8 @@ pub(super) enum ScriptOption {
     AttachedCode,
     /// The next word is a module to run.
     Module,
-    /// The next word is another value of the option.
+    /// The next word is some other value of the option.
     Value,
-    /// Nothing.
     Plain,
 }
 
@@ -92,42 +56,40 @@ impl Interpreter {
         let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
         INTERPRETERS
             .iter()
-            .find(|known| known.names.contains(&name) || known.names.contains(&bare))
+            .find(|known| is_listed(name, known.names) || is_listed(bare, known.names))
     }
 
-    /// What this option says.
     pub fn option(&self, option: &str) -> ScriptOption {
-        if self.code_long.contains(&option) {
+        if is_listed(option, self.code.long) {
             return ScriptOption::Code;
         }
-        if option.starts_with("--") || self.values.long.contains(&option) {
-            return match self.values.takes_next(option) {
-                true => ScriptOption::Value,
-                false => ScriptOption::Plain,
-            };
+        if option.starts_with("--") || is_listed(option, self.other.long) {
+            return value_if(is_listed(option, self.other.long));
         }
         let letters = option.strip_prefix('-').unwrap_or_default();
         for (at, letter) in letters.char_indices() {
             let is_last = at + letter.len_utf8() == letters.len();
-            if self.code.contains(letter) {
-                // A shell takes its code from the next word in any case: `-cx`.
-                return match is_last || self.names.contains(&"sh") {
-                    true => ScriptOption::Code,
-                    false => ScriptOption::AttachedCode,
+            if self.code.letters.contains(letter) {
+                // A shell takes its code from the next word even for `-cx`.
+                return if is_last || is_listed("sh", self.names) {
+                    ScriptOption::Code
+                } else {
+                    ScriptOption::AttachedCode
                 };
             }
             if self.module.contains(letter) {
                 return ScriptOption::Module;
             }
-            if self.values.letters.contains(letter) {
-                return match is_last && letter.is_ascii_alphabetic() && letter != 'i' {
-                    true => ScriptOption::Value,
-                    false => ScriptOption::Plain,
-                };
+            if self.other.letters.contains(letter) {
+                return value_if(is_last && letter.is_ascii_alphabetic() && letter != 'i');
             }
         }
         ScriptOption::Plain
     }
+}
+
+fn value_if(takes_next: bool) -> ScriptOption {
+    if takes_next { ScriptOption::Value } else { ScriptOption::Plain }
 }
 
 #[cfg(test)]

@@ -1,27 +1,300 @@
 //! Command lines as zsh reads them: words with their quotes and substitutions, operators,
-//! reserved words where they are ones, here-documents, comments.
+//! reserved words, here-documents, comments.
 //!
-//! The lexer follows just as much grammar as it takes to know what a word is for: after
-//! `for x (` stands a list, after `echo (` a pattern. A substitution is a part of its
-//! word; what is in it is read by the same rules, so that a `)` in a pattern, a comment or
-//! a here-document of its does not end it.
+//! The lexer follows only as much grammar as it needs to know what a word is for: after
+//! `for x (` comes a list, after `echo (` a pattern. A substitution is a part of its word.
+//! Its inside is read by the same rules, so a `)` in a pattern, a comment or a here-document
+//! does not end it.
 //!
-//! It takes any text: what never closes reaches to the end, what closes nothing stands
-//! alone. It is linear in the text's length, and nesting takes memory, not stack.
+//! Any text is accepted: what is never closed reaches to the end, and what closes nothing is
+//! a token of its own. Reading is linear in the text's length, and nesting takes memory, not
+//! stack.
 //!
 //! Limits: aliases and options are not known (zsh's defaults for scripts apply), backticks
-//! are not looked into, and nothing says whether zsh would accept the text.
+//! are not read inside, and the lexer does not check whether zsh would accept the text. Pure.
 
-use super::frame::{Before, Branches, Frame, Place, Target};
-use super::reader::{Lexed, Reader};
-use super::scan::number_range_end;
-use super::token::{Kind, Reserved, Role, Separator};
+use std::ops::Range;
 
-/// Reads a command line.
+use super::scan::{HereDocument, Lookahead, number_range_end};
+use super::token::{Reserved, Role, Separator, Token, TokenKind};
+
 pub fn lex(text: &str) -> Lexed {
     let mut reader = Reader::new(text);
     reader.run();
     reader.lexed
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lexed {
+    /// In order; none from within a word.
+    pub tokens: Vec<Token>,
+    /// The insides of the outermost substitutions of its words, in order of their ends.
+    pub substitutions: Vec<Range<usize>>,
+    /// Runs of blanks that only separate tokens, also within substitutions.
+    pub blanks: Vec<Range<usize>>,
+}
+
+/// The state of reading a command line: the position, what is open there, and the tokens found
+/// so far. What is inside a word is read in [`words`](super::words).
+pub(super) struct Reader<'a> {
+    pub text: &'a str,
+    pub bytes: &'a [u8],
+    pub at: usize,
+    pub frames: Vec<Frame>,
+    /// The innermost list of commands; those around it wait in their frames.
+    pub list: List,
+    /// Open compound commands.
+    depth: u32,
+    /// Open frames that a `)` can close.
+    pub parentheses: usize,
+    /// Open substitutions: within them no token is recorded.
+    pub substitutions: usize,
+    pub look_ahead: Lookahead,
+    pub lexed: Lexed,
+}
+
+// What is open at a position: compound commands, and the parts of the word that is being read.
+// One stack holds both, since each may contain the other (`"$(case x in …)"`). It is a vector, so
+// nesting takes memory and not the thread's stack.
+
+#[derive(Debug)]
+pub(super) enum Frame {
+    /// `(`
+    Subshell,
+    /// `{`. A body is that of a loop or a branch, and its end is theirs.
+    Brace {
+        is_body: bool,
+    },
+    If(Branches),
+    Loop(LoopKind, Stage),
+    Case,
+    /// `[[`
+    Condition,
+    /// `NAME=(`, and the place after its end.
+    Array {
+        after: CommandPosition,
+    },
+    Word(Word),
+    /// `"` within a word.
+    DoubleQuote,
+    /// `${` within a word.
+    Parameter {
+        is_quoted: bool,
+        braces: u32,
+    },
+    /// `$(`, `<(`, `>(` or `=(` within a word: where its inside begins, and the state of
+    /// the list of commands around the word.
+    Substitution {
+        inside: usize,
+        around: List,
+    },
+}
+
+impl Frame {
+    /// Whether its contents are one level deeper.
+    fn is_compound(&self) -> bool {
+        !matches!(
+            self,
+            Frame::Word(_)
+                | Frame::DoubleQuote
+                | Frame::Parameter { .. }
+                | Frame::Substitution { .. }
+        )
+    }
+
+    /// Whether a `)` can close it.
+    fn is_parenthesis(&self) -> bool {
+        matches!(self, Frame::Subshell | Frame::Substitution { .. })
+    }
+}
+
+/// A word that is being read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Word {
+    pub start: usize,
+    /// Open parentheses of patterns and glob qualifiers.
+    pub parentheses: u32,
+    /// Whether there have been any.
+    pub had_parentheses: bool,
+    /// Open braces, as of `{a,b}`.
+    pub braces: u32,
+}
+
+/// How the branches of an `if` are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Branches {
+    /// Not known yet, or with `then` and `fi`.
+    Words,
+    /// `if [[ … ]] { … } else { … }`, a branch still to come.
+    Braces,
+    /// The same, after the end of a branch: only `else` or `elif` continues it.
+    BraceClosed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LoopKind {
+    /// `while` and `until`.
+    Condition,
+    /// `for`, `select` and `repeat`.
+    Counted,
+    /// `foreach`, which `end` ends.
+    Foreach,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Before its body.
+    Head,
+    /// After `do`.
+    Body,
+    /// In a body of a single command, which ends with it.
+    Short,
+}
+
+/// What may come next in a list of commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum CommandPosition {
+    /// A command, an assignment or a reserved word.
+    #[default]
+    Command,
+    /// A command or another assignment.
+    Assigned,
+    /// An argument.
+    Argument,
+    /// An argument of `typeset` and its like, which may assign.
+    Declaration,
+    /// The variable of a `for`, or `in`.
+    LoopName,
+    /// The values of a `for`, up to the end of the line.
+    LoopWords,
+    /// The same in parentheses.
+    LoopList,
+    /// The count of a `repeat`.
+    RepeatCount,
+    /// The word after `case`.
+    CaseSubject,
+    /// The `in` of a `case`.
+    CaseIn,
+    /// A pattern of a `case`, or `esac`.
+    CasePattern,
+    /// The name after `function`.
+    FunctionName,
+    /// Within `[[ … ]]`.
+    Condition,
+    /// Within an array.
+    Array,
+}
+
+impl CommandPosition {
+    /// Whether a line end has no meaning here.
+    fn ignores_newlines(self) -> bool {
+        matches!(
+            self,
+            CommandPosition::CaseSubject
+                | CommandPosition::CaseIn
+                | CommandPosition::CasePattern
+                | CommandPosition::LoopList
+                | CommandPosition::Condition
+                | CommandPosition::Array
+        )
+    }
+
+    /// Whether a word may be an assignment here, also of an array.
+    pub(crate) fn may_assign(self) -> bool {
+        matches!(
+            self,
+            CommandPosition::Command | CommandPosition::Assigned | CommandPosition::Declaration
+        )
+    }
+}
+
+/// A redirection that waits for its word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A file, a descriptor or a here-string.
+    Plain,
+    /// The delimiter of a here-document.
+    Delimiter { strips_tabs: bool },
+}
+
+/// The state of a list of commands: the text itself, or a substitution within it.
+#[derive(Debug, Default)]
+pub(super) struct List {
+    pub place: CommandPosition,
+    /// The redirection that waits for its word.
+    pub target: Option<Target>,
+    /// Here-documents whose bodies follow the end of the line.
+    pub here_documents: Vec<HereDocument>,
+    /// Whether a command must follow, also on the next line.
+    pub waits_for_more: bool,
+    pub before: Before,
+    /// Words of a condition since its last `&&`, `||` or parenthesis: after an operand
+    /// and an operator a parenthesis belongs to a pattern.
+    pub condition_words: u32,
+}
+
+/// The last token, if it matters for the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Before {
+    #[default]
+    Other,
+    /// The end of a condition (`]]`, `))`, `)`): `{` begins the body.
+    ConditionEnd,
+    /// A command's name: `()` makes it a function's.
+    CommandName,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str) -> Self {
+        Reader {
+            text,
+            bytes: text.as_bytes(),
+            at: 0,
+            frames: Vec::new(),
+            list: List::default(),
+            depth: 0,
+            parentheses: 0,
+            substitutions: 0,
+            look_ahead: Lookahead::new(text.len()),
+            lexed: Lexed::default(),
+        }
+    }
+
+    pub(super) fn push(&mut self, frame: Frame) {
+        self.depth += u32::from(frame.is_compound());
+        self.parentheses += usize::from(frame.is_parenthesis());
+        self.substitutions += usize::from(matches!(frame, Frame::Substitution { .. }));
+        self.frames.push(frame);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Frame> {
+        let frame = self.frames.pop()?;
+        self.depth -= u32::from(frame.is_compound());
+        self.parentheses -= usize::from(frame.is_parenthesis());
+        self.substitutions -= usize::from(matches!(frame, Frame::Substitution { .. }));
+        Some(frame)
+    }
+
+    /// Takes an operator of this many bytes.
+    fn operator(&mut self, kind: TokenKind, length: usize) {
+        let start = self.at;
+        self.at = (start + length).min(self.bytes.len());
+        self.note(kind, start..self.at);
+    }
+
+    pub(super) fn note(&mut self, kind: TokenKind, span: Range<usize>) {
+        if !matches!(kind, TokenKind::Comment | TokenKind::HereDocument) {
+            self.list.waits_for_more = false;
+            self.list.before = Before::Other;
+        }
+        if self.substitutions == 0 {
+            self.lexed.tokens.push(Token { kind, span, depth: self.depth });
+        }
+    }
+
+    pub(super) fn peek(&self, ahead: usize) -> Option<u8> {
+        self.bytes.get(self.at + ahead).copied()
+    }
 }
 
 impl Reader<'_> {
@@ -37,7 +310,7 @@ impl Reader<'_> {
         self.finish();
     }
 
-    /// At the end of the text: the outermost open word reaches up to it.
+    /// Ends the outermost open word at the end of the text.
     fn finish(&mut self) {
         let outermost = self.frames.iter().find_map(|frame| match frame {
             Frame::Word(word) => Some(word.start),
@@ -67,7 +340,9 @@ impl Reader<'_> {
             b'\\' if self.peek(1) == Some(b'\n') => self.at += 2,
             b'(' => self.open(),
             b')' => self.close(),
-            b';' | b'&' | b'|' if self.list.place == Place::Condition => self.condition_operator(),
+            b';' | b'&' | b'|' if self.list.place == CommandPosition::Condition => {
+                self.condition_operator()
+            }
             b'&' if self.peek(1) == Some(b'>') => self.redirection(0),
             b';' | b'&' | b'|' => self.separator(byte),
             b'<' | b'>' => self.angle(),
@@ -95,7 +370,7 @@ impl Reader<'_> {
         }
     }
 
-    /// After `if … { … }` only `else` and `elif` go on with the same `if`.
+    /// After `if … { … }` only `else` and `elif` continue the same `if`.
     fn settle_branches(&mut self) {
         let Some(Frame::If(Branches::BraceClosed)) = self.frames.last() else {
             return;
@@ -116,9 +391,9 @@ impl Reader<'_> {
             let start = self.at;
             self.at = here_document.end(self.text, start);
             if self.at > start {
-                self.note(Kind::HereDocument, start..self.at);
+                self.note(TokenKind::HereDocument, start..self.at);
             }
-            // The line's end belongs to the delimiter where another body follows.
+            // The line end belongs to the delimiter if another body follows.
             if self.peek(0) == Some(b'\n') {
                 self.at += 1;
             }
@@ -129,7 +404,7 @@ impl Reader<'_> {
         let start = self.at;
         let rest = self.bytes.get(start..).unwrap_or_default();
         self.at = start + memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        self.note(Kind::Comment, start..self.at);
+        self.note(TokenKind::Comment, start..self.at);
     }
 
     fn separator(&mut self, byte: u8) {
@@ -143,8 +418,8 @@ impl Reader<'_> {
             (_, Some(b'&')) => (Separator::PipeBoth, 2),
             _ => (Separator::Pipe, 1),
         };
-        if self.list.place == Place::CasePattern && separator == Separator::Pipe {
-            return self.operator(Kind::PatternOperator, 1);
+        if self.list.place == CommandPosition::CasePattern && separator == Separator::Pipe {
+            return self.operator(TokenKind::PatternOperator, 1);
         }
         self.end_command(separator, length);
     }
@@ -153,19 +428,19 @@ impl Reader<'_> {
         if !separator.waits_for_more() {
             self.close_short_loops();
         }
-        self.operator(Kind::Separator(separator), length);
+        self.operator(TokenKind::Separator(separator), length);
         self.list.waits_for_more = separator.waits_for_more();
         let in_case = matches!(self.frames.last(), Some(Frame::Case));
         self.list.place = if separator == Separator::CaseEnd && in_case {
-            Place::CasePattern
+            CommandPosition::CasePattern
         } else {
-            Place::Command
+            CommandPosition::Command
         };
     }
 
     fn condition_operator(&mut self) {
         let doubled = self.peek(1) == self.peek(0);
-        self.operator(Kind::ConditionOperator, if doubled { 2 } else { 1 });
+        self.operator(TokenKind::ConditionOperator, if doubled { 2 } else { 1 });
         self.list.condition_words = 0;
     }
 
@@ -174,15 +449,15 @@ impl Reader<'_> {
             self.peek(0) == Some(b'<') && number_range_end(self.bytes, self.at).is_some();
         if self.peek(1) == Some(b'(') || is_range {
             self.begin_word();
-        } else if self.list.place == Place::Condition {
-            self.operator(Kind::ConditionOperator, 1);
+        } else if self.list.place == CommandPosition::Condition {
+            self.operator(TokenKind::ConditionOperator, 1);
             self.list.condition_words += 1;
         } else {
             self.redirection(0);
         }
     }
 
-    /// A redirection behind `prefix` bytes of its descriptor.
+    /// Reads a redirection after `prefix` bytes of its descriptor.
     fn redirection(&mut self, prefix: usize) {
         const OPERATORS: &[&str] = &[
             "&>>|", "&>>!", "&>>", "&>|", "&>!", "&>", "<<<", "<<-", "<<", "<&", "<>", "<", ">>&|",
@@ -196,7 +471,7 @@ impl Reader<'_> {
             .unwrap_or_default();
         let start = self.at;
         self.at += prefix + operator.len().max(1);
-        self.note(Kind::Redirection, start..self.at);
+        self.note(TokenKind::Redirection, start..self.at);
         self.list.target = Some(match operator {
             "<<" => Target::Delimiter { strips_tabs: false },
             "<<-" => Target::Delimiter { strips_tabs: true },
@@ -205,10 +480,10 @@ impl Reader<'_> {
     }
 
     fn brace(&mut self) {
-        if matches!(self.list.place, Place::Command | Place::FunctionName)
+        if matches!(self.list.place, CommandPosition::Command | CommandPosition::FunctionName)
             && self.list.target.is_none()
         {
-            self.list.place = Place::Command;
+            self.list.place = CommandPosition::Command;
             return self.reserved(Reserved::BraceOpen, self.at..self.at + 1);
         }
         match self.descriptor_name() {
@@ -217,13 +492,11 @@ impl Reader<'_> {
         }
     }
 
-    /// The length of `{name}` in front of a redirection.
+    /// The length of `{name}` before a redirection.
     fn descriptor_name(&self) -> Option<usize> {
         let rest = self.bytes.get(self.at + 1..)?;
-        let name = rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
-            .count();
+        let name =
+            rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
         let is_one = name > 0
             && rest.get(name) == Some(&b'}')
             && matches!(rest.get(name + 1), Some(b'<' | b'>'));
@@ -232,37 +505,45 @@ impl Reader<'_> {
 
     fn open(&mut self) {
         match self.list.place {
-            Place::Condition if self.list.condition_words < 2 => {
-                self.operator(Kind::ConditionOperator, 1);
+            CommandPosition::Condition if self.list.condition_words < 2 => {
+                self.operator(TokenKind::ConditionOperator, 1);
             }
-            Place::Command | Place::FunctionName if self.peek(1) == Some(b')') => {
-                self.operator(Kind::FunctionParens, 2);
-                self.list.place = Place::Command;
+            CommandPosition::Command | CommandPosition::FunctionName
+                if self.peek(1) == Some(b')') =>
+            {
+                self.operator(TokenKind::FunctionParens, 2);
+                self.list.place = CommandPosition::Command;
             }
-            Place::Argument
+            CommandPosition::Argument
                 if self.peek(1) == Some(b')') && self.list.before == Before::CommandName =>
             {
                 self.rename_function();
-                self.operator(Kind::FunctionParens, 2);
-                self.list.place = Place::Command;
+                self.operator(TokenKind::FunctionParens, 2);
+                self.list.place = CommandPosition::Command;
             }
-            Place::Command | Place::LoopName if self.peek(1) == Some(b'(') => self.open_two(),
-            Place::LoopName => {
-                self.operator(Kind::ListParen, 1);
-                self.list.place = Place::LoopList;
+            CommandPosition::Command | CommandPosition::LoopName if self.peek(1) == Some(b'(') => {
+                self.open_two()
             }
-            Place::Command | Place::FunctionName if self.list.target.is_none() => self.subshell(),
+            CommandPosition::LoopName => {
+                self.operator(TokenKind::ListParen, 1);
+                self.list.place = CommandPosition::LoopList;
+            }
+            CommandPosition::Command | CommandPosition::FunctionName
+                if self.list.target.is_none() =>
+            {
+                self.subshell()
+            }
             _ => self.begin_word(),
         }
     }
 
-    /// `name ()`: what looked like a command's name is a function's.
+    /// `name ()`: the word before was a function's name, not a command's.
     fn rename_function(&mut self) {
         if self.substitutions > 0 {
             return;
         }
         if let Some(name) = self.lexed.tokens.last_mut() {
-            name.kind = Kind::Word(Role::FunctionName);
+            name.kind = TokenKind::Word(Role::FunctionName);
         }
     }
 
@@ -270,8 +551,8 @@ impl Reader<'_> {
         match self.look_ahead.arithmetic_end(self.bytes, self.at + 2) {
             Some(end) => {
                 self.begin_command();
-                self.operator(Kind::Arithmetic, end - self.at);
-                self.list.place = Place::Command;
+                self.operator(TokenKind::Arithmetic, end - self.at);
+                self.list.place = CommandPosition::Command;
                 self.list.before = Before::ConditionEnd;
             }
             None => self.subshell(),
@@ -280,36 +561,36 @@ impl Reader<'_> {
 
     fn subshell(&mut self) {
         self.begin_command();
-        self.operator(Kind::Open, 1);
+        self.operator(TokenKind::Open, 1);
         self.push(Frame::Subshell);
-        self.list.place = Place::Command;
+        self.list.place = CommandPosition::Command;
     }
 
     fn close(&mut self) {
         match (self.list.place, self.frames.last()) {
-            (Place::Condition, _) => {
-                self.operator(Kind::ConditionOperator, 1);
+            (CommandPosition::Condition, _) => {
+                self.operator(TokenKind::ConditionOperator, 1);
                 self.list.condition_words = 0;
             }
-            (Place::CasePattern, _) => {
-                self.operator(Kind::PatternOperator, 1);
-                self.list.place = Place::Command;
+            (CommandPosition::CasePattern, _) => {
+                self.operator(TokenKind::PatternOperator, 1);
+                self.list.place = CommandPosition::Command;
             }
-            (Place::LoopList, _) => {
-                self.operator(Kind::ListParen, 1);
-                self.list.place = Place::Command;
+            (CommandPosition::LoopList, _) => {
+                self.operator(TokenKind::ListParen, 1);
+                self.list.place = CommandPosition::Command;
             }
             (_, Some(Frame::Array { after })) => {
                 self.list.place = *after;
                 self.pop();
-                self.operator(Kind::ArrayClose, 1);
+                self.operator(TokenKind::ArrayClose, 1);
             }
             _ => self.close_parenthesis(),
         }
     }
 
     fn close_parenthesis(&mut self) {
-        // Nothing that is open could be closed: it stands alone.
+        // Without anything to close, it is a token of its own.
         if self.parentheses > 0 {
             while let Some(frame) = self.pop() {
                 if let Frame::Substitution { inside, around } = frame {
@@ -323,9 +604,150 @@ impl Reader<'_> {
                 }
             }
         }
-        self.operator(Kind::Close, 1);
-        self.list.place = Place::Command;
+        self.operator(TokenKind::Close, 1);
+        self.list.place = CommandPosition::Command;
         self.list.before = Before::ConditionEnd;
+    }
+
+    // Reserved words, and the compound commands that they open and close.
+
+    pub(super) fn reserved(&mut self, word: Reserved, span: Range<usize>) {
+        let end = span.end;
+        let was_closed = self.list.before == Before::ConditionEnd;
+        match word {
+            Reserved::Fi | Reserved::Done | Reserved::End | Reserved::BraceClose => {
+                self.close_short_loops();
+                self.close_compound(word);
+                self.note(TokenKind::Reserved(word), span);
+            }
+            Reserved::Esac | Reserved::ConditionClose => {
+                self.close_compound(word);
+                self.note(TokenKind::Reserved(word), span);
+            }
+            Reserved::BraceOpen => {
+                let is_body = self.is_body(was_closed);
+                if !is_body {
+                    self.begin_command();
+                }
+                self.note(TokenKind::Reserved(word), span);
+                self.push(Frame::Brace { is_body });
+            }
+            _ => {
+                let opened = opens(word);
+                if opened.is_some() {
+                    self.begin_command();
+                }
+                self.note(TokenKind::Reserved(word), span);
+                if let Some(frame) = opened {
+                    self.push(frame);
+                }
+            }
+        }
+        self.at = end;
+        self.list.waits_for_more = false;
+        self.list.condition_words = 0;
+        self.list.before = match word {
+            Reserved::ConditionClose => Before::ConditionEnd,
+            _ => Before::Other,
+        };
+        self.list.place = match self.list.place {
+            CommandPosition::CaseIn => CommandPosition::CasePattern,
+            _ => place_behind(word),
+        };
+        match (word, self.frames.last_mut()) {
+            (Reserved::Do, Some(Frame::Loop(_, stage))) => *stage = Stage::Body,
+            (Reserved::Else | Reserved::Elif, Some(Frame::If(branches)))
+                if *branches == Branches::BraceClosed =>
+            {
+                *branches = Branches::Braces;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether `{` here begins the body of a loop or a branch.
+    fn is_body(&self, is_condition_closed: bool) -> bool {
+        match self.frames.last() {
+            Some(Frame::Loop(LoopKind::Condition, Stage::Head)) => is_condition_closed,
+            Some(Frame::Loop(_, Stage::Head)) => true,
+            Some(Frame::If(Branches::Words)) => is_condition_closed,
+            Some(Frame::If(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Closes the innermost frame, if this word closes it.
+    fn close_compound(&mut self, word: Reserved) {
+        let Some(frame) = self.frames.last() else {
+            return;
+        };
+        let is_body = match (word, frame) {
+            (Reserved::BraceClose, Frame::Brace { is_body }) => *is_body,
+            (Reserved::Fi, Frame::If(_))
+            | (Reserved::Done, Frame::Loop(_, Stage::Body))
+            | (Reserved::End, Frame::Loop(LoopKind::Foreach, _))
+            | (Reserved::Esac, Frame::Case)
+            | (Reserved::ConditionClose, Frame::Condition) => false,
+            _ => return,
+        };
+        self.pop();
+        if !is_body {
+            return;
+        }
+        match self.frames.last_mut() {
+            Some(Frame::If(branches)) => *branches = Branches::BraceClosed,
+            Some(Frame::Loop(..)) => {
+                self.pop();
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes that a command begins: after the head of a `for` it is the whole body.
+    pub(super) fn begin_command(&mut self) {
+        if let Some(Frame::Loop(kind, stage @ Stage::Head)) = self.frames.last_mut() {
+            match kind {
+                LoopKind::Condition => {}
+                LoopKind::Counted => *stage = Stage::Short,
+                LoopKind::Foreach => *stage = Stage::Body,
+            }
+        }
+    }
+
+    fn close_short_loops(&mut self) {
+        while let Some(Frame::Loop(_, Stage::Short) | Frame::If(Branches::BraceClosed)) =
+            self.frames.last()
+        {
+            self.pop();
+        }
+    }
+}
+
+/// The frame that a reserved word other than a brace opens.
+fn opens(word: Reserved) -> Option<Frame> {
+    Some(match word {
+        Reserved::If => Frame::If(Branches::Words),
+        Reserved::While | Reserved::Until => Frame::Loop(LoopKind::Condition, Stage::Head),
+        Reserved::For | Reserved::Select | Reserved::Repeat => {
+            Frame::Loop(LoopKind::Counted, Stage::Head)
+        }
+        Reserved::Foreach => Frame::Loop(LoopKind::Foreach, Stage::Head),
+        Reserved::Case => Frame::Case,
+        Reserved::ConditionOpen => Frame::Condition,
+        _ => return None,
+    })
+}
+
+/// What may follow a reserved word. `in` is taken to be that of a loop.
+fn place_behind(word: Reserved) -> CommandPosition {
+    match word {
+        Reserved::For | Reserved::Foreach | Reserved::Select => CommandPosition::LoopName,
+        Reserved::Repeat => CommandPosition::RepeatCount,
+        Reserved::Case => CommandPosition::CaseSubject,
+        Reserved::ConditionOpen => CommandPosition::Condition,
+        Reserved::Function => CommandPosition::FunctionName,
+        Reserved::In => CommandPosition::LoopWords,
+        _ => CommandPosition::Command,
     }
 }
 
@@ -374,10 +796,7 @@ mod tests {
         let (lexed, template, _, _) = tell(text);
         let mut end = 0;
         for Token { span, .. } in &lexed.tokens {
-            assert!(
-                end <= span.start && span.start < span.end,
-                "{text:?}: {span:?}"
-            );
+            assert!(end <= span.start && span.start < span.end, "{text:?}: {span:?}");
             assert!(text.get(span.clone()).is_some(), "{text:?}: {span:?}");
             end = span.end;
         }

@@ -1,39 +1,41 @@
-//! What can be told of a command before it runs: waits without an end, patterns that
-//! match themselves, jobs that get lost, programs that need a terminal.
+//! Warnings about a command before it runs: waits without an end, patterns that match
+//! themselves, jobs that get lost, programs that need a terminal.
 //!
-//! Looked at are the command line, its substitutions, and the scripts that it gives to
-//! shells (`bash -c '…'`), to a bounded depth; not what it runs on other hosts. In doubt
-//! nothing is said: advice that is often wrong is not read.
+//! Covers the command line, its substitutions, and the scripts that it gives to shells
+//! (`bash -c '…'`), to a bounded depth; not what it runs on other hosts. In doubt there is no
+//! warning: advice that is often wrong is not read. Pure.
+
+mod interactive;
+mod self_match;
+mod wait_loop;
 
 use std::fmt;
 
-use super::interactive::{Need, need_of};
+use self::interactive::terminal_need;
+use self::self_match::{count_matches, harmless, pattern_of};
+use self::wait_loop::waits_without_deadline;
 use super::interpreters::{Interpreter, ScriptOption};
 use super::lexer::lex;
 use super::options::is_option;
 use super::prefix::{base_name, part};
-use super::self_match::{count_matches, harmless, pattern_of};
 use super::syntax::{Simple, simple_commands};
 use super::token::Separator;
 use super::unquote::Unquoted;
-use super::wait_loop::waits_without_deadline;
 
-/// How deep scripts within scripts are looked at.
+/// How deep scripts within scripts are checked.
 const LEVELS: usize = 4;
 
-/// How many patterns of `pgrep` are tried on one command line.
+/// How many patterns of `pgrep` are tried for one command line.
 const MOST_PATTERNS: usize = 8;
 
-/// Something that will not do what was meant.
+/// A part of a command that will not do what was meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lint {
     /// A loop waits for something and has no deadline.
     WaitLoopWithoutDeadline,
     /// `pgrep -f` or `pkill -f` finds its own shell.
     SelfMatchingPgrep {
-        /// `pgrep` or `pkill`.
         program: String,
-        /// What it looks for.
         pattern: String,
         /// The same pattern in a form that does not match this command (`[s]erver`), if
         /// there is one.
@@ -43,14 +45,11 @@ pub enum Lint {
     NohupBackground,
     /// An editor, or what starts one, without a terminal.
     EditorWithoutTerminal {
-        /// The words that say so: `vim`, `git commit`.
+        /// `vim`, `git commit`.
         program: String,
     },
     /// A pager without a terminal.
-    PagerWithoutTerminal {
-        /// Its name.
-        program: String,
-    },
+    PagerWithoutTerminal { program: String },
     /// A program that draws on the screen, without a terminal.
     ScreenWithoutTerminal {
         /// Its name.
@@ -58,7 +57,7 @@ pub enum Lint {
     },
 }
 
-/// What it will do, and what to use instead: one line, for a warning.
+/// What will happen, and what to do instead: one line, for a warning.
 impl fmt::Display for Lint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -67,11 +66,7 @@ impl fmt::Display for Lint {
                  command's timeout ends it. Count the tries (for i in {1..30}), or start the \
                  program itself with background: true and until: REGEX.",
             ),
-            Lint::SelfMatchingPgrep {
-                program,
-                pattern,
-                instead,
-            } => {
+            Lint::SelfMatchingPgrep { program, pattern, instead } => {
                 let does = match program.as_str() {
                     "pkill" => "kills its own shell too",
                     _ => "always finds its own shell",
@@ -86,24 +81,24 @@ impl fmt::Display for Lint {
                 }
             }
             Lint::NohupBackground => out.write_str(
-                "A detached job has no task: its exit code is lost, and it ends with the server \
-                 all the same. Run it in the foreground with background: true; then zsh_poll shows \
-                 its output and zsh_kill ends it.",
+                "A detached job has no task: its exit code is lost, and it still ends with the \
+                 server. Run it in the foreground with background: true; then zsh_poll shows its \
+                 output and zsh_kill ends it.",
             ),
             Lint::EditorWithoutTerminal { program } if program.starts_with("git ") => write!(
                 out,
-                "{program} opens an editor and there is no terminal: it hangs or fails. Give the \
-                 text by an option (-m, -F, --no-edit), set GIT_SEQUENCE_EDITOR, or pass pty: true."
+                "{program} opens an editor and there is no terminal: it hangs or fails. Pass the \
+                 text with an option (-m, -F, --no-edit), set GIT_SEQUENCE_EDITOR, or pass pty: true."
             ),
             Lint::EditorWithoutTerminal { program } => write!(
                 out,
                 "{program} needs a terminal: without one it hangs or fails. Pass pty: true and \
-                 type with zsh_send, or change the file by a command."
+                 type with zsh_send, or change the file with a command."
             ),
             Lint::PagerWithoutTerminal { program } => write!(
                 out,
                 "{program} has no terminal and prints everything at once, as cat does. Leave it \
-                 out; zsh_poll shows parts by from_line and grep. To page pass pty: true."
+                 out; zsh_poll shows parts with from_line and grep. To page, pass pty: true."
             ),
             Lint::ScreenWithoutTerminal { program } => write!(
                 out,
@@ -114,8 +109,8 @@ impl fmt::Display for Lint {
     }
 }
 
-/// What is to be said of a command before it runs; `has_terminal` as with `pty: true`.
-/// Each thing once, in the order in which it stands.
+/// The warnings about a command, each once, in order of their position. `has_terminal` as
+/// with `pty: true`.
 pub fn lints(command: &str, has_terminal: bool) -> Vec<Lint> {
     let mut search = Search {
         command,
@@ -126,10 +121,7 @@ pub fn lints(command: &str, has_terminal: bool) -> Vec<Lint> {
         patterns: 0,
         found: Vec::new(),
     };
-    let mut scripts = vec![Script {
-        text: command.to_owned(),
-        has_deadline: false,
-    }];
+    let mut scripts = vec![Script { text: command.to_owned(), has_deadline: false }];
     for _ in 0..LEVELS {
         let mut inner = Vec::new();
         for script in &scripts {
@@ -143,7 +135,7 @@ pub fn lints(command: &str, has_terminal: bool) -> Vec<Lint> {
 /// A piece of shell text.
 struct Script {
     text: String,
-    /// Whether `timeout` ends it.
+    /// Whether it runs under `timeout`.
     has_deadline: bool,
 }
 
@@ -156,7 +148,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks at one script and collects those within it.
+    /// Checks one script and collects those within it.
     fn script(&mut self, script: &Script, inner: &mut Vec<Script>) {
         let lexed = lex(&script.text);
         if !script.has_deadline && waits_without_deadline(&script.text, &lexed) {
@@ -194,14 +186,10 @@ impl Search<'_> {
                 });
             }
         }
-        if self.has_terminal {
-            return;
-        }
-        match need_of(simple, self.editor_is_set) {
-            Some(Need::Editor(program)) => self.say(Lint::EditorWithoutTerminal { program }),
-            Some(Need::Pager(program)) => self.say(Lint::PagerWithoutTerminal { program }),
-            Some(Need::Screen(program)) => self.say(Lint::ScreenWithoutTerminal { program }),
-            None => {}
+        if !self.has_terminal
+            && let Some(lint) = terminal_need(simple, self.editor_is_set)
+        {
+            self.say(lint);
         }
     }
 
@@ -214,7 +202,7 @@ impl Search<'_> {
 
 /// Whether a job is detached: run by `nohup` or `setsid` in the background, or disowned.
 fn detaches(commands: &[Simple]) -> bool {
-    // Read backwards: what ends a pipeline or a list ends each of its parts.
+    // Backwards, since the end of a pipeline or a list applies to each of its parts.
     let mut is_background = false;
     let mut has_background = false;
     let mut has_disown = false;
@@ -246,10 +234,7 @@ fn is_detached(words: &[Unquoted]) -> bool {
 }
 
 fn is_named(words: &[Unquoted], names: &[&str]) -> bool {
-    words
-        .first()
-        .and_then(Unquoted::fixed)
-        .is_some_and(|name| names.contains(&base_name(name)))
+    words.first().and_then(Unquoted::fixed).is_some_and(|name| names.contains(&base_name(name)))
 }
 
 /// The script that a command gives to a shell: `bash -lc '…'`, `eval '…'`.
@@ -269,10 +254,7 @@ fn script_of(simple: &Simple) -> Option<Script> {
     } else {
         return None;
     };
-    Some(Script {
-        text: text.text.clone(),
-        has_deadline,
-    })
+    Some(Script { text: text.text.clone(), has_deadline })
 }
 
 /// The code among a shell's arguments.
@@ -304,28 +286,14 @@ mod tests {
 
     #[test]
     fn commands_are_told_what_they_will_do() {
-        let vim = || Lint::EditorWithoutTerminal {
-            program: "vim".to_owned(),
-        };
+        let vim = || Lint::EditorWithoutTerminal { program: "vim".to_owned() };
         let table: Vec<(&str, Vec<Lint>)> = vec![
             ("ls -l", vec![]),
-            (
-                "until curl x; do sleep 1; done",
-                vec![Lint::WaitLoopWithoutDeadline],
-            ),
-            (
-                "timeout 60 bash -c 'until curl x; do sleep 1; done'",
-                vec![],
-            ),
-            (
-                "bash -c 'until curl x; do sleep 1; done'",
-                vec![Lint::WaitLoopWithoutDeadline],
-            ),
+            ("until curl x; do sleep 1; done", vec![Lint::WaitLoopWithoutDeadline]),
+            ("timeout 60 bash -c 'until curl x; do sleep 1; done'", vec![]),
+            ("bash -c 'until curl x; do sleep 1; done'", vec![Lint::WaitLoopWithoutDeadline]),
             ("nohup ./server > log 2>&1 &", vec![Lint::NohupBackground]),
-            (
-                "nohup ./server | tee log & sleep 1",
-                vec![Lint::NohupBackground],
-            ),
+            ("nohup ./server | tee log & sleep 1", vec![Lint::NohupBackground]),
             ("(nohup ./server &)", vec![Lint::NohupBackground]),
             ("./server & disown", vec![Lint::NohupBackground]),
             ("./server &!", vec![Lint::NohupBackground]),

@@ -1,25 +1,23 @@
-//! The identity of a command: the same but for blanks means the same hash.
+//! The identity of a command: commands that differ only in blanks have the same hash.
 //!
-//! Only blanks between tokens are evened out, and those in front and behind; what is in
-//! quotes, in here-documents and in comments stays. Likeness is the business of
-//! templates. The caller has taken secrets out before.
+//! Only blanks between tokens and at the ends are normalised; quotes, here-documents and
+//! comments are left as they are. Similar commands are the subject of templates. The caller
+//! has removed secrets. Pure.
 
 use sha2::{Digest, Sha256};
 
 use super::lexer::lex;
-use super::token::{Kind, Separator};
+use super::token::{Separator, TokenKind};
 
 /// The algorithm's version.
 pub const VERSION: u32 = 1;
 
-/// How many hexadecimal digits of SHA-256 are kept.
 const DIGITS: usize = 16;
 
-/// The command with each run of blanks outside of quotes as one blank, and none at its
-/// ends.
+/// Makes each run of blanks outside of quotes one blank, and removes those at the ends.
 pub fn normalise(command: &str) -> String {
     let lexed = lex(command);
-    let is_line_end = |kind: Kind| kind == Kind::Separator(Separator::Newline);
+    let is_line_end = |kind: TokenKind| kind == TokenKind::Separator(Separator::Newline);
     let mut tokens = lexed.tokens.iter().filter(|token| !is_line_end(token.kind));
     let Some(first) = tokens.next() else {
         return String::new();
@@ -39,15 +37,10 @@ pub fn normalise(command: &str) -> String {
     normalised
 }
 
-/// The command's hash: the first 16 hexadecimal digits of the SHA-256 of what is left of
-/// it by [`normalise`].
+/// The first 16 hexadecimal digits of the SHA-256 of the normalised command.
 pub fn hash(command: &str) -> String {
     let digest = Sha256::digest(normalise(command).as_bytes());
-    digest
-        .iter()
-        .take(DIGITS / 2)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    digest.iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -67,10 +60,7 @@ mod tests {
             ("a  |  b  ;  c", "a | b ; c"),
             ("echo $(ls   -l  'a  b')", "echo $(ls -l 'a  b')"),
             ("cat  <<E\n  a   b\nE\n", "cat <<E\n  a   b\nE"),
-            (
-                "python <<E; x  y\na  b\nE\nls  -l",
-                "python <<E; x y\na  b\nE\nls -l",
-            ),
+            ("python <<E; x  y\na  b\nE\nls  -l", "python <<E; x y\na  b\nE\nls -l"),
             ("a  # b   c", "a # b   c"),
             ("a\n\n  b", "a\n\n b"),
             ("", ""),

@@ -1,42 +1,33 @@
-//! Options of commands: which of them take the next word with them.
+//! Options of commands, and which of them take the next word as their value. Pure.
 
 use super::unquote::Unquoted;
 
-/// Options that take a value: short ones by their letters, long ones by name.
+/// Options that take a value: the letters of short ones, and the long ones with their
+/// dashes, separated by blanks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Values {
-    /// Letters of short options.
     pub letters: &'static str,
-    /// Long options with their dashes.
-    pub long: &'static [&'static str],
+    pub long: &'static str,
+}
+
+pub(super) const fn values(letters: &'static str, long: &'static str) -> Values {
+    Values { letters, long }
 }
 
 impl Values {
-    /// No option takes any.
-    pub const NONE: Values = Values {
-        letters: "",
-        long: &[],
-    };
-
     /// Whether the value of this option is the next word: not for `-p22` and
     /// `--port=22`; in `-vp` the last letter decides.
-    pub fn takes_next(self, option: &str) -> bool {
-        if option.starts_with("--") || self.long.contains(&option) {
-            return self.long.contains(&option);
-        }
-        let letters = option.strip_prefix('-').unwrap_or_default();
-        let with_value = letters
-            .char_indices()
-            .find(|(_, letter)| self.letters.contains(*letter));
-        with_value.is_some_and(|(at, letter)| at + letter.len_utf8() == letters.len())
+    pub(crate) fn takes_next(self, option: &str) -> bool {
+        let letters = self.letters_of(option);
+        let ends_cluster = option.len() == letters.len() + 1;
+        is_listed(option, self.long)
+            || ends_cluster && letters.ends_with(|last| self.letters.contains(last))
     }
-}
 
-impl Values {
-    /// The letters of a cluster of short options that are options themselves: those in
-    /// front of an attached value, with the one that takes it. None of a long option.
-    pub fn letters_of(self, option: &str) -> &str {
-        if option.starts_with("--") || self.long.contains(&option) {
+    /// The letters of a cluster of short options that are options themselves: those before
+    /// an attached value, including the one that takes it. Empty for a long option.
+    pub(crate) fn letters_of(self, option: &str) -> &str {
+        if option.starts_with("--") || is_listed(option, self.long) {
             return "";
         }
         let letters = option.strip_prefix('-').unwrap_or_default();
@@ -48,7 +39,12 @@ impl Values {
     }
 }
 
-/// Whether a word is an option as far as the shell does not change it. `-` alone stands
+/// Whether a list of words separated by blanks has this one.
+pub(super) fn is_listed(word: &str, list: &str) -> bool {
+    list.split_ascii_whitespace().any(|known| known == word)
+}
+
+/// Whether a word is an option before any expansion in it. `-` alone stands
 /// for a file.
 pub(super) fn is_option(word: &Unquoted) -> bool {
     word.text.len() > 1 && word.fixed_part().starts_with('-')
@@ -74,10 +70,7 @@ mod tests {
     use super::*;
     use crate::shell::unquote::unquote;
 
-    const VALUES: Values = Values {
-        letters: "pl",
-        long: &["--port", "-jar"],
-    };
+    const VALUES: Values = Values { letters: "pl", long: "--port -jar" };
 
     #[test]
     fn the_next_word_belongs_to_an_option_that_waits_for_its_value() {

@@ -1,37 +1,31 @@
-//! Commands that run the command behind them: `sudo -u bob make`, `timeout 5 make`.
+//! Commands that run another command: `sudo -u bob make`, `timeout 5 make`. Pure.
 
-use super::options::{Values, count_options};
+use super::options::{Values, count_options, values};
 use super::scan::assignment_value;
 use super::unquote::Unquoted;
 
-/// A command in front of another.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prefix {
-    /// Its name, and the subcommand by which it runs another.
+    /// Its name, and the subcommand that runs another command.
     name: &'static str,
     subcommand: Option<&'static str>,
-    /// Its own options that take a value.
     values: Values,
-    /// With one of these letters it runs nothing.
+    /// Options with which it runs nothing.
     unless: &'static str,
-    /// How many words it takes in front of the command.
+    /// How many words it takes before the command.
     operands: usize,
-    /// Whether it takes `NAME=value` in front of the command.
+    /// Whether it takes `NAME=value` before the command.
     assigns: bool,
-    /// Whether it changes what the run is like (a limit, many runs), so that a template
-    /// keeps it.
+    /// Whether it changes the run (a limit, many runs), so that templates keep it.
     pub is_kept: bool,
 }
 
-const fn silent(
-    name: &'static str,
-    letters: &'static str,
-    long: &'static [&'static str],
-) -> Prefix {
+/// A prefix that templates leave out. `options` are those that take a value.
+const fn silent(name: &'static str, options: Values) -> Prefix {
     Prefix {
         name,
         subcommand: None,
-        values: Values { letters, long },
+        values: options,
         unless: "",
         operands: 0,
         assigns: false,
@@ -39,137 +33,89 @@ const fn silent(
     }
 }
 
-const fn kept(name: &'static str, letters: &'static str, long: &'static [&'static str]) -> Prefix {
-    Prefix {
-        is_kept: true,
-        ..silent(name, letters, long)
+const fn kept(name: &'static str, options: Values) -> Prefix {
+    Prefix { is_kept: true, ..silent(name, options) }
+}
+
+/// `uv run`, whose long options take a value.
+const fn runner(name: &'static str, subcommand: &'static str, long: &'static str) -> Prefix {
+    Prefix { subcommand: Some(subcommand), ..kept(name, values("p", long)) }
+}
+
+impl Prefix {
+    const fn unless(self, letters: &'static str) -> Prefix {
+        Prefix { unless: letters, ..self }
+    }
+
+    const fn assigning(self) -> Prefix {
+        Prefix { assigns: true, ..self }
+    }
+
+    const fn with_operand(self) -> Prefix {
+        Prefix { operands: 1, ..self }
     }
 }
 
-const fn runner(
-    name: &'static str,
-    subcommand: &'static str,
-    long: &'static [&'static str],
-) -> Prefix {
-    Prefix {
-        subcommand: Some(subcommand),
-        ..kept(name, "p", long)
-    }
-}
-
-/// All that are known.
 const PREFIXES: &[Prefix] = &[
-    Prefix {
-        unless: "elVK",
-        assigns: true,
-        ..silent(
-            "sudo",
-            "ugpCRDrtThU",
-            &[
-                "--user",
-                "--group",
-                "--prompt",
-                "--close-from",
-                "--chroot",
-                "--chdir",
-                "--role",
-                "--type",
-                "--command-timeout",
-                "--host",
-                "--other-user",
-            ],
-        )
-    },
-    silent("doas", "uC", &[]),
-    Prefix {
-        assigns: true,
-        ..silent("env", "uCS", &["--unset", "--chdir", "--split-string"])
-    },
-    silent("time", "of", &["--output", "--format"]),
-    silent("nice", "n", &["--adjustment"]),
-    Prefix {
-        unless: "vV",
-        ..silent("command", "", &[])
-    },
-    silent("nohup", "", &[]),
-    silent("exec", "a", &[]),
-    silent("builtin", "", &[]),
-    silent("noglob", "", &[]),
-    silent("-", "", &[]),
-    Prefix {
-        operands: 1,
-        ..kept("timeout", "ks", &["--kill-after", "--signal"])
-    },
-    Prefix {
-        operands: 1,
-        ..kept("flock", "wE", &["--timeout", "--conflict-exit-code"])
-    },
-    Prefix {
-        unless: "p",
-        operands: 1,
-        ..kept("taskset", "", &[])
-    },
-    kept("stdbuf", "ioe", &["--input", "--output", "--error"]),
-    kept("setsid", "", &[]),
-    kept("ionice", "cnp", &["--class", "--classdata"]),
-    kept("unbuffer", "", &[]),
-    kept("caffeinate", "tw", &[]),
-    kept("sshpass", "pfdP", &[]),
-    kept("strace", "oeEpsSaubIOPUX", &["--output", "--trace"]),
-    kept(
-        "xargs",
-        "IinPdLsaE",
-        &[
-            "--max-args",
-            "--max-procs",
-            "--delimiter",
-            "--replace",
-            "--arg-file",
-            "--max-lines",
-        ],
-    ),
-    kept("npx", "p", &["--package"]),
-    kept("bunx", "p", &["--package"]),
-    kept("uvx", "p", &["--from", "--with", "--python"]),
-    runner(
-        "uv",
-        "run",
-        &[
-            "--with",
-            "--python",
-            "--extra",
-            "--group",
-            "--directory",
-            "--project",
-            "--env-file",
-            "--package",
-        ],
-    ),
-    runner("poetry", "run", &["--directory", "--project"]),
-    runner("pipenv", "run", &[]),
-    runner("pdm", "run", &[]),
-    runner("rye", "run", &[]),
-    runner("pipx", "run", &["--spec", "--python"]),
-    runner("bundle", "exec", &["--gemfile"]),
-    runner("npm", "exec", &["--package", "--workspace"]),
-    runner("pnpm", "exec", &["--filter"]),
-    runner("pnpm", "dlx", &["--package"]),
-    runner("yarn", "dlx", &["--package"]),
+    silent("sudo", SUDO).unless("elVK").assigning(),
+    silent("doas", values("uC", "")),
+    silent("env", values("uCS", "--unset --chdir --split-string")).assigning(),
+    silent("time", values("of", "--output --format")),
+    silent("nice", values("n", "--adjustment")),
+    silent("command", values("", "")).unless("vV"),
+    silent("nohup", values("", "")),
+    silent("exec", values("a", "")),
+    silent("builtin", values("", "")),
+    silent("noglob", values("", "")),
+    silent("-", values("", "")),
+    kept("timeout", values("ks", "--kill-after --signal")).with_operand(),
+    kept("flock", values("wE", "--timeout --conflict-exit-code")).with_operand(),
+    kept("taskset", values("", "")).unless("p").with_operand(),
+    kept("stdbuf", values("ioe", "--input --output --error")),
+    kept("setsid", values("", "")),
+    kept("ionice", values("cnp", "--class --classdata")),
+    kept("unbuffer", values("", "")),
+    kept("caffeinate", values("tw", "")),
+    kept("sshpass", values("pfdP", "")),
+    kept("strace", values("oeEpsSaubIOPUX", "--output --trace")),
+    kept("xargs", XARGS),
+    kept("npx", values("p", "--package")),
+    kept("bunx", values("p", "--package")),
+    kept("uvx", values("p", "--from --with --python")),
+    runner("uv", "run", UV_RUN),
+    runner("poetry", "run", "--directory --project"),
+    runner("pipenv", "run", ""),
+    runner("pdm", "run", ""),
+    runner("rye", "run", ""),
+    runner("pipx", "run", "--spec --python"),
+    runner("bundle", "exec", "--gemfile"),
+    runner("npm", "exec", "--package --workspace"),
+    runner("pnpm", "exec", "--filter"),
+    runner("pnpm", "dlx", "--package"),
+    runner("yarn", "dlx", "--package"),
 ];
 
-/// The words of a command, parted.
+const SUDO: Values = values(
+    "ugpCRDrtThU",
+    "--user --group --prompt --close-from --chroot --chdir --role --type --command-timeout \
+     --host --other-user",
+);
+const XARGS: Values =
+    values("IinPdLsaE", "--max-args --max-procs --delimiter --replace --arg-file --max-lines");
+const UV_RUN: &str = "--with --python --extra --group --directory --project --env-file --package";
+
+/// The words of a command, split into a prefix and the command that it runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parted<'a> {
-    /// The prefix.
     pub prefix: Prefix,
-    /// Its own words, its name among them.
+    /// Its own words, including its name.
     pub own: &'a [Unquoted],
-    /// The command that it runs, never empty.
+    /// Never empty.
     pub command: &'a [Unquoted],
 }
 
-/// Parts the first prefix from the command that it runs; none where there is no prefix,
-/// or where it runs nothing (`sudo -l`, `command -v git`).
+/// Splits off the first prefix. None if there is no prefix, or if it runs nothing
+/// (`sudo -l`, `command -v git`).
 pub(super) fn part(words: &[Unquoted]) -> Option<Parted<'_>> {
     let name = base_name(words.first()?.fixed()?);
     let subcommand = words.get(1).and_then(Unquoted::fixed);
@@ -192,14 +138,10 @@ pub(super) fn part(words: &[Unquoted]) -> Option<Parted<'_>> {
     }
     own += prefix.operands;
     let command = words.get(own..).filter(|command| !command.is_empty())?;
-    Some(Parted {
-        prefix: *prefix,
-        own: words.get(..own)?,
-        command,
-    })
+    Some(Parted { prefix: *prefix, own: words.get(..own)?, command })
 }
 
-/// The command itself, behind all its prefixes.
+/// The command itself, without its prefixes.
 pub(super) fn innermost(words: &[Unquoted]) -> &[Unquoted] {
     let mut words = words;
     while let Some(parted) = part(words) {
@@ -249,10 +191,8 @@ mod tests {
             ("timeout 5", "timeout 5"),
         ] {
             let words: Vec<Unquoted> = line.split(' ').map(unquote).collect();
-            let found: Vec<&str> = innermost(&words)
-                .iter()
-                .map(|word| word.text.as_str())
-                .collect();
+            let found: Vec<&str> =
+                innermost(&words).iter().map(|word| word.text.as_str()).collect();
             assert_eq!(found.join(" "), command, "{line}");
         }
     }

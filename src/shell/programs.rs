@@ -1,321 +1,113 @@
-//! What is known of programs: which of their words are subcommands, and which of them
-//! zsh runs itself. Adding one is adding a line.
+//! Tables of programs: which of their words are subcommands, and which ones zsh runs itself.
+//! To add one, add a line. Pure.
 
-use super::options::Values;
+use super::options::{Values, is_listed, values};
 
 /// How many of a program's first words are subcommands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Program {
-    /// Its names, parted by blanks.
+    /// Its names, separated by blanks.
     names: &'static str,
-    /// How many in any case.
-    depth: usize,
-    /// Behind which first word there are how many more.
-    deeper: &'static [(&'static str, usize)],
-    /// Options in front of a subcommand that take a value.
+    /// How many always are.
+    pub depth: usize,
+    /// First words, separated by blanks, after which another one is.
+    deeper: &'static str,
+    /// Options before a subcommand that take a value.
     pub values: Values,
 }
 
 const fn program(names: &'static str, depth: usize) -> Program {
-    Program {
-        names,
-        depth,
-        deeper: &[],
-        values: Values::NONE,
-    }
+    Program { names, depth, deeper: "", values: values("", "") }
 }
 
 impl Program {
-    /// The program of this name; one that nothing is known of has no subcommands.
+    const fn deeper_after(self, words: &'static str) -> Program {
+        Program { deeper: words, ..self }
+    }
+
+    /// The options that take a value: see [`values`].
+    const fn options(self, letters: &'static str, long: &'static str) -> Program {
+        Program { values: values(letters, long), ..self }
+    }
+
+    /// The program of this name; an unknown one has no subcommands.
     pub fn named(name: &str) -> Program {
         PROGRAMS
             .iter()
-            .find(|program| program.names.split(' ').any(|known| known == name))
+            .find(|program| is_listed(name, program.names))
             .copied()
             .unwrap_or(program("", 0))
     }
 
-    /// How many of its first words are subcommands.
-    pub fn depth(&self) -> usize {
-        self.depth
-    }
-
-    /// How many more there are behind this first one.
+    /// How many more there are after this first one. `yarn workspace` takes a name too.
     pub fn deeper(&self, first: &str) -> usize {
-        self.deeper
-            .iter()
-            .find(|(name, _)| *name == first)
-            .map_or(0, |(_, more)| *more)
+        if self.names == "yarn" && first == "workspace" {
+            return 2;
+        }
+        usize::from(is_listed(first, self.deeper))
     }
 }
 
-const KUBERNETES: &[(&str, usize)] = &[
-    ("get", 1),
-    ("describe", 1),
-    ("delete", 1),
-    ("create", 1),
-    ("edit", 1),
-    ("scale", 1),
-    ("patch", 1),
-    ("label", 1),
-    ("annotate", 1),
-    ("expose", 1),
-    ("set", 1),
-    ("top", 1),
-    ("config", 1),
-    ("rollout", 1),
-    ("auth", 1),
-];
-
-const SCRIPTS: &[(&str, usize)] = &[
-    ("run", 1),
-    ("run-script", 1),
-    ("config", 1),
-    ("cache", 1),
-    ("pkg", 1),
-];
-
-const CONTAINERS: &[(&str, usize)] = &[
-    ("compose", 1),
-    ("container", 1),
-    ("image", 1),
-    ("volume", 1),
-    ("network", 1),
-    ("system", 1),
-    ("buildx", 1),
-    ("builder", 1),
-    ("context", 1),
-    ("manifest", 1),
-    ("pod", 1),
-    ("machine", 1),
-];
+const SCRIPTS: &str = "run run-script config cache pkg";
 
 const PROGRAMS: &[Program] = &[
-    Program {
-        deeper: &[
-            ("remote", 1),
-            ("stash", 1),
-            ("submodule", 1),
-            ("worktree", 1),
-            ("bisect", 1),
-            ("lfs", 1),
-            ("flow", 1),
-            ("reflog", 1),
-            ("sparse-checkout", 1),
-            ("maintenance", 1),
-        ],
-        values: Values {
-            letters: "CcosXj",
-            long: &[
-                "--git-dir",
-                "--work-tree",
-                "--namespace",
-                "--push-option",
-                "--receive-pack",
-                "--upload-pack",
-                "--depth",
-                "--deepen",
-                "--shallow-since",
-                "--jobs",
-                "--strategy",
-                "--strategy-option",
-            ],
-        },
-        ..program("git", 1)
-    },
-    Program {
-        deeper: CONTAINERS,
-        values: Values {
-            letters: "Hcfpl",
-            long: &[
-                "--host",
-                "--context",
-                "--config",
-                "--log-level",
-                "--file",
-                "--project-name",
-                "--project-directory",
-                "--profile",
-                "--env-file",
-            ],
-        },
-        ..program("docker podman nerdctl", 1)
-    },
-    Program {
-        values: Values {
-            letters: "fp",
-            long: &["--file", "--project-name", "--profile", "--env-file"],
-        },
-        ..program("docker-compose podman-compose", 1)
-    },
-    Program {
-        deeper: KUBERNETES,
-        values: Values {
-            letters: "ns",
-            long: &[
-                "--namespace",
-                "--context",
-                "--kubeconfig",
-                "--cluster",
-                "--user",
-                "--server",
-                "--as",
-            ],
-        },
-        ..program("kubectl oc k3s microk8s", 1)
-    },
-    Program {
-        deeper: SCRIPTS,
-        values: Values {
-            letters: "w",
-            long: &["--prefix", "--workspace", "--loglevel"],
-        },
-        ..program("npm", 1)
-    },
-    Program {
-        deeper: SCRIPTS,
-        values: Values {
-            letters: "CF",
-            long: &["--filter", "--dir", "--cwd"],
-        },
-        ..program("pnpm bun", 1)
-    },
-    Program {
-        deeper: &[
-            ("run", 1),
-            ("workspace", 2),
-            ("config", 1),
-            ("cache", 1),
-            ("global", 1),
-        ],
-        values: Values {
-            letters: "",
-            long: &["--cwd"],
-        },
-        ..program("yarn", 1)
-    },
-    Program {
-        deeper: &[("run", 1), ("task", 1)],
-        ..program("deno", 1)
-    },
-    Program {
-        deeper: &[
-            ("nextest", 1),
-            ("xtask", 1),
-            ("llvm-cov", 1),
-            ("fuzz", 1),
-            ("make", 1),
-        ],
-        values: Values {
-            letters: "CZ",
-            long: &["--config", "--color", "--manifest-path"],
-        },
-        ..program("cargo", 1)
-    },
-    Program {
-        deeper: &[
-            ("toolchain", 1),
-            ("target", 1),
-            ("component", 1),
-            ("override", 1),
-            ("self", 1),
-        ],
-        ..program("rustup", 1)
-    },
-    Program {
-        deeper: &[("config", 1), ("cache", 1), ("index", 1)],
-        values: Values {
-            letters: "",
-            long: &["--python", "--log", "--proxy", "--retries", "--timeout"],
-        },
-        ..program("pip pip3", 1)
-    },
-    Program {
-        deeper: &[
-            ("pip", 1),
-            ("tool", 1),
-            ("python", 1),
-            ("cache", 1),
-            ("self", 1),
-        ],
-        values: Values {
-            letters: "",
-            long: &["--directory", "--project", "--config-file", "--cache-dir"],
-        },
-        ..program("uv", 1)
-    },
-    Program {
-        deeper: &[("env", 1), ("self", 1), ("cache", 1), ("config", 0)],
-        ..program("poetry conda mamba micromamba pipenv pdm pipx hatch rye", 1)
-    },
-    Program {
-        values: Values {
-            letters: "otc",
-            long: &["--option", "--target-release", "--config-file"],
-        },
-        ..program("apt apt-get apt-cache aptitude dnf yum zypper apk", 1)
-    },
-    Program {
-        deeper: &[("services", 1), ("bundle", 1)],
-        ..program("brew snap flatpak port gem composer bundle", 1)
-    },
-    Program {
-        values: Values {
-            letters: "HMtpn",
-            long: &["--host", "--machine", "--type", "--property", "--lines"],
-        },
-        ..program(
-            "systemctl loginctl machinectl networkctl hostnamectl timedatectl",
-            1,
+    program("git", 1)
+        .deeper_after(
+            "remote stash submodule worktree bisect lfs flow reflog sparse-checkout maintenance",
         )
-    },
-    Program {
-        deeper: &[("mod", 1), ("tool", 1), ("work", 1)],
-        values: Values {
-            letters: "C",
-            long: &["-C"],
-        },
-        ..program("go", 1)
-    },
-    Program {
-        deeper: &[("state", 1), ("workspace", 1), ("providers", 1)],
-        ..program("terraform tofu terragrunt pulumi packer", 1)
-    },
-    Program {
-        deeper: &[("repo", 1), ("dependency", 1), ("plugin", 1), ("get", 1)],
-        values: Values {
-            letters: "n",
-            long: &["--namespace", "--kube-context", "--kubeconfig"],
-        },
-        ..program("helm", 1)
-    },
-    Program {
-        values: Values {
-            letters: "R",
-            long: &["--repo"],
-        },
-        ..program("gh glab", 2)
-    },
-    Program {
-        values: Values {
-            letters: "",
-            long: &[
-                "--profile",
-                "--region",
-                "--output",
-                "--endpoint-url",
-                "--query",
-            ],
-        },
-        ..program("aws", 2)
-    },
-    Program {
-        values: Values {
-            letters: "",
-            long: &["--project", "--account", "--format", "--configuration"],
-        },
-        ..program("gcloud az supabase firebase nmcli", 2)
-    },
+        .options(
+            "CcosXj",
+            "--git-dir --work-tree --namespace --push-option --receive-pack --upload-pack \
+             --depth --deepen --shallow-since --jobs --strategy --strategy-option",
+        ),
+    program("docker podman nerdctl", 1)
+        .deeper_after(
+            "compose container image volume network system buildx builder context manifest pod \
+             machine",
+        )
+        .options(
+            "Hcfpl",
+            "--host --context --config --log-level --file --project-name --project-directory \
+             --profile --env-file",
+        ),
+    program("docker-compose podman-compose", 1)
+        .options("fp", "--file --project-name --profile --env-file"),
+    program("kubectl oc k3s microk8s", 1)
+        .deeper_after(
+            "get describe delete create edit scale patch label annotate expose set top config \
+             rollout auth",
+        )
+        .options("ns", "--namespace --context --kubeconfig --cluster --user --server --as"),
+    program("npm", 1).deeper_after(SCRIPTS).options("w", "--prefix --workspace --loglevel"),
+    program("pnpm bun", 1).deeper_after(SCRIPTS).options("CF", "--filter --dir --cwd"),
+    program("yarn", 1).deeper_after("run workspace config cache global").options("", "--cwd"),
+    program("deno", 1).deeper_after("run task"),
+    program("cargo", 1)
+        .deeper_after("nextest xtask llvm-cov fuzz make")
+        .options("CZ", "--config --color --manifest-path"),
+    program("rustup", 1).deeper_after("toolchain target component override self"),
+    program("pip pip3", 1)
+        .deeper_after("config cache index")
+        .options("", "--python --log --proxy --retries --timeout"),
+    program("uv", 1)
+        .deeper_after("pip tool python cache self")
+        .options("", "--directory --project --config-file --cache-dir"),
+    program("poetry conda mamba micromamba pipenv pdm pipx hatch rye", 1)
+        .deeper_after("env self cache"),
+    program("apt apt-get apt-cache aptitude dnf yum zypper apk", 1)
+        .options("otc", "--option --target-release --config-file"),
+    program("brew snap flatpak port gem composer bundle", 1).deeper_after("services bundle"),
+    program("systemctl loginctl machinectl networkctl hostnamectl timedatectl", 1)
+        .options("HMtpn", "--host --machine --type --property --lines"),
+    program("go", 1).deeper_after("mod tool work").options("C", "-C"),
+    program("terraform tofu terragrunt pulumi packer", 1).deeper_after("state workspace providers"),
+    program("helm", 1)
+        .deeper_after("repo dependency plugin get")
+        .options("n", "--namespace --kube-context --kubeconfig"),
+    program("gh glab", 2).options("R", "--repo"),
+    program("aws", 2).options("", "--profile --region --output --endpoint-url --query"),
+    program("gcloud az supabase firebase nmcli", 2)
+        .options("", "--project --account --format --configuration"),
     program(
         "\
             mvn mvnw gradle gradlew dotnet flutter dart mix rails rake swift stack cabal zig \
@@ -325,18 +117,8 @@ const PROGRAMS: &[Program] = &[
             mise zsh-tool",
         1,
     ),
-    Program {
-        deeper: &[
-            ("addr", 1),
-            ("address", 1),
-            ("link", 1),
-            ("route", 1),
-            ("neigh", 1),
-            ("netns", 1),
-            ("rule", 1),
-        ],
-        ..program("ip", 1)
-    },
+    program("make gmake", 0).options("CfIoW", "--directory --file --makefile --include-dir"),
+    program("ip", 1).deeper_after("addr address link route neigh netns rule"),
 ];
 
 /// Builtins of zsh that run no program: a man page of their name is another program's.
@@ -351,14 +133,34 @@ const BUILTINS: &str = "\
     unset unsetopt vared wait whence where which zcompile zformat zle zmodload zparseopts \
     zregexparse zstyle";
 
+/// Programs whose first operand is a file, a pattern, a text or a machine. Some programs
+/// that have none of these as their first operand are in no list: `tar xf`, `ps aux`,
+/// `service nginx restart`, `make test`.
+const WITH_OPERANDS: &str = "\
+    ack ag awk base64 basename bat batcat bc bunzip2 bzip2 cat cc chgrp chmod chown clang \
+    clang++ cksum cmp column comm cp csplit curl cut date df diff dig dirname du egrep emacs \
+    env expand expr fd fdfind fgrep file find fmt fold fping g++ gawk gcc getent grep groups \
+    gunzip gzip head hexdump host hostname id iconv install join jq kill killall ld less link \
+    ln locate logger look ls lsof man md5sum mkdir mkfifo mktemp more mv nano nc nl nm nohup \
+    nproc nslookup objdump od open paste patch pgrep pidof ping pkill pr printenv pwgen \
+    readelf readlink realpath rev rg rm rmdir rsync scp sd sed seq sftp sha1sum sha256sum \
+    sha512sum shred shuf sleep sort split ssh stat strings strip sum tac tail tee telnet touch \
+    tr traceroute tree truncate tsort uniq unlink unxz unzip users vi view vim wc wget whatis \
+    whereis which who whois xdg-open xxd xz yes yq zcat zgrep zip zstd";
+
+/// Whether the first operand of the program of this name is no subcommand.
+pub(super) fn takes_operand_first(name: &str) -> bool {
+    name.is_empty() || is_builtin(name) || is_listed(name, WITH_OPERANDS)
+}
+
 /// The names of zsh's builtins.
-pub fn builtins() -> impl Iterator<Item = &'static str> {
+pub(crate) fn builtins() -> impl Iterator<Item = &'static str> {
     BUILTINS.split_whitespace()
 }
 
 /// Whether zsh itself is what runs under this name.
 pub(super) fn is_builtin(name: &str) -> bool {
-    BUILTINS.split(' ').any(|builtin| builtin == name)
+    is_listed(name, BUILTINS)
 }
 
 #[cfg(test)]
@@ -369,5 +171,15 @@ mod tests {
     fn builtins_are_found_by_their_whole_name() {
         assert!(is_builtin("cd") && is_builtin("[") && is_builtin("zstyle"));
         assert!(!is_builtin("grep") && !is_builtin("") && !is_builtin("c"));
+    }
+
+    #[test]
+    fn programs_with_operands_have_no_subcommands() {
+        for name in ["", "cd", "grep", "zstd", "ack"] {
+            assert!(takes_operand_first(name), "{name}");
+        }
+        for name in ["tailscale", "make", "tar", "zst"] {
+            assert!(!takes_operand_first(name), "{name}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Where the parts of a word end that need no stack: quotes, backticks, arithmetic,
 //! here-documents.
 //!
-//! Every position returned is on a character boundary, since all that ends a part is
-//! ASCII. What never closes reaches to the end of the text.
+//! Every position returned is on a character boundary, since each part ends with an ASCII
+//! character. A part that is never closed reaches to the end of the text. Pure.
 
 use memchr::{memchr, memchr2};
 
@@ -51,18 +51,13 @@ pub(super) fn bracket_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// The position after the bracket that closes the group whose inside begins at `start`,
-/// as far as quotes and brackets tell.
+/// The position after the bracket that closes the group whose inside begins at `start`.
+/// Only quotes and brackets are recognised.
 pub(super) fn group_end(bytes: &[u8], start: usize, open: u8, close: u8) -> usize {
     let mut depth = 1_usize;
     let mut at = start;
     while let Some(&byte) = bytes.get(at) {
-        at = match byte {
-            b'\\' => after_escape(bytes, at),
-            b'"' | b'`' => escaped_end(bytes, at + 1, byte),
-            b'\'' => single_quoted_end(bytes, at + 1),
-            _ => at + 1,
-        };
+        at = after_part(bytes, at, byte);
         depth += usize::from(byte == open);
         depth -= usize::from(byte == close);
         if depth == 0 {
@@ -72,49 +67,49 @@ pub(super) fn group_end(bytes: &[u8], start: usize, open: u8, close: u8) -> usiz
     bytes.len()
 }
 
+/// The position after this byte, or after the quotes or the escape that it begins.
+fn after_part(bytes: &[u8], at: usize, byte: u8) -> usize {
+    match byte {
+        b'\\' => after_escape(bytes, at),
+        b'"' | b'`' => escaped_end(bytes, at + 1, byte),
+        b'\'' => single_quoted_end(bytes, at + 1),
+        _ => at + 1,
+    }
+}
+
 /// Looks ahead for the `))` of an arithmetic expression, within a budget for the whole
-/// text: `((((((…` would else be read again from every one of its parentheses.
-pub(super) struct LookAhead {
+/// text: otherwise `((((((…` would be read again from each of its parentheses.
+pub(super) struct Lookahead {
     budget: usize,
 }
 
-/// How many times its own length a text may be looked ahead in all.
+/// The budget, as a multiple of the text's length.
 const LOOK_AHEAD_FACTOR: usize = 4;
-/// What a short text may be looked ahead in any case, in bytes.
+/// The budget of a short text, in bytes.
 const LEAST_LOOK_AHEAD: usize = 4096;
 
-impl LookAhead {
+impl Lookahead {
     pub(super) fn new(length: usize) -> Self {
-        LookAhead {
-            budget: length
-                .saturating_mul(LOOK_AHEAD_FACTOR)
-                .saturating_add(LEAST_LOOK_AHEAD),
+        Lookahead {
+            budget: length.saturating_mul(LOOK_AHEAD_FACTOR).saturating_add(LEAST_LOOK_AHEAD),
         }
     }
 
     /// The position after the `))` that closes the `((` whose inside begins at `start`;
-    /// none if its parentheses close elsewhere, so that it is a subshell in a subshell.
+    /// none if its parentheses close elsewhere, so that it is two nested subshells.
     pub(super) fn arithmetic_end(&mut self, bytes: &[u8], start: usize) -> Option<usize> {
         let mut depth = 0_usize;
         let mut at = start;
         while let Some(&byte) = bytes.get(at) {
-            let next = match byte {
-                b'(' => {
-                    depth += 1;
-                    at + 1
-                }
+            match byte {
+                b'(' => depth += 1,
                 b')' if depth == 0 => {
                     return (bytes.get(at + 1) == Some(&b')')).then_some(at + 2);
                 }
-                b')' => {
-                    depth -= 1;
-                    at + 1
-                }
-                b'\\' => after_escape(bytes, at),
-                b'"' | b'`' => escaped_end(bytes, at + 1, byte),
-                b'\'' => single_quoted_end(bytes, at + 1),
-                _ => at + 1,
-            };
+                b')' => depth -= 1,
+                _ => {}
+            }
+            let next = after_part(bytes, at, byte);
             self.budget = self.budget.checked_sub(next - at)?;
             at = next;
         }
@@ -122,7 +117,7 @@ impl LookAhead {
     }
 }
 
-/// Whether `<` at this position begins a range of numbers, as in `<1-10>`; its end.
+/// The end of the range of numbers that `<` at this position begins, as in `<1-10>`.
 pub(super) fn number_range_end(bytes: &[u8], start: usize) -> Option<usize> {
     let digits = |from: usize| {
         let rest = bytes.get(from..).unwrap_or_default();
@@ -138,24 +133,20 @@ pub(super) fn number_range_end(bytes: &[u8], start: usize) -> Option<usize> {
 pub(super) struct HereDocument {
     /// The line that ends it.
     pub delimiter: String,
-    /// Whether tabs in front of a line are not part of it (`<<-`).
+    /// Whether tabs at the beginning of a line are ignored (`<<-`).
     pub strips_tabs: bool,
 }
 
 impl HereDocument {
-    /// Where the body that begins at `start` ends: after its delimiter, in front of the
-    /// end of that line.
+    /// Where the body that begins at `start` ends: after its delimiter, before that line's
+    /// end.
     pub(super) fn end(&self, text: &str, start: usize) -> usize {
         let mut at = start;
         loop {
             let rest = text.get(at..).unwrap_or_default();
             let length = memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
             let line = rest.get(..length).unwrap_or_default();
-            let line = if self.strips_tabs {
-                line.trim_start_matches('\t')
-            } else {
-                line
-            };
+            let line = if self.strips_tabs { line.trim_start_matches('\t') } else { line };
             if line == self.delimiter || length == rest.len() {
                 return at + length;
             }
@@ -164,18 +155,15 @@ impl HereDocument {
     }
 }
 
-/// Whether a command may be assigned to: `NAME=`, `NAME+=`, `NAME[…]=` in front; where
-/// the value begins.
+/// Where the value of an assignment begins, after `NAME=`, `NAME+=` or `NAME[…]=`.
 pub(super) fn assignment_value(word: &str) -> Option<usize> {
     let bytes = word.as_bytes();
     let first = bytes.first()?;
     if !(first.is_ascii_alphabetic() || *first == b'_') {
         return None;
     }
-    let name = bytes
-        .iter()
-        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
-        .count();
+    let name =
+        bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
     let mut at = name;
     if bytes.get(at) == Some(&b'[') {
         at = bracket_end(bytes, at + 1);

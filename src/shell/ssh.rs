@@ -1,28 +1,25 @@
-//! Which host a command speaks to over SSH, and what it runs there.
+//! The host that a command connects to over SSH, and what it runs there.
 //!
-//! Known are `ssh` itself (also behind `sudo`, `timeout`, `sshpass`), `autossh`, `mosh`,
-//! `sftp`, `scp`, `rsync`, and `git` with an address. A host is a name without user and
-//! port, as it was written; one that only the shell knows (`$HOST`) is none.
+//! Recognises `ssh` (also after `sudo`, `timeout`, `sshpass`), `autossh`, `mosh`, `sftp`,
+//! `scp`, `rsync`, and `git` with an address. A host is a name as it was written, without
+//! user and port; one that only the shell knows (`$HOST`) does not count.
 //!
-//! Limits: the user's configuration is not read, so that an alias and its host are two,
-//! and a remote of git is not known to be one of SSH.
+//! Limits: the user's configuration is not read, so an alias and its host are two hosts, and
+//! a git remote that uses SSH is not recognised. Pure.
 
-use super::options::{Values, is_option};
+use super::options::{Values, is_option, values};
 use super::prefix::base_name;
 use super::syntax::segment_words;
 use super::unquote::Unquoted;
 
-/// What a command does over SSH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ssh {
-    /// The host that it connects to.
     pub host: String,
-    /// What it runs there, its words joined by blanks; none for a login, a forwarding or
-    /// a copy.
+    /// Its words joined by blanks; none for a login, a forwarding or a copy.
     pub remote_command: Option<String>,
 }
 
-/// What the exit code of `ssh` says.
+/// What the exit code of `ssh` means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitType {
     /// Connected, and the command succeeded.
@@ -33,11 +30,10 @@ pub enum ExitType {
     CommandFailed,
 }
 
-/// The exit code by which `ssh` says that itself failed.
+/// The exit code of `ssh` if it failed itself.
 const CONNECTION_FAILED: i32 = 255;
 
 impl ExitType {
-    /// What this exit code says.
     pub fn of(exit_code: i32) -> ExitType {
         match exit_code {
             0 => ExitType::Success,
@@ -46,7 +42,7 @@ impl ExitType {
         }
     }
 
-    /// Its name where it is stored.
+    /// Its name in the database.
     pub fn name(self) -> &'static str {
         match self {
             ExitType::Success => "success",
@@ -57,108 +53,40 @@ impl ExitType {
 }
 
 /// The options of ssh(1) that take a value.
-const SSH: Values = letters("BbcDEeFIiJLlmOopPQRSWw");
-const SFTP: Values = letters("BbcDFiJloPRSsX");
-const SCP: Values = letters("cDFiJloPSX");
-const MOSH: Values = Values {
-    letters: "p",
-    long: &[
-        "--port",
-        "--ssh",
-        "--client",
-        "--server",
-        "--predict",
-        "--family",
-    ],
-};
-const RSYNC: Values = Values {
-    letters: "efBTM@",
-    long: &[
-        "--rsh",
-        "--rsync-path",
-        "--exclude",
-        "--include",
-        "--exclude-from",
-        "--include-from",
-        "--files-from",
-        "--filter",
-        "--chown",
-        "--chmod",
-        "--usermap",
-        "--groupmap",
-        "--temp-dir",
-        "--partial-dir",
-        "--compare-dest",
-        "--copy-dest",
-        "--link-dest",
-        "--log-file",
-        "--bwlimit",
-        "--timeout",
-        "--contimeout",
-        "--port",
-        "--max-size",
-        "--min-size",
-        "--backup-dir",
-        "--suffix",
-        "--out-format",
-        "--password-file",
-        "--block-size",
-        "--info",
-        "--debug",
-    ],
-};
-const GIT: Values = Values {
-    letters: "CcbojX",
-    long: &[
-        "--git-dir",
-        "--work-tree",
-        "--namespace",
-        "--depth",
-        "--branch",
-        "--origin",
-        "--reference",
-        "--config",
-        "--template",
-        "--upload-pack",
-        "--receive-pack",
-        "--jobs",
-        "--push-option",
-        "--filter",
-        "--shallow-since",
-        "--name",
-        "--server-option",
-        "--strategy",
-    ],
-};
-
-const fn letters(letters: &'static str) -> Values {
-    Values { letters, long: &[] }
-}
+const SSH: Values = values("BbcDEeFIiJLlmOopPQRSWw", "");
+const AUTOSSH: Values = values("MBbcDEeFIiJLlmOopPQRSWw", "");
+const SFTP: Values = values("BbcDFiJloPRSsX", "");
+const SCP: Values = values("cDFiJloPSX", "");
+const MOSH: Values = values("p", "--port --ssh --client --server --predict --family");
+const RSYNC: Values = values(
+    "efBTM@",
+    "--rsh --rsync-path --exclude --include --exclude-from --include-from --files-from --filter \
+     --chown --chmod --usermap --groupmap --temp-dir --partial-dir --compare-dest --copy-dest \
+     --link-dest --log-file --bwlimit --timeout --contimeout --port --max-size --min-size \
+     --backup-dir --suffix --out-format --password-file --block-size --info --debug",
+);
+const GIT: Values = values(
+    "CcbojX",
+    "--git-dir --work-tree --namespace --depth --branch --origin --reference --config --template \
+     --upload-pack --receive-pack --jobs --push-option --filter --shallow-since --name \
+     --server-option --strategy",
+);
 
 /// Options with which ssh connects to no host.
 const WITHOUT_CONNECTION: &str = "GQV";
 
-/// What a segment of a pipeline does over SSH, if it is one command that does.
+/// What a segment of a pipeline does over SSH, if it is one simple command.
 pub fn ssh_of_segment(segment: &str) -> Option<Ssh> {
     ssh_target(&segment_words(segment)?)
 }
 
-/// What these words of a simple command do over SSH; its name comes first, its prefixes
-/// are left out.
-pub fn ssh_target(words: &[Unquoted]) -> Option<Ssh> {
+/// What a simple command does over SSH, by its words without its prefixes.
+pub(crate) fn ssh_target(words: &[Unquoted]) -> Option<Ssh> {
     let (name, words) = words.split_first()?;
     let copied = |values| operands(words, values).into_iter().find_map(copied_host);
     let host = match base_name(name.fixed()?) {
         "ssh" => return login(words, SSH),
-        "autossh" => {
-            return login(
-                words,
-                Values {
-                    letters: "MBbcDEeFIiJLlmOopPQRSWw",
-                    ..SSH
-                },
-            );
-        }
+        "autossh" => return login(words, AUTOSSH),
         "mosh" => return login(words, MOSH),
         "sftp" => operands(words, SFTP)
             .first()
@@ -168,33 +96,29 @@ pub fn ssh_target(words: &[Unquoted]) -> Option<Ssh> {
         "git" => repository_host(words),
         _ => None,
     };
-    Some(Ssh {
-        host: host?,
-        remote_command: None,
-    })
+    Some(Ssh { host: host?, remote_command: None })
 }
 
-/// `ssh [options] host [options] [command]`: options may follow the host, and whatever is
-/// none begins the command.
+/// `ssh [options] host [options] [command]`: options may follow the host, and the first
+/// other word begins the command.
 fn login(words: &[Unquoted], values: Values) -> Option<Ssh> {
     let before = options_of_login(words, values)?;
     let host = words.get(before)?;
     let behind = words.get(before + 1..)?;
     let after = options_of_login(behind, values)?;
-    let command: Vec<&str> = behind
-        .get(after..)?
-        .iter()
-        .map(|word| word.text.as_str())
-        .collect();
+    let command: Vec<&str> = behind.get(after..)?.iter().map(|word| word.text.as_str()).collect();
     let command = command.join(" ");
     Some(Ssh {
-        host: address_host(host)?,
+        host: match url_host(host) {
+            Some(host) => host?,
+            None => plain_host(host.fixed()?)?,
+        },
         remote_command: Some(command).filter(|command| !command.trim().is_empty()),
     })
 }
 
 /// How many of these words are options with their values; none if one of them means that
-/// nothing is connected to.
+/// ssh does not connect.
 fn options_of_login(words: &[Unquoted], values: Values) -> Option<usize> {
     let mut at = 0;
     while let Some(option) = words.get(at).filter(|word| is_option(word)) {
@@ -210,7 +134,7 @@ fn options_of_login(words: &[Unquoted], values: Values) -> Option<usize> {
         if flags.contains(|letter| WITHOUT_CONNECTION.contains(letter)) {
             return None;
         }
-        // An option that expands is a whole word, as far as can be told.
+        // An option with an expansion is assumed to be one word.
         if values.takes_next(&option.text) {
             at += 1;
         }
@@ -236,27 +160,20 @@ fn operands(words: &[Unquoted], values: Values) -> Vec<&Unquoted> {
     operands
 }
 
-/// The host of `[user@]host` or `ssh://[user@]host[:port]`.
-fn address_host(word: &Unquoted) -> Option<String> {
-    match url_host(word) {
-        Some(host) => host,
-        None => plain_host(word.fixed()?),
-    }
-}
-
 /// The host of `[user@]host:path`, or of a URL of SSH.
 fn copied_host(word: &Unquoted) -> Option<String> {
     if let Some(host) = url_host(word) {
         return host;
     }
-    // The path may be anything, so long as the host is known.
+    // Only the host must be without expansions; the path may have any.
     let address = word.fixed_part();
+    let is_user = |text: &str| text.is_empty() || text.ends_with('@');
     let end = match address.find('[') {
         Some(open) if address.get(..open).is_some_and(is_user) => address.find("]:")? + 1,
         _ => address.find(':')?,
     };
     let host = address.get(..end)?;
-    // With a slash in front of the colon it is a file; two colons are rsync's own way.
+    // With a slash before the colon it is a file; two colons are rsync's own protocol.
     let is_daemon = address.get(end + 1..)?.starts_with(':');
     let is_url = address.get(end + 1..)?.starts_with("//");
     if host.contains('/') || is_daemon || is_url {
@@ -265,13 +182,7 @@ fn copied_host(word: &Unquoted) -> Option<String> {
     plain_host(host)
 }
 
-/// Nothing, or `user@`.
-fn is_user(text: &str) -> bool {
-    text.is_empty() || text.ends_with('@')
-}
-
-/// The host of a URL, if it is one: none inside for one of another scheme, or without a
-/// known host.
+/// The host of a URL: `Some(None)` for a URL of another scheme, or without a known host.
 fn url_host(word: &Unquoted) -> Option<Option<String>> {
     let (scheme, rest) = word.fixed_part().split_once("://")?;
     if !["ssh", "scp", "sftp", "rsync+ssh", "git+ssh", "ssh+git"].contains(&scheme) {
@@ -279,9 +190,7 @@ fn url_host(word: &Unquoted) -> Option<Option<String>> {
     }
     let is_whole = word.fixed().is_some() || rest.contains('/');
     let authority = rest.split('/').next().filter(|_| is_whole)?;
-    let host = authority
-        .rsplit_once('@')
-        .map_or(authority, |(_, host)| host);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let host = match host.strip_prefix('[') {
         Some(bracketed) => bracketed.split(']').next(),
         None => host.split(':').next(),
@@ -292,15 +201,10 @@ fn url_host(word: &Unquoted) -> Option<Option<String>> {
 /// The host of `[user@]host`.
 fn plain_host(address: &str) -> Option<String> {
     let host = address.rsplit_once('@').map_or(address, |(_, host)| host);
-    let host = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'))
-        .unwrap_or(host);
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_name = !host.is_empty()
         && !host.starts_with('-')
-        && host
-            .chars()
-            .all(|letter| letter.is_alphanumeric() || "._-:%".contains(letter));
+        && host.chars().all(|letter| letter.is_alphanumeric() || "._-:%".contains(letter));
     is_name.then(|| host.to_owned())
 }
 
@@ -329,20 +233,12 @@ mod tests {
         ("ssh -p2222 u@h 'a | b'", "h", Some("a | b")),
         ("ssh -p 2222 h uname -a", "h", Some("uname -a")),
         ("ssh -L 8080:db:80 -N -f jump", "jump", None),
-        (
-            "ssh -tt -o BatchMode=yes -oPort=22 h -- ls -l",
-            "h",
-            Some("ls -l"),
-        ),
+        ("ssh -tt -o BatchMode=yes -oPort=22 h -- ls -l", "h", Some("ls -l")),
         ("ssh h -p 22 ls", "h", Some("ls")),
         ("ssh -vi ~/.ssh/key h ls", "h", Some("ls")),
         ("ssh -J a@j1,j2 h", "h", None),
         ("ssh -- h ls", "h", Some("ls")),
-        (
-            "ssh ssh://bob@example.org:2222 ls",
-            "example.org",
-            Some("ls"),
-        ),
+        ("ssh ssh://bob@example.org:2222 ls", "example.org", Some("ls")),
         ("ssh ssh://[fe80::1]:22", "fe80::1", None),
         ("ssh bob@fe80::1%eth0 ls", "fe80::1%eth0", Some("ls")),
         ("ssh -l bob h \"cd $DIR && ls\"", "h", Some("cd $DIR && ls")),
@@ -365,11 +261,7 @@ mod tests {
         ("rsync -avz -e 'ssh -p 22' src/ bob@h:dst/", "h", None),
         ("rsync --chown a:b src/ h:dst", "h", None),
         ("git clone git@github.com:a/b.git", "github.com", None),
-        (
-            "git -C d clone --depth 1 ssh://git@h:2222/a.git dir",
-            "h",
-            None,
-        ),
+        ("git -C d clone --depth 1 ssh://git@h:2222/a.git dir", "h", None),
         ("git push git@h:a.git main:main", "h", None),
         ("git submodule add git@h:a.git", "h", None),
     ];
@@ -401,10 +293,8 @@ mod tests {
     fn hosts_are_found_behind_all_options() {
         for (command, host, remote_command) in TABLE {
             let found = ssh_of_segment(command);
-            let expected = Ssh {
-                host: (*host).to_owned(),
-                remote_command: remote_command.map(str::to_owned),
-            };
+            let expected =
+                Ssh { host: (*host).to_owned(), remote_command: remote_command.map(str::to_owned) };
             assert_eq!(found, Some(expected), "{command}");
         }
     }

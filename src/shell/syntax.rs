@@ -1,130 +1,133 @@
-//! The commands of a command line: pipelines in order, their segments, simple commands.
+//! The commands of a command line: lists, pipelines, their segments, simple commands.
 //!
-//! Limits: pipelines are those of the top level; what a subshell, a loop or a function
-//! holds belongs to one segment. Simple commands are those at any depth, but not those in
-//! substitutions.
+//! Limits: pipelines are those of the top level; a subshell, a loop or a function belongs to
+//! one segment. Simple commands are those at any depth, but not those in substitutions. Pure.
 
 use std::ops::Range;
 
-use super::lexer::lex;
+use super::lexer::{Lexed, lex};
 use super::prefix::{base_name, innermost};
 use super::programs::{Program, is_builtin};
-use super::reader::Lexed;
-use super::token::{Kind, Reserved, Role, Separator, Token};
+use super::token::{Reserved, Role, Separator, Token, TokenKind};
 use super::unquote::{Unquoted, unquote};
 
-/// The exit code of a program that a closed pipe ended: the usual end of a segment whose
-/// reader has seen enough.
+/// The exit code of a program that SIGPIPE ended: the usual end of a segment whose reader
+/// stopped reading.
 const BROKEN_PIPE: i32 = 141;
 
-/// Commands behind which the rest of a command line does not run.
+/// Commands after which the rest of a command line does not run.
 const ENDS: &[&str] = &["exit", "return", "exec", "logout", "bye"];
 
-/// Words that begin commands with pipelines of their own in the same shell.
-const COMPOUND: &[&str] = &[
-    "{", "if", "case", "for", "foreach", "while", "until", "repeat", "select",
-];
+/// Words that begin compound commands, with pipelines of their own in the same shell.
+const COMPOUND: &[&str] =
+    &["{", "if", "case", "for", "foreach", "while", "until", "repeat", "select"];
 
-/// Ways to have the first failure end the shell.
+/// Settings with which the first failure ends the shell.
 const ENDS_ON_FAILURE: &[&str] = &["errexit", "err_exit", "ERR_EXIT", "ERREXIT", "set -e"];
 
-/// A command with its words, no compound one.
+/// A simple command with its words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Simple {
-    /// Its assignments as they were written, arrays by their beginning.
+    /// As they were written; of an array only the beginning.
     pub assignments: Vec<String>,
-    /// Its name and its arguments without quotes; redirections are no part of them.
+    /// Its name and its arguments without quotes, without redirections.
     pub words: Vec<Unquoted>,
-    /// In how many compound commands it is.
+    /// How many compound commands it is within.
     pub depth: u32,
     /// From its first token to its last.
     pub span: Range<usize>,
-    /// What ends it.
     pub ended_by: Option<Separator>,
 }
 
 impl Simple {
     /// The program that it runs, without directory and prefixes (`sudo`, `env`); none if
-    /// only the shell knows.
+    /// the name has an expansion.
     pub fn program(&self) -> Option<&str> {
-        innermost(&self.words)
-            .first()
-            .and_then(Unquoted::fixed)
-            .map(base_name)
+        innermost(&self.words).first().and_then(Unquoted::fixed).map(base_name)
     }
 
-    /// The words of the command itself, behind all its prefixes.
+    /// The words of the command itself, without its prefixes.
     pub fn core(&self) -> &[Unquoted] {
         innermost(&self.words)
     }
 }
 
-/// The simple commands of a command line in the order in which they stand.
-pub fn simple_commands(text: &str, lexed: &Lexed) -> Vec<Simple> {
+/// The simple commands of a command line, in order.
+pub(crate) fn simple_commands(text: &str, lexed: &Lexed) -> Vec<Simple> {
     let mut commands = Vec::new();
     let mut current: Option<Simple> = None;
     for token in &lexed.tokens {
-        let word = || text.get(token.span.clone()).unwrap_or_default();
-        match token.kind {
-            Kind::Word(Role::Command | Role::Argument) => {
-                let simple = begun(&mut current, token);
-                simple.words.push(unquote(word()));
-                simple.span.end = token.span.end;
+        if take(&mut current, token, text) {
+            continue;
+        }
+        if let Some(mut simple) = current.take() {
+            if let TokenKind::Separator(separator) = token.kind {
+                simple.ended_by = Some(separator);
             }
-            Kind::Assignment | Kind::ArrayOpen => {
-                let simple = begun(&mut current, token);
-                if simple.words.is_empty() {
-                    simple.assignments.push(word().to_owned());
-                } else {
-                    simple.words.push(unquote(word()));
-                }
-                simple.span.end = token.span.end;
-            }
-            Kind::Redirection => {
-                begun(&mut current, token).span.end = token.span.end;
-            }
-            Kind::Word(Role::Target | Role::Element) | Kind::ArrayClose => {
-                if let Some(simple) = &mut current {
-                    simple.span.end = token.span.end;
-                }
-            }
-            Kind::Comment | Kind::HereDocument => {}
-            other => {
-                if let Some(mut simple) = current.take() {
-                    if let Kind::Separator(separator) = other {
-                        simple.ended_by = Some(separator);
-                    }
-                    commands.push(simple);
-                }
-            }
+            commands.push(simple);
         }
     }
     commands.extend(current);
     commands
 }
 
-fn begun<'a>(current: &'a mut Option<Simple>, token: &Token) -> &'a mut Simple {
-    current.get_or_insert_with(|| Simple {
-        depth: token.depth,
-        span: token.span.clone(),
-        ..Simple::default()
-    })
+/// Adds a token to the simple command that is being read, or begins one. Returns false for
+/// a token that ends it.
+pub(super) fn take(current: &mut Option<Simple>, token: &Token, text: &str) -> bool {
+    let begun = matches!(
+        token.kind,
+        TokenKind::Word(Role::Command | Role::Argument)
+            | TokenKind::Assignment
+            | TokenKind::ArrayOpen
+            | TokenKind::Redirection
+    );
+    if begun && current.is_none() {
+        *current =
+            Some(Simple { depth: token.depth, span: token.span.clone(), ..Simple::default() });
+    }
+    let word = text.get(token.span.clone()).unwrap_or_default();
+    let Some(simple) = current else {
+        return matches!(
+            token.kind,
+            TokenKind::Word(Role::Target | Role::Element)
+                | TokenKind::ArrayClose
+                | TokenKind::Comment
+                | TokenKind::HereDocument
+        );
+    };
+    match token.kind {
+        TokenKind::Assignment | TokenKind::ArrayOpen if simple.words.is_empty() => {
+            simple.assignments.push(word.to_owned());
+        }
+        TokenKind::Word(Role::Command | Role::Argument)
+        | TokenKind::Assignment
+        | TokenKind::ArrayOpen => {
+            simple.words.push(unquote(word));
+        }
+        TokenKind::Redirection
+        | TokenKind::Word(Role::Target | Role::Element)
+        | TokenKind::ArrayClose => {}
+        TokenKind::Comment | TokenKind::HereDocument => return true,
+        _ => return false,
+    }
+    simple.span.end = token.span.end;
+    true
 }
 
-/// Pipelines that one of `&&` and `||` joins.
+/// Pipelines joined by `&&` and `||`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct List {
-    /// Its pipelines; the segments of each by where they stand in the text.
+    /// The segments of each pipeline, by their positions in the text.
     pub pipelines: Vec<Vec<Range<usize>>>,
-    /// Of each pipeline, whether `!` turns its status around.
+    /// For each pipeline, whether `!` inverts its status.
     pub negated: Vec<bool>,
-    /// What stands behind each pipeline but the last.
+    /// The operator after each pipeline but the last.
     pub joints: Vec<Separator>,
     /// Whether the shell does not wait for it.
     pub is_background: bool,
 }
 
-/// The lists of the top level in order. `!` and `time` are no part of a segment.
+/// The lists of the top level in order. `!` and `time` are not part of a segment.
 pub fn lists(lexed: &Lexed) -> Vec<List> {
     let mut lists = Vec::new();
     let mut list = List::default();
@@ -133,7 +136,7 @@ pub fn lists(lexed: &Lexed) -> Vec<List> {
     let mut is_negated = false;
     for token in &lexed.tokens {
         let Some(separator) = top_level_separator(token) else {
-            is_negated ^= token.kind == Kind::Reserved(Reserved::Not) && token.depth == 0;
+            is_negated ^= token.kind == TokenKind::Reserved(Reserved::Not) && token.depth == 0;
             if belongs(token, segment.is_some()) {
                 let start = segment.map_or(token.span.start, |segment| segment.start);
                 segment = Some(start..token.span.end);
@@ -172,21 +175,21 @@ pub fn lists(lexed: &Lexed) -> Vec<List> {
 
 fn top_level_separator(token: &Token) -> Option<Separator> {
     match token.kind {
-        Kind::Separator(separator) if token.depth == 0 => Some(separator),
+        TokenKind::Separator(separator) if token.depth == 0 => Some(separator),
         _ => None,
     }
 }
 
 fn belongs(token: &Token, has_begun: bool) -> bool {
     match token.kind {
-        Kind::Comment | Kind::HereDocument => false,
-        Kind::Reserved(Reserved::Not | Reserved::Time | Reserved::NoCorrect) => has_begun,
+        TokenKind::Comment | TokenKind::HereDocument => false,
+        TokenKind::Reserved(Reserved::Not | Reserved::Time | Reserved::NoCorrect) => has_begun,
         _ => true,
     }
 }
 
-/// The segments of the pipeline that stands last at the top level, background jobs left
-/// out: of `a | b; c` it is `c`. Here-document bodies are no part of them.
+/// The segments of the last pipeline at the top level that is not a background job: of
+/// `a | b; c` it is `c`. Here-document bodies are left out.
 pub fn last_pipeline_segments(command: &str) -> Vec<&str> {
     let lexed = lex(command);
     let lists = lists(&lexed);
@@ -195,10 +198,10 @@ pub fn last_pipeline_segments(command: &str) -> Vec<&str> {
     texts(command, pipeline.map_or(&[], Vec::as_slice))
 }
 
-/// The segments of the pipeline that this many statuses (zsh's `pipestatus` at the end)
-/// belong to: the one that ran last. Empty where more than one may have been that, as in
-/// `a | b && c | d`, or none has as many segments.
-pub fn reported_segments(command: &str, statuses: usize) -> Vec<&str> {
+/// The segments of the pipeline that ran last, given the number of statuses in zsh's final
+/// `pipestatus`. Empty if several pipelines may have run last, as in `a | b && c | d`, or if
+/// none has that many segments.
+pub(crate) fn reported_segments(command: &str, statuses: usize) -> Vec<&str> {
     let lexed = lex(command);
     let lists = lists(&lexed);
     let any_may_be_last = ENDS_ON_FAILURE.iter().any(|way| command.contains(way));
@@ -212,9 +215,7 @@ pub fn reported_segments(command: &str, statuses: usize) -> Vec<&str> {
     if candidates.iter().any(|pipeline| is_open(command, pipeline)) {
         return Vec::new();
     }
-    let mut fitting = candidates
-        .into_iter()
-        .filter(|pipeline| pipeline.len() == statuses);
+    let mut fitting = candidates.into_iter().filter(|pipeline| pipeline.len() == statuses);
     match (fitting.next(), fitting.next()) {
         (Some(only), None) => texts(command, only),
         _ => Vec::new(),
@@ -225,8 +226,7 @@ pub fn reported_segments(command: &str, statuses: usize) -> Vec<&str> {
 fn may_end(command: &str, list: &List) -> bool {
     list.pipelines.iter().flatten().any(|segment| {
         let text = command.get(segment.clone()).unwrap_or_default();
-        text.split([' ', '\t', '\n', ';', '(', '{'])
-            .any(|word| ENDS.contains(&word))
+        text.split([' ', '\t', '\n', ';', '(', '{']).any(|word| ENDS.contains(&word))
     })
 }
 
@@ -240,19 +240,14 @@ fn is_open(command: &str, pipeline: &[Range<usize>]) -> bool {
 }
 
 fn texts<'a>(command: &'a str, pipeline: &[Range<usize>]) -> Vec<&'a str> {
-    pipeline
-        .iter()
-        .map(|segment| command.get(segment.clone()).unwrap_or_default())
-        .collect()
+    pipeline.iter().map(|segment| command.get(segment.clone()).unwrap_or_default()).collect()
 }
 
-/// The program whose manual explains a failure, with its subcommands (`git`, `push`):
-/// that of the rightmost failing segment where the statuses tell, else that of the last
-/// simple command that is no builtin. None if there is no such command.
-pub fn failing_command(command: &str, pipestatus: &[i32]) -> Option<Vec<String>> {
-    let failing = pipestatus
-        .iter()
-        .rposition(|status| *status != 0 && *status != BROKEN_PIPE);
+/// The program whose manual explains a failure, with its subcommands (`git`, `push`): that
+/// of the rightmost failing segment if the statuses show one, otherwise that of the last
+/// simple command that is not a builtin.
+pub(crate) fn failing_command(command: &str, pipestatus: &[i32]) -> Option<Vec<String>> {
+    let failing = pipestatus.iter().rposition(|status| *status != 0 && *status != BROKEN_PIPE);
     let segments = match pipestatus.len() {
         0 | 1 => Vec::new(),
         statuses => reported_segments(command, statuses),
@@ -275,7 +270,7 @@ fn last_program(text: &str) -> Option<Vec<String>> {
 fn with_subcommands(name: &str, words: &[Unquoted]) -> Vec<String> {
     let program = Program::named(name);
     let mut found = vec![name.to_owned()];
-    let mut missing = program.depth();
+    let mut missing = program.depth;
     let mut words = words.iter().skip(1);
     while missing > 0 {
         let Some(word) = words.next().and_then(Unquoted::fixed) else {
@@ -299,26 +294,36 @@ fn with_subcommands(name: &str, words: &[Unquoted]) -> Vec<String> {
     found
 }
 
-/// The longest word that is taken for a subcommand, in bytes.
+/// Longer words, in bytes, are not subcommands.
 const LONGEST_SUBCOMMAND: usize = 40;
+
+/// Whether a word looks like a subcommand of a program in no table: lower-case letters,
+/// digits, `-`, `_` and `:`, as in `up` and `db:migrate`, but not a file name with a dot.
+pub(super) fn is_lower_case_word(word: &str) -> bool {
+    let is_in_word =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_:".contains(&byte);
+    word.len() <= LONGEST_SUBCOMMAND
+        && word.starts_with(|first: char| first.is_ascii_lowercase())
+        && word.bytes().all(is_in_word)
+}
 
 /// Whether a word looks like a subcommand: no path, no address, no text.
 pub(super) fn is_subcommand(word: &str) -> bool {
     word.len() <= LONGEST_SUBCOMMAND
         && word.starts_with(|first: char| first.is_ascii_alphabetic())
-        && word
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_:.-".contains(&byte))
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:.-".contains(&byte))
 }
 
-/// The words of a segment that is one simple command, behind its prefixes; none for a
-/// compound one.
-pub fn segment_words(segment: &str) -> Option<Vec<Unquoted>> {
-    let commands = simple_commands(segment, &lex(segment));
-    match commands.as_slice() {
-        [only] if only.depth == 0 => Some(only.core().to_vec()),
-        _ => None,
-    }
+/// The command of a segment that is one simple command and nothing else.
+pub(super) fn only_command(segment: &str) -> Option<Simple> {
+    let mut commands = simple_commands(segment, &lex(segment));
+    let only = commands.pop()?;
+    (commands.is_empty() && only.depth == 0).then_some(only)
+}
+
+/// The words of a segment that is one simple command, without its prefixes.
+pub(crate) fn segment_words(segment: &str) -> Option<Vec<Unquoted>> {
+    Some(only_command(segment)?.core().to_vec())
 }
 
 #[cfg(test)]
@@ -342,16 +347,10 @@ mod tests {
             ("a | b; sleep 9 &", &["a", "b"]),
             ("a | b &", &[]),
             ("cat <<E | sort > f\nx | y\nE\n", &["cat <<E", "sort > f"]),
-            (
-                "case x in a|b) c | d;; esac",
-                &["case x in a|b) c | d;; esac"],
-            ),
+            ("case x in a|b) c | d;; esac", &["case x in a|b) c | d;; esac"]),
             ("[[ a == (b|c) || d ]] | e", &["[[ a == (b|c) || d ]]", "e"]),
             ("f() { a | b }", &["f() { a | b }"]),
-            (
-                "echo $(a | b) \"`c | d`\" | e",
-                &["echo $(a | b) \"`c | d`\"", "e"],
-            ),
+            ("echo $(a | b) \"`c | d`\" | e", &["echo $(a | b) \"`c | d`\"", "e"]),
             ("", &[]),
             (" ; ", &[]),
         ];
@@ -382,11 +381,7 @@ mod tests {
             ("set -e; cd x; c | d", 2, &["c", "d"]),
         ];
         for (command, statuses, segments) in table {
-            assert_eq!(
-                reported_segments(command, *statuses),
-                *segments,
-                "{command}"
-            );
+            assert_eq!(reported_segments(command, *statuses), *segments, "{command}");
         }
     }
 
@@ -399,16 +394,8 @@ mod tests {
             ("yes | head -1; cd /nowhere", &[141, 0], Some("head")),
             ("yes | head --bad", &[141, 1], Some("head")),
             ("make && cd x && echo done", &[1], Some("make")),
-            (
-                "sudo -u bob git -C d remote add x y",
-                &[],
-                Some("git remote add"),
-            ),
-            (
-                "docker compose -f x.yml up -d",
-                &[],
-                Some("docker compose up"),
-            ),
+            ("sudo -u bob git -C d remote add x y", &[], Some("git remote add")),
+            ("docker compose -f x.yml up -d", &[], Some("docker compose up")),
             ("/usr/bin/tar xf a.tar", &[], Some("tar")),
             ("timeout 5 curl x", &[], Some("curl")),
             ("cd x", &[1], None),

@@ -1,100 +1,95 @@
-//! Templates: what commands have in common that differ in their operands.
+//! Templates: what commands have in common that differ only in their operands.
 //!
-//! Kept are the program's name, its subcommands, the remote of `git push`, the names of
-//! scripts, and flags; everything else becomes `*`, and runs of `*` one. Left out are
-//! what says nothing of the work: assignments and prefixes such as `sudo` in front,
-//! comments, redirections with their targets, bodies of here-documents, the text of
-//! substitutions.
+//! A template keeps the program's name, its subcommands, the remote of `git push`, the names
+//! of scripts, and flags; everything else becomes `*`, and a run of `*` becomes one. It leaves
+//! out assignments and prefixes such as `sudo`, comments, redirections with their targets,
+//! bodies of here-documents, and the text of substitutions.
 //!
-//! Equal commands have equal templates for ever: whoever changes the algorithm changes
-//! [`VERSION`] with it.
+//! For a program that is in no table, a subcommand (`tailscale up`) cannot be told from an
+//! operand (`mytool input`). Its template has neither; [`with_subcommands`] keeps the word, and
+//! the history of commands decides which of the two templates to use.
+//!
+//! Equal commands have equal templates in all releases: a change of the algorithm is a change
+//! of [`VERSION`]. Pure.
 
 use super::interpreters::{Interpreter, ScriptOption};
 use super::lexer::lex;
 use super::options::is_option;
 use super::prefix::{base_name, part};
-use super::programs::Program;
-use super::syntax::is_subcommand;
-use super::token::{Kind, Reserved, Role, Separator};
-use super::unquote::{Unquoted, unquote};
+use super::programs::{Program, takes_operand_first};
+use super::syntax::{Simple, is_lower_case_word, is_subcommand, take};
+use super::token::{Reserved, Role, Separator, TokenKind};
+use super::unquote::Unquoted;
 
 /// The algorithm's version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
-/// The longest template, in characters; the rest is cut off.
-pub const LONGEST_TEMPLATE: usize = 500;
+/// In characters; longer templates are cut.
+pub(crate) const LONGEST_TEMPLATE: usize = 500;
 
-/// Stands for whatever differs.
+/// Stands for everything that may differ.
 const ANY: &str = "*";
 /// Stands for the patterns of a branch of a `case`.
 const PATTERN: &str = "*)";
 
-/// The longest flag that is kept as it is, in bytes: a longer one carries a value.
+/// Longer short options, in bytes, contain a value.
 const LONGEST_FLAG: usize = 24;
 
-/// The template of a command line. Any text will do; linear in its length.
+/// The template of a command line. Accepts any text; linear in its length.
 pub fn template(command: &str) -> String {
+    written(command, Writer::default()).finish()
+}
+
+/// The template with the first operand of programs that are in no table, if it is a
+/// lower-case word: `tailscale up` for `tailscale *`. `None` if there is none. Accepts any
+/// text; linear in its length.
+pub fn with_subcommands(command: &str) -> Option<String> {
+    let template = written(command, Writer { keeps_second_words: true, ..Writer::default() });
+    template.has_second_word.then(|| template.finish())
+}
+
+fn written(command: &str, mut template: Writer) -> Writer {
     let lexed = lex(command);
-    let mut template = Writer::default();
-    let mut simple = Simple::default();
+    let mut current = None;
     for token in &lexed.tokens {
         if template.is_full() {
             break;
         }
-        let text = || command.get(token.span.clone()).unwrap_or_default();
-        match token.kind {
-            Kind::Word(Role::Command | Role::Argument) => simple.words.push(unquote(text())),
-            Kind::Assignment | Kind::ArrayOpen => simple.assign(text()),
-            Kind::Redirection => simple.is_redirected = true,
-            Kind::Word(Role::Target | Role::Element)
-            | Kind::ArrayClose
-            | Kind::Comment
-            | Kind::HereDocument => {}
-            kind => {
-                simple.finish(&mut template);
-                structure(kind, text(), &mut template);
-            }
+        if !take(&mut current, token, command) {
+            simple(current.take(), &mut template);
+            let text = command.get(token.span.clone()).unwrap_or_default();
+            structure(token.kind, text, &mut template);
         }
     }
-    simple.finish(&mut template);
-    template.finish()
+    simple(current, &mut template);
+    template
 }
 
-/// What stands between simple commands.
-fn structure(kind: Kind, text: &str, template: &mut Writer) {
+/// What is between simple commands.
+fn structure(kind: TokenKind, text: &str, template: &mut Writer) {
     match kind {
-        Kind::Separator(separator) => separate(separator, template),
-        Kind::Reserved(Reserved::Time | Reserved::NoCorrect) => {}
-        Kind::Reserved(_) => template.word(text),
-        Kind::Open => template.opening("("),
-        Kind::Close => template.closing(")"),
-        Kind::ListParen if text == "(" => template.opening("("),
-        Kind::ListParen => template.closing(")"),
-        Kind::FunctionParens => template.closing("()"),
-        Kind::Arithmetic => template.word("((*))"),
-        Kind::Word(Role::Pattern) => template.pattern(),
-        Kind::ConditionOperator => template.word(text),
-        Kind::Word(Role::FunctionName) => template.word(text),
-        Kind::Word(Role::Condition) if is_condition_operator(text) => template.word(text),
-        Kind::Word(_) => template.any(),
+        TokenKind::Separator(Separator::Semicolon | Separator::Newline) => template.separator(),
+        TokenKind::Separator(Separator::Disown) => template.word("&!"),
+        TokenKind::Separator(Separator::CaseEnd) => template.word(";;"),
+        TokenKind::Reserved(Reserved::Time | Reserved::NoCorrect) => {}
+        TokenKind::Separator(_)
+        | TokenKind::Reserved(_)
+        | TokenKind::ConditionOperator
+        | TokenKind::Word(Role::FunctionName) => template.word(text),
+        TokenKind::Open => template.opening("("),
+        TokenKind::Close => template.closing(")"),
+        TokenKind::ListParen if text == "(" => template.opening("("),
+        TokenKind::ListParen => template.closing(")"),
+        TokenKind::FunctionParens => template.closing("()"),
+        TokenKind::Arithmetic => template.word("((*))"),
+        TokenKind::Word(Role::Pattern) => template.pattern(),
+        TokenKind::Word(Role::Condition) if is_condition_operator(text) => template.word(text),
+        TokenKind::Word(_) => template.any(),
         _ => {}
     }
 }
 
-fn separate(separator: Separator, template: &mut Writer) {
-    match separator {
-        Separator::Semicolon | Separator::Newline => template.separator(),
-        Separator::Background => template.word("&"),
-        Separator::Disown => template.word("&!"),
-        Separator::And => template.word("&&"),
-        Separator::Or => template.word("||"),
-        Separator::Pipe => template.word("|"),
-        Separator::PipeBoth => template.word("|&"),
-        Separator::CaseEnd => template.word(";;"),
-    }
-}
-
-/// Operators within `[[ … ]]`, among them `-f` and its like.
+/// Whether this is an operator within `[[ … ]]`, such as `-f`.
 fn is_condition_operator(text: &str) -> bool {
     matches!(text, "=" | "==" | "!=" | "=~" | "!")
         || text
@@ -102,37 +97,19 @@ fn is_condition_operator(text: &str) -> bool {
             .is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphabetic()))
 }
 
-/// A simple command that is being collected.
-#[derive(Default)]
-struct Simple {
-    assigned: Vec<String>,
-    words: Vec<Unquoted>,
-    is_redirected: bool,
-}
-
-impl Simple {
-    fn assign(&mut self, text: &str) {
-        if self.words.is_empty() {
-            let name = text.split(['=', '+', '[']).next().unwrap_or_default();
-            self.assigned.push(format!("{name}=*"));
-        } else {
-            self.words.push(unquote(text));
-        }
+/// Writes the template of a simple command. Its assignments are left out if it has words.
+fn simple(command: Option<Simple>, template: &mut Writer) {
+    let Some(command) = command else { return };
+    if !command.words.is_empty() {
+        return command_words(&command.words, template);
     }
-
-    /// Writes its template. Assignments are the template of what has nothing else, and so
-    /// is a redirection.
-    fn finish(&mut self, template: &mut Writer) {
-        let command = std::mem::take(self);
-        if !command.words.is_empty() {
-            command_words(&command.words, template);
-        } else if !command.assigned.is_empty() {
-            for assigned in &command.assigned {
-                template.word(assigned);
-            }
-        } else if command.is_redirected && template.begins_command() {
-            template.word("> *");
-        }
+    for assignment in &command.assignments {
+        let name = assignment.split(['=', '+', '[']).next().unwrap_or_default();
+        template.word(&format!("{name}=*"));
+    }
+    // Only redirections.
+    if command.assignments.is_empty() && (template.is_separated || !template.ends_command) {
+        template.word("> *");
     }
 }
 
@@ -154,7 +131,8 @@ fn command_words(words: &[Unquoted], template: &mut Writer) {
     }
 }
 
-/// The words of a prefix: its name, its flags, and `*` for the rest; of `uv run` both.
+/// Writes the words of a prefix: its name (both words of `uv run`), its flags, and `*` for
+/// the rest.
 fn plain_words(words: &[Unquoted], template: &mut Writer) {
     let Some((first, rest)) = words.split_first() else {
         return;
@@ -173,42 +151,56 @@ fn plain_words(words: &[Unquoted], template: &mut Writer) {
 fn written_name<'a>(word: &'a Unquoted, template: &mut Writer) -> Option<&'a str> {
     let name = word.fixed().map(base_name);
     match name {
-        Some(name) if is_printable(name) => template.word(name),
+        Some(name) if !name.is_empty() && !name.contains(char::is_control) => template.word(name),
         _ => template.any(),
     }
     name
 }
 
-fn is_printable(name: &str) -> bool {
-    !name.is_empty() && !name.chars().any(char::is_control)
-}
-
-/// The arguments of a program.
 fn arguments(name: &str, words: &[Unquoted], template: &mut Writer) {
     let program = Program::named(name);
-    let mut missing = program.depth();
+    let mut missing = program.depth;
     let mut first = None;
     let mut has_remote = false;
+    let mut awaits_second =
+        template.keeps_second_words && missing == 0 && !takes_operand_first(name);
+    let mut is_behind_option = false;
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if word.fixed() == Some("--") {
             template.word("--");
-            return rest(words.as_slice(), template);
+            if words.len() > 0 {
+                template.any();
+            }
+            return;
         }
         if is_option(word) {
             flag(word, template);
-            let waits = missing > 0 || has_remote;
-            if waits
-                && word
-                    .fixed()
-                    .is_some_and(|option| program.values.takes_next(option))
-            {
+            is_behind_option = true;
+            let waits = missing > 0 || has_remote || awaits_second;
+            if waits && word.fixed().is_some_and(|option| program.values.takes_next(option)) {
                 words.next();
                 template.any();
+                is_behind_option = false;
             }
             continue;
         }
-        if missing > 0 && word.fixed().is_some_and(is_toolchain) {
+        if awaits_second {
+            let second = word.fixed().filter(|word| is_lower_case_word(word));
+            match second {
+                Some(second) => {
+                    template.word(second);
+                    template.has_second_word = true;
+                }
+                None => template.any(),
+            }
+            // After an option it may be that option's value.
+            awaits_second = second.is_none() && std::mem::take(&mut is_behind_option);
+            continue;
+        }
+        // `cargo +nightly`.
+        let toolchain = word.fixed().and_then(|word| word.strip_prefix('+'));
+        if missing > 0 && toolchain.is_some_and(is_subcommand) {
             template.word(&word.text);
             continue;
         }
@@ -234,19 +226,7 @@ fn arguments(name: &str, words: &[Unquoted], template: &mut Writer) {
     }
 }
 
-/// `cargo +nightly`.
-fn is_toolchain(word: &str) -> bool {
-    word.strip_prefix('+').is_some_and(is_subcommand)
-}
-
-/// Operands behind `--`.
-fn rest(words: &[Unquoted], template: &mut Writer) {
-    if !words.is_empty() {
-        template.any();
-    }
-}
-
-/// The arguments of an interpreter: its options, then a script and what that is given.
+/// Writes the arguments of an interpreter: its options, then a script and its arguments.
 fn script(interpreter: &Interpreter, words: &[Unquoted], template: &mut Writer) {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -284,18 +264,19 @@ fn script(interpreter: &Interpreter, words: &[Unquoted], template: &mut Writer) 
     }
 }
 
-/// A flag: what may be a value becomes `*`.
+/// Writes a flag; what may be a value becomes `*`.
 fn flag(word: &Unquoted, template: &mut Writer) {
     let fixed = word.fixed_part();
     let is_name = |text: &str| {
-        text.bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte))
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte))
     };
+    // A long short option has a value in it.
+    let longest = if fixed.starts_with("--") { LONGEST_OPTION } else { LONGEST_FLAG };
     match fixed.split_once('=') {
         Some((name, _)) if is_name(name) && name.len() <= LONGEST_OPTION => {
             template.word(&format!("{name}=*"));
         }
-        _ if is_name(fixed) && word.fixed().is_some() && is_short_or_long(fixed) => {
+        _ if is_name(fixed) && word.fixed().is_some() && fixed.len() <= longest => {
             template.word(fixed);
         }
         _ if is_name(fixed) && word.fixed().is_none() => template.word(&format!("{fixed}*")),
@@ -310,40 +291,28 @@ fn flag(word: &Unquoted, template: &mut Writer) {
 /// The longest name of an option, in bytes.
 const LONGEST_OPTION: usize = 60;
 
-/// A long option may be long; a short one that is has a value in it.
-fn is_short_or_long(flag: &str) -> bool {
-    let most = if flag.starts_with("--") {
-        LONGEST_OPTION
-    } else {
-        LONGEST_FLAG
-    };
-    flag.len() <= most
-}
-
 /// Joins the parts of a template.
 #[derive(Default)]
 struct Writer {
     text: String,
-    /// A `;` waits for a command to follow.
+    /// A `;` is written if a command follows.
     is_separated: bool,
-    /// No blank stands in front of what follows.
+    /// No blank comes before the next word.
     is_tight: bool,
-    /// What was written last was `*`.
     ends_with_any: bool,
-    /// What was written last may be followed by `;`.
+    /// The last word may be followed by `;`.
     ends_command: bool,
+    /// Words that may be subcommands are to be kept.
+    keeps_second_words: bool,
+    /// One was kept.
+    has_second_word: bool,
 }
 
 impl Writer {
-    /// Whether what follows would be cut off.
+    /// Whether further words would be cut.
     fn is_full(&self) -> bool {
         // No character has more than four bytes.
         self.text.len() > 4 * LONGEST_TEMPLATE
-    }
-
-    /// Whether what follows is no part of what was written last.
-    fn begins_command(&self) -> bool {
-        self.is_separated || !self.ends_command
     }
 
     fn word(&mut self, word: &str) {
@@ -370,7 +339,7 @@ impl Writer {
         }
     }
 
-    /// All patterns of one branch of a `case` are one.
+    /// Writes all patterns of one branch of a `case` as one.
     fn pattern(&mut self) {
         if !self.text.ends_with(PATTERN) {
             self.word(PATTERN);

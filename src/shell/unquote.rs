@@ -1,38 +1,32 @@
-//! What a word says once its quotes are removed.
+//! The text of a word without its quotes. Pure.
 
 use super::scan::{after_escape, escaped_end, group_end};
 
-/// A word without its quotes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unquoted {
-    /// Its text; expansions stand in it as they were written.
+    /// Expansions are left as they were written.
     pub text: String,
-    /// Where in that text the first expansion begins, if there is one: from there on
-    /// only the shell knows what the word will be. (Patterns and `~` do not count.)
+    /// Where in that text the first expansion begins, if there is one. (Patterns and `~` do
+    /// not count.)
     pub expands_at: Option<usize>,
 }
 
 impl Unquoted {
-    /// The text, if the shell changes nothing in it.
+    /// The text, if it has no expansion.
     pub fn fixed(&self) -> Option<&str> {
         self.expands_at.is_none().then_some(self.text.as_str())
     }
 
-    /// The part in front of the first expansion.
-    pub fn fixed_part(&self) -> &str {
+    /// The part before the first expansion.
+    pub(crate) fn fixed_part(&self) -> &str {
         let end = self.expands_at.unwrap_or(self.text.len());
         self.text.get(..end).unwrap_or_default()
     }
 }
 
-/// Removes a word's quotes. Linear; any text will do.
-pub fn unquote(word: &str) -> Unquoted {
-    let mut reader = Unquoting {
-        word,
-        at: 0,
-        in_double: false,
-        result: Unquoted::default(),
-    };
+/// Removes the quotes of a word. Accepts any text; linear in its length.
+pub(crate) fn unquote(word: &str) -> Unquoted {
+    let mut reader = Unquoting { word, at: 0, in_double: false, result: Unquoted::default() };
     while reader.step() {}
     reader.result
 }
@@ -45,7 +39,7 @@ struct Unquoting<'a> {
 }
 
 impl Unquoting<'_> {
-    /// Takes one part; whether there was one.
+    /// Reads one part. Returns false at the end of the word.
     fn step(&mut self) -> bool {
         let bytes = self.word.as_bytes();
         let Some(&byte) = bytes.get(self.at) else {
@@ -77,10 +71,7 @@ impl Unquoting<'_> {
             _ => {
                 let rest = bytes.get(self.at + 1..).unwrap_or_default();
                 let is_plain = |byte: &&u8| {
-                    !matches!(
-                        **byte,
-                        b'"' | b'\\' | b'\'' | b'$' | b'`' | b'<' | b'>' | b'='
-                    )
+                    !matches!(**byte, b'"' | b'\\' | b'\'' | b'$' | b'`' | b'<' | b'>' | b'=')
                 };
                 let length = 1 + rest.iter().take_while(is_plain).count();
                 self.take(0, length);
@@ -89,8 +80,8 @@ impl Unquoting<'_> {
         true
     }
 
-    /// A backslash: within double quotes it escapes few things, and the end of a line
-    /// behind one is not there at all.
+    /// Reads a backslash. Within double quotes it escapes only some characters; with a line
+    /// end after it, both are removed.
     fn escape(&mut self, next: Option<u8>) {
         match next {
             Some(b'\n') => self.at += 2,
@@ -105,7 +96,7 @@ impl Unquoting<'_> {
         }
     }
 
-    /// An expansion stays as it was written, with all that is in its brackets.
+    /// Keeps an expansion as it was written, with its brackets.
     fn expansion(&mut self) {
         self.result.expands_at.get_or_insert(self.result.text.len());
         let bytes = self.word.as_bytes();
@@ -118,13 +109,11 @@ impl Unquoting<'_> {
         self.take(0, end - self.at);
     }
 
-    /// Passes over `skipped` bytes and takes `length` more.
+    /// Skips `skipped` bytes and takes `length` more.
     fn take(&mut self, skipped: usize, length: usize) {
         let start = self.at + skipped;
         let end = (start + length).min(self.word.len());
-        self.result
-            .text
-            .push_str(self.word.get(start..end).unwrap_or_default());
+        self.result.text.push_str(self.word.get(start..end).unwrap_or_default());
         self.at = end.max(start);
     }
 }
@@ -174,7 +163,6 @@ fn decode(inside: &str, text: &mut String) {
     }
 }
 
-/// What one escaped letter stands for.
 fn named_escape(escaped: Option<u8>) -> Option<char> {
     Some(match escaped? {
         b'a' => '\u{7}',

@@ -1,18 +1,16 @@
-//! The inside of words: quotes, expansions, patterns; and what a word that ended is for.
+//! The inside of words (quotes, expansions, patterns), and the purpose of a finished word. Pure.
 
-use super::frame::{Before, Frame, Place, Target, Word};
-use super::reader::Reader;
+use super::lexer::{Before, CommandPosition, Frame, Reader, Target, Word};
 use super::scan::{
     HereDocument, after_escape, assignment_value, bracket_end, escaped_end, number_range_end,
     single_quoted_end,
 };
-use super::token::{Kind, Reserved, Role};
+use super::token::{Reserved, Role, TokenKind};
 use super::unquote::unquote;
 
-/// Builtins whose arguments may be assignments, also of arrays.
-const DECLARATIONS: &[&str] = &[
-    "declare", "export", "float", "integer", "local", "readonly", "typeset",
-];
+/// Builtins whose arguments may be assignments, including arrays.
+const DECLARATIONS: &[&str] =
+    &["declare", "export", "float", "integer", "local", "readonly", "typeset"];
 
 impl Reader<'_> {
     pub(super) fn begin_word(&mut self) {
@@ -24,7 +22,7 @@ impl Reader<'_> {
         }));
     }
 
-    /// Reads the unquoted parts of a word, up to its end or to what opens in it.
+    /// Reads the unquoted parts of a word, up to its end or to a part that has a frame.
     pub(super) fn word(&mut self, mut word: Word) {
         while let Some(byte) = self.peek(0) {
             match byte {
@@ -74,21 +72,21 @@ impl Reader<'_> {
         self.set_word(word);
     }
 
-    pub(super) fn set_word(&mut self, word: Word) {
+    fn set_word(&mut self, word: Word) {
         if let Some(Frame::Word(open)) = self.frames.last_mut() {
             *open = word;
         }
     }
 
-    /// `name()`: the word ends in front of the parentheses.
-    pub(super) fn is_function(&self, word: Word) -> bool {
+    /// Whether the word is `name` of `name()`.
+    fn is_function(&self, word: Word) -> bool {
         word.parentheses == 0
             && self.at > word.start
-            && matches!(self.list.place, Place::Command | Place::FunctionName)
+            && matches!(self.list.place, CommandPosition::Command | CommandPosition::FunctionName)
             && self.peek(1) == Some(b')')
     }
 
-    pub(super) fn opens_array(&self, word: Word) -> bool {
+    fn opens_array(&self, word: Word) -> bool {
         let is_candidate = !word.had_parentheses
             && self.list.place.may_assign()
             && self.list.target.is_none()
@@ -98,27 +96,24 @@ impl Reader<'_> {
         is_candidate && assignment_value(name) == Some(name.len())
     }
 
-    pub(super) fn open_array(&mut self, word: Word) {
+    fn open_array(&mut self, word: Word) {
         self.pop();
         self.at += 1;
-        self.note(Kind::ArrayOpen, word.start..self.at);
+        self.note(TokenKind::ArrayOpen, word.start..self.at);
         let after = match self.list.place {
-            Place::Declaration => Place::Declaration,
-            _ => Place::Assigned,
+            CommandPosition::Declaration => CommandPosition::Declaration,
+            _ => CommandPosition::Assigned,
         };
         self.push(Frame::Array { after });
-        self.list.place = Place::Array;
+        self.list.place = CommandPosition::Array;
     }
 
-    /// A `}` at the end of a word that no `{` in it opened, as in `{echo a}`.
+    /// Whether this `}` ends the word without a `{` in it, as in `{echo a}`.
     fn is_closing_brace(&self, word: Word) -> bool {
         word.braces == 0
             && word.parentheses == 0
             && self.at > word.start
-            && matches!(
-                self.peek(1),
-                None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')')
-            )
+            && matches!(self.peek(1), None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')'))
     }
 
     pub(super) fn double_quote(&mut self) {
@@ -173,8 +168,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What `"` or `$` begins within a word; whether it opened something.
-    pub(super) fn expansion(&mut self, byte: u8, is_quoted: bool) -> bool {
+    /// Reads what `"` or `$` begins within a word. Returns whether it opened a frame.
+    fn expansion(&mut self, byte: u8, is_quoted: bool) -> bool {
         if byte == b'"' {
             self.at += 1;
             self.push(Frame::DoubleQuote);
@@ -184,10 +179,7 @@ impl Reader<'_> {
             Some(b'\'') if !is_quoted => self.at = escaped_end(self.bytes, self.at + 2, b'\''),
             Some(b'{') => {
                 self.at += 2;
-                self.push(Frame::Parameter {
-                    is_quoted,
-                    braces: 0,
-                });
+                self.push(Frame::Parameter { is_quoted, braces: 0 });
                 return true;
             }
             Some(b'[') => self.at = bracket_end(self.bytes, self.at + 2),
@@ -212,10 +204,7 @@ impl Reader<'_> {
     pub(super) fn substitute(&mut self, length: usize) {
         self.at += length;
         let around = std::mem::take(&mut self.list);
-        self.push(Frame::Substitution {
-            inside: self.at,
-            around,
-        });
+        self.push(Frame::Substitution { inside: self.at, around });
     }
 
     pub(super) fn substituted(&mut self, inside: usize, end: usize) {
@@ -224,23 +213,22 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn end_word(&mut self, word: Word) {
+    fn end_word(&mut self, word: Word) {
         self.pop();
         self.finish_word(word.start);
     }
 
-    /// Says what the word that ends here is for.
+    /// Records the word that ends here, with its purpose.
     pub(super) fn finish_word(&mut self, start: usize) {
         let span = start..self.at;
         let text = self.text.get(span.clone()).unwrap_or_default();
         if let Some(target) = self.list.target.take() {
             if let Target::Delimiter { strips_tabs } = target {
-                self.list.here_documents.push(HereDocument {
-                    delimiter: unquote(text).text,
-                    strips_tabs,
-                });
+                self.list
+                    .here_documents
+                    .push(HereDocument { delimiter: unquote(text).text, strips_tabs });
             }
-            return self.note(Kind::Word(Role::Target), span);
+            return self.note(TokenKind::Word(Role::Target), span);
         }
         let place = self.list.place;
         if let Some(word) = self.reserved_at(place, text) {
@@ -248,63 +236,76 @@ impl Reader<'_> {
         }
         let is_assignment = place.may_assign() && assignment_value(text).is_some();
         let (kind, next) = match place {
-            Place::Declaration if is_assignment => (Kind::Assignment, place),
-            _ if is_assignment => (Kind::Assignment, Place::Assigned),
-            Place::Command if self.peek(0) == Some(b'(') => {
-                (Kind::Word(Role::FunctionName), Place::Command)
+            CommandPosition::Declaration if is_assignment => (TokenKind::Assignment, place),
+            _ if is_assignment => (TokenKind::Assignment, CommandPosition::Assigned),
+            CommandPosition::Command if self.peek(0) == Some(b'(') => {
+                (TokenKind::Word(Role::FunctionName), CommandPosition::Command)
             }
-            Place::Command | Place::Assigned if DECLARATIONS.contains(&text) => {
-                (Kind::Word(Role::Command), Place::Declaration)
+            CommandPosition::Command | CommandPosition::Assigned
+                if DECLARATIONS.contains(&text) =>
+            {
+                (TokenKind::Word(Role::Command), CommandPosition::Declaration)
             }
-            Place::Command | Place::Assigned => (Kind::Word(Role::Command), Place::Argument),
-            Place::Argument | Place::Declaration => (Kind::Word(Role::Argument), place),
-            Place::LoopName => (Kind::Word(Role::LoopName), place),
-            Place::LoopWords | Place::LoopList => (Kind::Word(Role::LoopWord), place),
-            Place::RepeatCount => (Kind::Word(Role::LoopWord), Place::Command),
-            Place::CaseSubject => (Kind::Word(Role::CaseSubject), Place::CaseIn),
-            Place::CaseIn | Place::CasePattern => {
-                (Kind::Word(Role::Pattern), self.behind_pattern(text))
+            CommandPosition::Command | CommandPosition::Assigned => {
+                (TokenKind::Word(Role::Command), CommandPosition::Argument)
             }
-            Place::FunctionName => (Kind::Word(Role::FunctionName), place),
-            Place::Condition => (Kind::Word(Role::Condition), place),
-            Place::Array => (Kind::Word(Role::Element), place),
+            CommandPosition::Argument | CommandPosition::Declaration => {
+                (TokenKind::Word(Role::Argument), place)
+            }
+            CommandPosition::LoopName => (TokenKind::Word(Role::LoopName), place),
+            CommandPosition::LoopWords | CommandPosition::LoopList => {
+                (TokenKind::Word(Role::LoopWord), place)
+            }
+            CommandPosition::RepeatCount => {
+                (TokenKind::Word(Role::LoopWord), CommandPosition::Command)
+            }
+            CommandPosition::CaseSubject => {
+                (TokenKind::Word(Role::CaseSubject), CommandPosition::CaseIn)
+            }
+            CommandPosition::CaseIn | CommandPosition::CasePattern => {
+                (TokenKind::Word(Role::Pattern), self.behind_pattern(text))
+            }
+            CommandPosition::FunctionName => (TokenKind::Word(Role::FunctionName), place),
+            CommandPosition::Condition => (TokenKind::Word(Role::Condition), place),
+            CommandPosition::Array => (TokenKind::Word(Role::Element), place),
         };
-        if matches!(place, Place::Command) {
+        if matches!(place, CommandPosition::Command) {
             self.begin_command();
         }
         self.note(kind, span);
         self.list.place = next;
         self.list.condition_words = match place {
-            Place::Condition => self.list.condition_words.saturating_add(1),
+            CommandPosition::Condition => self.list.condition_words.saturating_add(1),
             _ => 0,
         };
-        if kind == Kind::Word(Role::Command) {
+        if kind == TokenKind::Word(Role::Command) {
             self.list.before = Before::CommandName;
         }
     }
 
-    /// The reserved word that this text is in this place.
-    pub(super) fn reserved_at(&self, place: Place, text: &str) -> Option<Reserved> {
+    fn reserved_at(&self, place: CommandPosition, text: &str) -> Option<Reserved> {
         match (place, text) {
-            (Place::Command, _) => Reserved::at_command(text),
-            (Place::Argument, "}") => matches!(self.frames.last(), Some(Frame::Brace { .. }))
-                .then_some(Reserved::BraceClose),
-            (Place::LoopName | Place::CaseIn, "in") => Some(Reserved::In),
-            (Place::CasePattern, "esac") => Some(Reserved::Esac),
-            (Place::Condition, "]]") => Some(Reserved::ConditionClose),
+            (CommandPosition::Command, _) => Reserved::at_command(text),
+            (CommandPosition::Argument, "}") => {
+                matches!(self.frames.last(), Some(Frame::Brace { .. }))
+                    .then_some(Reserved::BraceClose)
+            }
+            (CommandPosition::LoopName | CommandPosition::CaseIn, "in") => Some(Reserved::In),
+            (CommandPosition::CasePattern, "esac") => Some(Reserved::Esac),
+            (CommandPosition::Condition, "]]") => Some(Reserved::ConditionClose),
             _ => None,
         }
     }
 
-    /// `(a|b)` may be a whole pattern with both of its parentheses, or only the beginning
-    /// of one, which then is followed by its `)`.
-    pub(super) fn behind_pattern(&self, pattern: &str) -> Place {
+    /// `(a|b)` may be a whole pattern with both parentheses, or only the beginning of one; a
+    /// `)` follows then.
+    fn behind_pattern(&self, pattern: &str) -> CommandPosition {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let next = rest.iter().find(|byte| !matches!(byte, b' ' | b'\t'));
         if pattern.starts_with('(') && !matches!(next, Some(b')' | b'|')) {
-            Place::Command
+            CommandPosition::Command
         } else {
-            Place::CasePattern
+            CommandPosition::CasePattern
         }
     }
 }

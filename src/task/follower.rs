@@ -1,172 +1,144 @@
 //! A reader of a task's output that misses no byte: the program waits for it where it
 //! falls behind, as it would for the reader of a pipe.
 //!
-//! It also tells of what comes beside the output: stderr that is kept apart, looks at the
-//! task's processes, the shell's end. All of it wakes it by the task's condvar.
+//! It also reports what comes beside the output: stderr that is kept apart, probes of the
+//! task's processes, the shell's end. The task's condvar wakes it for all of these.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::live::{Cancel, Look, State};
+use super::live::{Cancel, LiveState, StateView};
 use super::registry::TaskHandle;
-use crate::text::lines::{Place, Position};
+use crate::text::lines::{LinePosition, Position};
 
-/// Read at once.
+/// The most bytes read at once.
 const CHUNK: u64 = 256 * 1024;
 
-/// What is told besides the end.
+/// What is reported besides the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Topics {
     /// The output; the program waits for the follower then.
     pub output: bool,
-    /// Stderr, where it is kept apart.
+    /// Stderr, if it is separate.
     pub errors: bool,
-    /// Each look at whether the task gets on.
+    /// Each probe of the task's progress.
     pub looks: bool,
 }
 
-/// What the follower heard.
+/// What the follower reports.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum TaskEvent {
     /// The next bytes of the output.
     Output(Vec<u8>),
-    /// So many bytes are gone: the spool's quota is smaller than what came at once.
+    /// This many bytes are gone: the spool's quota is smaller than what came at once.
     Gap(u64),
-    /// New bytes of stderr, the newest of them if they were many.
+    /// New bytes of stderr; the newest of them if they were many.
     Errors(Vec<u8>),
-    /// It was looked at whether the task gets on.
-    Looked,
-    /// The shell has ended, and all that had come by then has been told; what it left may
-    /// print more. Told once.
+    /// The task's progress was probed.
+    Probed,
+    /// The shell has ended, and all that had come by then was reported; its leftovers may
+    /// print more. Reported once.
     Exit,
-    /// Nothing more comes.
+    /// Nothing more will come.
     Over,
-    /// Nothing came until the deadline.
+    /// Nothing came before the deadline.
     Quiet,
-    /// It was cancelled.
     Cancelled,
 }
 
-/// Reads one task from its beginning. There should be one for a task at most.
+/// Reads one task from its beginning. A task should have at most one.
 #[derive(Debug)]
 pub struct Follower {
     task: Arc<TaskHandle>,
     topics: Topics,
-    /// The first byte that is not told yet.
+    /// The first byte that was not reported yet.
     next: u64,
     errors: u64,
     looks: u64,
-    exit_told: bool,
+    exit_reported: bool,
 }
 
-enum Seen {
-    Output { end: u64 },
-    Errors { bytes: Vec<u8>, total: u64 },
-    Looked { looks: u64 },
-    Exit,
-    Over,
+/// What woke the follower.
+enum Woken {
+    /// There is output up to here.
+    Output(u64),
+    Event(TaskEvent),
 }
 
 impl Follower {
-    /// Begins.
     pub fn new(task: Arc<TaskHandle>, topics: Topics) -> Follower {
         if topics.output {
             task.note_taken(Some(0));
         }
-        Follower {
-            task,
-            topics,
-            next: 0,
-            errors: 0,
-            looks: 0,
-            exit_told: false,
-        }
+        Follower { task, topics, next: 0, errors: 0, looks: 0, exit_reported: false }
     }
 
-    /// The task.
     pub fn task(&self) -> &Arc<TaskHandle> {
         &self.task
     }
 
-    /// Waits for what comes next, until `deadline` at most.
+    /// Waits for the next event, at most until `deadline`.
     ///
     /// # Errors
-    /// When the spool cannot be read.
-    pub fn next(&mut self, deadline: Option<Instant>, cancel: &Cancel) -> io::Result<Heard> {
+    /// The spool cannot be read.
+    pub fn next(&mut self, deadline: Option<Instant>, cancel: &Cancel) -> io::Result<TaskEvent> {
         let task = Arc::clone(&self.task);
-        let look = |state: &State| match self.see(state) {
-            Some(seen) => Look::Found(seen),
-            None => Look::WaitUntil(None),
+        let look = |state: &LiveState| match self.see(state) {
+            Some(woken) => StateView::Found(woken),
+            None => StateView::WaitUntil(None),
         };
-        let seen = task.live.wait_for(deadline, cancel, look, Instant::now);
-        Ok(match seen {
-            Some(Seen::Output { end }) => self.read(end)?,
-            Some(Seen::Errors { bytes, total }) => {
-                self.errors = total;
-                Heard::Errors(bytes)
-            }
-            Some(Seen::Looked { looks }) => {
-                self.looks = looks;
-                Heard::Looked
-            }
-            Some(Seen::Exit) => {
-                self.exit_told = true;
-                Heard::Exit
-            }
-            Some(Seen::Over) => Heard::Over,
-            None if cancel.is_cancelled() => Heard::Cancelled,
-            None => Heard::Quiet,
-        })
-    }
-
-    fn see(&self, state: &State) -> Option<Seen> {
-        let end = state.output_end.offset;
-        let errors = state.errors.total();
-        if self.topics.output && end > self.next {
-            Some(Seen::Output { end })
-        } else if self.topics.errors && errors > self.errors {
-            Some(Seen::Errors {
-                bytes: state.errors.since(self.errors),
-                total: errors,
-            })
-        } else if self.topics.looks && state.looks > self.looks {
-            Some(Seen::Looked { looks: state.looks })
-        } else if state.ended.is_some() && !self.exit_told {
-            Some(Seen::Exit)
-        } else if state.closed {
-            Some(Seen::Over)
-        } else {
-            None
+        match task.live.wait_for(deadline, cancel, look, Instant::now) {
+            Some(Woken::Output(end)) => self.read(end),
+            Some(Woken::Event(event)) => Ok(event),
+            None if cancel.is_cancelled() => Ok(TaskEvent::Cancelled),
+            None => Ok(TaskEvent::Quiet),
         }
     }
 
-    /// Reads on towards `end`: a chunk, or a gap before the next one.
-    fn read(&mut self, end: u64) -> io::Result<Heard> {
+    fn see(&mut self, state: &LiveState) -> Option<Woken> {
+        let end = state.output_end.offset;
+        if self.topics.output && end > self.next {
+            return Some(Woken::Output(end));
+        }
+        let errors = state.errors.total();
+        Some(Woken::Event(if self.topics.errors && errors > self.errors {
+            let bytes = state.errors.since(self.errors);
+            self.errors = errors;
+            TaskEvent::Errors(bytes)
+        } else if self.topics.looks && state.progress_probes > self.looks {
+            self.looks = state.progress_probes;
+            TaskEvent::Probed
+        } else if state.ended.is_some() && !self.exit_reported {
+            self.exit_reported = true;
+            TaskEvent::Exit
+        } else if state.closed {
+            TaskEvent::Over
+        } else {
+            return None;
+        }))
+    }
+
+    /// Reads towards `end`: a chunk, or a gap before the next one.
+    fn read(&mut self, end: u64) -> io::Result<TaskEvent> {
         let to = end.min(self.next + CHUNK);
-        // Lines are nobody's business here: bytes are asked for by their offset.
-        let from = Place {
-            at: Position {
-                offset: self.next,
-                line: 1,
-            },
-            inside_line: true,
-        };
+        // The line number does not matter: bytes are read by their offset.
+        let from = LinePosition { at: Position { offset: self.next, line: 1 }, inside_line: true };
         let piece = self.task.spool.read(from, to)?.into_iter().next();
-        let (heard, told) = match piece {
-            Some(piece) if piece.start.at.offset <= self.next && !piece.bytes.is_empty() => {
-                let end = piece.end_offset();
-                (Heard::Output(piece.bytes), end)
-            }
+        let (event, next) = match piece {
             Some(piece) if piece.start.at.offset > self.next => {
                 let start = piece.start.at.offset;
-                (Heard::Gap(start - self.next), start)
+                (TaskEvent::Gap(start - self.next), start)
             }
-            _ => (Heard::Gap(to - self.next), to),
+            Some(piece) if !piece.bytes.is_empty() => {
+                let end = piece.end_offset();
+                (TaskEvent::Output(piece.bytes), end)
+            }
+            _ => (TaskEvent::Gap(to - self.next), to),
         };
-        self.next = told;
-        self.task.note_taken(Some(told));
-        Ok(heard)
+        self.next = next;
+        self.task.note_taken(Some(next));
+        Ok(event)
     }
 }
 

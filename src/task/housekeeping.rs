@@ -1,42 +1,34 @@
-//! What a server does beside running tasks: making room on the disk, letting old tasks
-//! go, reaping adopted zombies, and knowing whom it cannot attribute.
+//! What a server does besides running tasks: freeing space for output, forgetting old tasks,
+//! reaping adopted zombies, and listing processes whose task is unknown.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
-use super::budget::Store;
-use super::collector::OnPressure;
-use super::journal;
+use super::output::budget::StorageKind;
+use super::output::collector::OnPressure;
 use super::registry::TaskHandle;
-use super::supervisor::Supervisor;
+use super::supervisor::{Settings, Supervisor};
+use super::tombstone;
 use crate::process::orphans;
 use crate::process::tree;
-
-/// A process that came to the server from a task that cannot be told any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unattributed {
-    /// Its pid.
-    pub pid: i32,
-    /// Its name.
-    pub name: String,
-}
+use crate::progress::wait::ProcessName;
 
 impl Supervisor {
     pub(super) fn pressure_relief(self: &Arc<Self>) -> OnPressure {
         let supervisor = Arc::downgrade(self);
         Arc::new(move || {
             if let Some(supervisor) = supervisor.upgrade() {
-                supervisor.relieve(Store::Disk);
-                supervisor.relieve(Store::Memory);
+                supervisor.relieve(StorageKind::Disk);
+                supervisor.relieve(StorageKind::Memory);
             }
         })
     }
 
-    /// Frees room for output: finished tasks go first, then the largest gives up its
-    /// oldest output.
-    fn relieve(&self, store: Store) {
+    /// Frees space for output: first removes ended tasks, then drops the oldest output of the
+    /// largest task.
+    fn relieve(&self, store: StorageKind) {
         while self.budget.excess(store) > 0 {
             let evicted = self.registry.lock().evict_oldest_in(store);
             if let Some(task) = evicted {
@@ -57,71 +49,75 @@ impl Supervisor {
     pub(super) fn evict_surplus(&self) {
         let evicted = self.registry.lock().evict(
             self.settings.max_finished,
-            self.settings.keep,
+            self.settings.retention,
             Instant::now(),
         );
         for task in evicted {
             self.forget(&task);
         }
-        self.workers
-            .lock()
-            .retain(|(_, worker)| !worker.is_finished());
+        self.workers.lock().retain(|(_, worker)| !worker.is_finished());
     }
 
     fn forget(&self, task: &TaskHandle) {
         task.spool.remove();
         if let Ok(directory) = self.directory() {
-            journal::remove_entry(directory, task.id());
+            tombstone::note_evicted(&directory.path, task.id());
         }
     }
 
-    /// Does what is due from time to time, until `stop` closes: adopted zombies are
-    /// reaped after each wake-up, finished tasks go when their time is over, and what
-    /// dead servers left is removed once.
-    pub fn keep_house(&self, wake: &Receiver<()>) {
+    /// Runs until `wake` is disconnected. After each wake-up, reaps adopted zombies, and removes
+    /// ended tasks and the files of ended servers whose time is up. Calls `rest` when no child
+    /// has ended for a while since the last ones did.
+    pub fn run_housekeeping(&self, wake: &Receiver<()>, rest: impl Fn()) {
         const AGAIN: Duration = Duration::from_secs(1);
-        if let Ok(state) = &self.settings.state {
-            journal::remove_dead_servers(state);
-        }
+        const REST_AFTER: Duration = Duration::from_secs(5);
+        /// Servers that end while this one lives leave files, too.
+        const SWEEP_AGAIN: Duration = Duration::from_secs(3600);
+        let mut swept: Option<Instant> = None;
         let mut seen = Default::default();
         let mut zombies_wait = false;
+        let mut rest_at: Option<Instant> = None;
         loop {
             let now = Instant::now();
-            let expiry = self.registry.lock().next_expiry(self.settings.keep, now);
-            let pause = match (zombies_wait, expiry) {
-                (true, _) => Some(AGAIN),
-                (false, Some(expiry)) => Some(expiry.saturating_duration_since(now).max(AGAIN)),
-                (false, None) => None,
-            };
-            let woken = match pause {
-                Some(pause) => wake
-                    .recv_timeout(pause)
-                    .map_err(|error| error.is_disconnected()),
-                None => wake.recv().map_err(|_| true),
-            };
-            if woken == Err(true) {
-                return;
+            if let Ok(state) = &self.settings.state
+                && swept.is_none_or(|last| now.duration_since(last) >= SWEEP_AGAIN)
+            {
+                swept = Some(now);
+                let Settings { retention: keep, directory_quota, .. } = self.settings;
+                tombstone::sweep(state, keep, directory_quota);
+            }
+            let expiry = self.registry.lock().next_expiry(self.settings.retention, now);
+            let expiry = expiry.map(|at| at.saturating_duration_since(now).max(AGAIN));
+            let pauses = [
+                zombies_wait.then_some(AGAIN),
+                expiry,
+                rest_at.map(|at| at.saturating_duration_since(now)),
+            ];
+            let pause = pauses.into_iter().flatten().fold(SWEEP_AGAIN, Duration::min);
+            match wake.recv_timeout(pause) {
+                Err(RecvTimeoutError::Disconnected) => return,
+                Ok(()) => rest_at = Some(Instant::now() + REST_AFTER),
+                Err(RecvTimeoutError::Timeout)
+                    if rest_at.is_some_and(|at| Instant::now() >= at) =>
+                {
+                    rest_at = None;
+                    rest();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
             }
             zombies_wait = orphans::reap_adopted(&mut seen);
             self.evict_surplus();
         }
     }
 
-    /// Processes that came to this server and belong to no task that is known.
-    pub fn unattributed(&self) -> Vec<Unattributed> {
+    /// The processes that were handed to this server and belong to no known task.
+    pub fn unattributed(&self) -> Vec<ProcessName> {
         let adopted = orphans::adopted().unwrap_or_default();
         let tasks = self.tasks();
-        let known: Vec<i32> = tasks
-            .iter()
-            .flat_map(|task| {
-                task.live
-                    .state()
-                    .leftovers
-                    .iter()
-                    .map(|left| left.pid)
-                    .collect::<Vec<_>>()
-            })
-            .collect();
+        let pids = |task: &Arc<TaskHandle>| -> Vec<i32> {
+            task.live.state().leftovers.iter().map(|left| left.pid).collect()
+        };
+        let known: Vec<i32> = tasks.iter().flat_map(pids).collect();
         adopted
             .into_iter()
             .filter(|pid| !known.contains(pid))
@@ -138,15 +134,12 @@ impl Supervisor {
                 };
                 !tasks.iter().any(of_task)
             })
-            .map(|process| Unattributed {
-                pid: process.id.pid,
-                name: process.name,
-            })
+            .map(|process| ProcessName { pid: process.id.pid, name: process.name })
             .collect()
     }
 }
 
-/// Wakes the housekeeping; a wake-up that is already waiting is enough.
+/// Wakes the housekeeping, unless a wake-up is already pending.
 pub fn wake_housekeeping(wake: &Sender<()>) {
     let _ = wake.try_send(());
 }

@@ -1,9 +1,7 @@
-//! Input on its way to a program: queued, so that nobody ever waits for a program that
-//! does not read.
+//! Input for a program: queued, so that no caller waits for a program that does not read.
 //!
-//! What one call sends stays together: calls side by side come one after the other. How
-//! a terminal is told of the end depends on the modes that it has when all before has
-//! been written.
+//! What one call sends stays together: concurrent calls follow one another. How the end of input
+//! is typed into a terminal depends on its modes once everything before has been written.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -12,35 +10,38 @@ use super::live::Input;
 use crate::process::descriptors::{self, Transfer};
 use crate::process::pty::LineModes;
 
-/// A terminal in line mode holds no longer line: the kernel drops what comes before the
-/// line's end (N_TTY_BUF_SIZE, less one for the end).
+/// The longest line that a terminal in line mode holds: the kernel drops what exceeds it before
+/// the line's end (N_TTY_BUF_SIZE, less one for the end).
 pub const LONGEST_LINE: usize = 4095;
 
-/// The terminal's answers that may wait: those of a program that asks on and on without
+/// How much input may wait for a program that does not read.
+pub const MAX_QUEUED_INPUT: usize = 1024 * 1024;
+
+/// The most bytes of terminal answers that wait. Those of a program that keeps asking without
 /// reading are dropped.
 const MAX_QUEUED_REPLIES: usize = 4096;
 
 /// What one call sends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sending {
-    /// Bytes as the program gets them.
+    /// The bytes as the program gets them.
     pub bytes: Vec<u8>,
-    /// Whether the end of the input comes after them.
+    /// Whether the end of input follows them.
     pub end: bool,
 }
 
 impl Sending {
-    /// How much of the queue it takes: an end counts as one byte.
+    /// Its share of the queue: an end counts as one byte.
     pub fn weight(&self) -> usize {
         self.bytes.len() + usize::from(self.end)
     }
 }
 
-/// What waits to be written, and what a terminal holds of the line that is being typed.
+/// What waits to be written, and what a terminal holds of the line being typed.
 #[derive(Debug, Default)]
 pub struct InputQueue {
     pieces: VecDeque<Piece>,
-    /// Bytes of the terminal's answers among them.
+    /// How many of the queued bytes are answers of the terminal.
     replies: usize,
     line: OpenLine,
 }
@@ -49,14 +50,16 @@ pub struct InputQueue {
 enum Piece {
     Bytes {
         bytes: Vec<u8>,
-        /// Of them written.
+        /// How many of them have been written.
         offset: usize,
         from: Origin,
     },
-    /// The end of the input.
     End,
-    /// What tells a terminal of it, of which so much is left to write.
-    Ending { code: u8, left: usize },
+    /// The end as it is typed into a terminal; `left` codes are still to be written.
+    Ending {
+        code: u8,
+        left: usize,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,24 +68,16 @@ enum Origin {
     Terminal,
 }
 
-/// What a flush came to.
+/// What was written of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flushed {
-    /// So much was taken; more may wait.
-    Written {
-        /// Of what callers sent, by weight.
-        taken: usize,
-        /// Bytes that the terminal has dropped of lines that are too long.
-        dropped: usize,
-    },
-    /// All is written and the end was asked for: close the descriptor.
-    End,
-    /// The reader is gone.
-    Closed,
+pub struct Flushed {
+    /// What callers sent, by weight.
+    pub taken: usize,
+    /// Bytes that the terminal has dropped from lines that are too long.
+    pub dropped: usize,
 }
 
 impl InputQueue {
-    /// Adds what one call sends.
     pub fn push(&mut self, sending: Sending) {
         self.push_bytes(sending.bytes, Origin::Caller);
         if sending.end {
@@ -90,8 +85,8 @@ impl InputQueue {
         }
     }
 
-    /// Adds an answer of the terminal, behind what has been typed so far as on any
-    /// terminal, and never within it; not when too many wait.
+    /// Queues an answer of the terminal behind what has been typed so far, never within it. Drops
+    /// it if too many are queued.
     pub fn push_reply(&mut self, bytes: Vec<u8>) {
         if self.replies + bytes.len() <= MAX_QUEUED_REPLIES {
             self.replies += bytes.len();
@@ -101,15 +96,11 @@ impl InputQueue {
 
     fn push_bytes(&mut self, bytes: Vec<u8>, from: Origin) {
         if !bytes.is_empty() {
-            self.pieces.push_back(Piece::Bytes {
-                bytes,
-                offset: 0,
-                from,
-            });
+            self.pieces.push_back(Piece::Bytes { bytes, offset: 0, from });
         }
     }
 
-    /// Notes what was written past the queue: it belongs to the line that is being typed.
+    /// Notes bytes that were written without the queue: they belong to the line being typed.
     pub fn note_typed(&mut self, written: &[u8], modes: Option<&LineModes>) {
         self.line.take(written, modes);
     }
@@ -119,8 +110,9 @@ impl InputQueue {
         !self.pieces.is_empty()
     }
 
-    /// Writes as much as the program takes now.
-    pub fn flush(&mut self, fd: &OwnedFd, input: Input) -> Flushed {
+    /// Writes as much as the program takes now; `None`: the input is over, because its end was
+    /// asked for or its reader is gone, and the descriptor is to be closed.
+    pub fn flush(&mut self, fd: &OwnedFd, input: Input) -> Option<Flushed> {
         let modes = match input {
             Input::Terminal => LineModes::of(fd),
             Input::Pipe | Input::None => None,
@@ -128,11 +120,7 @@ impl InputQueue {
         let (mut taken, mut dropped) = (0, 0);
         while let Some(piece) = self.pieces.front_mut() {
             let (transfer, over) = match piece {
-                Piece::Bytes {
-                    bytes,
-                    offset,
-                    from,
-                } => {
+                Piece::Bytes { bytes, offset, from } => {
                     let rest = bytes.get(*offset..).unwrap_or_default();
                     let transfer = descriptors::write(fd, rest);
                     if let Transfer::Bytes(count) = transfer {
@@ -146,10 +134,10 @@ impl InputQueue {
                     }
                     (transfer, *offset >= bytes.len())
                 }
-                Piece::End if input != Input::Terminal => return Flushed::End,
+                Piece::End if input != Input::Terminal => return None,
                 Piece::End => {
-                    // All before is with the terminal by now: its modes count, not those
-                    // of the time when the end was asked for.
+                    // Everything before is in the terminal by now, so its present modes count,
+                    // not those at the time of the request.
                     let modes = LineModes::of(fd).unwrap_or(LineModes::USUAL);
                     *piece = Piece::Ending {
                         code: modes.end_of_file,
@@ -178,26 +166,25 @@ impl InputQueue {
             match transfer {
                 Transfer::Bytes(_) => {}
                 Transfer::WouldBlock => break,
-                Transfer::Closed => return Flushed::Closed,
+                Transfer::Closed => return None,
             }
         }
-        Flushed::Written { taken, dropped }
+        Some(Flushed { taken, dropped })
     }
 }
 
-/// The line that is being typed into a terminal in line mode, as far as its end has not
-/// been typed.
+/// The line that is being typed into a terminal in line mode, until its end is typed.
 ///
-/// Limits: the keys that erase a word and that take the next one literally count as text.
+/// Limits: the keys that erase a word and that quote the next key count as text.
 #[derive(Debug, Default)]
 struct OpenLine {
     bytes: usize,
-    /// What erasing takes back one by one.
+    /// The characters that erasing removes one at a time.
     characters: usize,
 }
 
 impl OpenLine {
-    /// Notes what was written; the answer is how much of it the terminal has dropped.
+    /// Notes what was written; returns how many bytes of it the terminal has dropped.
     fn take(&mut self, written: &[u8], modes: Option<&LineModes>) -> usize {
         let Some(modes) = modes.filter(|modes| modes.canonical) else {
             // The program has each byte already.
@@ -222,15 +209,11 @@ impl OpenLine {
         dropped
     }
 
-    /// How often the end-of-file character is typed: it ends the input at the start of a
-    /// line only, and elsewhere hands over what has been typed so far. A program that
-    /// reads every byte for itself gets it once.
+    /// How many times the end-of-file character must be typed. It ends the input only at the
+    /// start of a line; elsewhere it submits what has been typed so far. A program that reads
+    /// single bytes gets it once.
     fn codes_to_end(&self, modes: &LineModes) -> usize {
-        if modes.canonical && self.characters > 0 {
-            2
-        } else {
-            1
-        }
+        if modes.canonical && self.characters > 0 { 2 } else { 1 }
     }
 }
 
@@ -269,7 +252,7 @@ mod tests {
         let mut line = OpenLine::default();
         assert_eq!(line.take(&[b'x'; 10_000], Some(&raw)), 0);
         assert_eq!(line.codes_to_end(&raw), 1);
-        // What was typed before line mode came is with the program.
+        // What was typed before the terminal entered line mode is with the program.
         assert_eq!(line.codes_to_end(&LineModes::USUAL), 1);
     }
 

@@ -1,71 +1,73 @@
-//! The state directory: where a server's spools lie, and a small file per task that
-//! other processes read (`zsh-tool tasks`, `zsh-tool log`, the monitor).
+//! The state directory: where a server's spools lie, and a small file per task that other
+//! processes read (`zsh-tool tasks`, `zsh-tool log`, the monitor): what the task is, its
+//! status, and where its output is.
 //!
-//! A task's file is written soon after its start and its end, and after looks at it that
-//! have found something new.
+//! A task's file is written soon after its start and its end, and after probes that found
+//! something new. Text of the caller's is redacted first. Times are Unix seconds. The
+//! status of a running task depends on when it is read: [`Entry::status`] computes it.
 //!
-//! Each server has a directory of its own, locked while it lives. It goes with the
-//! server; what a killed server left is removed at the next start. Command lines are
-//! redacted before they are written.
+//! Each server has a directory of its own, locked while it lives; what becomes of it then
+//! is in [`tombstone`](super::tombstone).
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-pub use super::entry::{Entry, RecordedOutcome};
-use super::live::LiveTask;
-use super::spool::{Spool, SpoolWriter};
+use serde::{Deserialize, Serialize};
+
+use super::live::{End, Facts, Input, LiveState, LiveTask};
+use super::output::spool::{Spool, SpoolWriter};
 use crate::process::files::{self, FileLock, PrivateDirError};
+use crate::progress::condition::Condition;
+use crate::progress::status_forecast::{BlockedOn, Status, StatusForecast};
+use crate::progress::tracker::{ActivityDelta, ChangeKind};
+use crate::progress::tree_state::TreeState;
+use crate::progress::waiting::Waiting;
+use crate::shell::outcome::Outcome;
 use crate::text::redact::Redactor;
 
 const SERVERS: &str = "servers";
-const LOCK: &str = "lock";
-/// A task's file is written so long after its start: most commands are over by then, and
+pub(super) const LOCK: &str = "lock";
+/// A task's file is written this long after its start: most commands are over by then, and
 /// other processes, which the file is for, can wait.
-const AFTER_START: Duration = Duration::from_millis(5);
-/// … and so long after its end: the client waits for the answer, which needs the
+pub(super) const AFTER_START: Duration = Duration::from_millis(5);
+/// … and this long after its end: the client waits for the answer, which needs the
 /// processor first.
-const AFTER_END: Duration = Duration::from_millis(1);
-/// … and so long after something of its processes was found, or its output went over to
+pub(super) const AFTER_END: Duration = Duration::from_millis(1);
+/// … and this long after a probe found something, or its output continued in
 /// another file: there may be more of that in a moment.
 const AFTER_FINDING: Duration = Duration::from_millis(20);
-/// A directory that is still being made is left alone for so long.
-const MAKING: Duration = Duration::from_secs(60);
+/// The largest file of a server, apart from the output of its tasks.
+pub(super) const MAX_ENTRY_BYTES: u64 = 64 << 20;
 
-/// A server's directory, locked for as long as this lives.
+/// A server's directory, locked until this is dropped.
 #[derive(Debug)]
 pub struct ServerDir {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     _lock: FileLock,
 }
 
 /// Why a server has no directory.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerDirError {
-    /// It cannot be private.
+    /// Other users could read it.
     #[error(transparent)]
     Private(#[from] PrivateDirError),
-    /// The system refused.
     #[error("cannot use {path}: {source}")]
-    Io {
-        /// What.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl ServerDir {
-    /// Makes the directory of server `instance` below the state directory.
+    /// Creates the directory of server `instance` below the state directory.
     ///
     /// # Errors
-    /// When the directory cannot be made, is not private, or the disk refuses.
+    /// The directory cannot be created or is not private, or the disk is full.
     pub fn create(state: &Path, instance: &str) -> Result<ServerDir, ServerDirError> {
         files::private_dir(state)?;
         let servers = state.join(SERVERS);
         files::private_subdir(&servers)?;
-        // Made aside, locked, then shown: nobody sees it without its lock.
+        // Made aside, locked, then shown: no process sees it without its lock.
         let making = servers.join(format!("{instance}.new"));
         files::private_subdir(&making)?;
         let failed = |path: &Path| {
@@ -82,125 +84,77 @@ impl ServerDir {
         Ok(ServerDir { path, _lock: lock })
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The base of a task's spool files.
+    /// The path of a task's spool files, without their number.
     pub fn spool_base(&self, task: &str) -> PathBuf {
         self.path.join(task)
     }
 
-    /// Where a long command's script is written.
-    pub fn script_path(&self, task: &str) -> PathBuf {
-        self.path.join(format!("{task}.zsh"))
-    }
-
-    /// Removes it with all that is in it.
+    /// Removes it with its content.
     pub fn remove(&self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes the directories of servers that are gone. Behind a link they are not ours.
-pub fn remove_dead_servers(state: &Path) {
-    let servers = state.join(SERVERS);
-    if servers.is_symlink() {
-        return;
-    }
-    let Ok(entries) = std::fs::read_dir(servers) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            continue;
-        }
-        let young = entry
-            .metadata()
-            .and_then(|found| found.modified())
-            .is_ok_and(|made| SystemTime::now().duration_since(made).unwrap_or_default() < MAKING);
-        if is_being_made(&path) && young {
-            continue;
-        }
-        // The lock goes with the handle; a living server holds its own.
-        if let Ok(Some(_lock)) = FileLock::try_take(&path.join(LOCK)) {
-            let _ = std::fs::remove_dir_all(&path);
-        }
-    }
-}
-
-/// Whether a directory is a server's that is not whole yet.
-fn is_being_made(path: &Path) -> bool {
+/// Whether a server is still creating this directory.
+pub(super) fn is_being_made(path: &Path) -> bool {
     path.extension().is_some()
 }
 
-/// Where the directories of all servers are.
+/// The parent of all servers' directories.
 pub fn servers_folder(state: &Path) -> PathBuf {
     state.join(SERVERS)
 }
 
-/// The directories of all servers, also of those that are gone. One that is being made is
-/// left out: whether its lock is held is not to be asked while its server takes it.
+/// The directories of all servers, including ended ones. One that is still being created is left
+/// out, since its lock must not be tested while its server takes it.
 pub fn servers(state: &Path) -> Vec<PathBuf> {
     let servers = std::fs::read_dir(state.join(SERVERS));
     let servers = servers.into_iter().flatten().flatten();
-    servers
-        .map(|server| server.path())
-        .filter(|path| !is_being_made(path))
-        .collect()
+    servers.map(|server| server.path()).filter(|path| !is_being_made(path)).collect()
 }
 
-/// The tasks of all servers, also of those that are gone, newest first, each with its
-/// server's directory.
+/// The tasks of all servers, including ended ones, newest first, each with its server's
+/// directory.
 pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
     let mut found = Vec::new();
     for server in servers(state) {
-        found.extend(
-            read_server(&server)
-                .into_iter()
-                .map(|entry| (server.clone(), entry)),
-        );
+        found.extend(read_server(&server).into_iter().map(|entry| (server.clone(), entry)));
     }
     found.sort_by(|(_, a), (_, b)| b.started.total_cmp(&a.started));
     found
 }
 
-/// The tasks of the server of this directory, in no order.
+/// The tasks of one server, in no order.
 pub fn read_server(server: &Path) -> Vec<Entry> {
     let files = std::fs::read_dir(server).into_iter().flatten().flatten();
-    let is_entry = |path: &PathBuf| {
-        path.extension()
-            .is_some_and(|extension| extension == "json")
-    };
-    files
-        .map(|file| file.path())
-        .filter(is_entry)
-        .filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok())
-        .collect()
+    let is_entry = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    files.map(|file| file.path()).filter(is_entry).filter_map(|path| read_entry(&path)).collect()
 }
 
-/// One task of a server's directory; `None` when it is gone.
+/// One task of a server; `None` if there is none.
 pub fn read(directory: &Path, task: &str) -> Option<Entry> {
-    let text = std::fs::read(entry_path(directory, task)).ok()?;
+    read_entry(&entry_path(directory, task))
+}
+
+fn read_entry(path: &Path) -> Option<Entry> {
+    let text = files::read_private(path, MAX_ENTRY_BYTES).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
-/// Whether the server of this directory lives.
+/// Whether the server of this directory is alive.
 pub fn server_lives(directory: &Path) -> bool {
     files::is_locked(&directory.join(LOCK))
 }
 
-/// The pid of the server of this directory. It means something while the server lives,
-/// and to processes that see the same pids.
+/// The pid of the server of this directory. It is meaningful while the server lives, and in its
+/// PID namespace.
 pub fn server_pid(directory: &Path) -> Option<i32> {
-    let text = std::fs::read_to_string(directory.join(LOCK)).ok()?;
-    text.trim().parse().ok()
+    let text = files::read_private(&directory.join(LOCK), MAX_ENTRY_BYTES).ok()?;
+    str::from_utf8(&text).ok()?.trim().parse().ok()
 }
 
-/// The files that hold a task's output now, by their numbers, in their order. A number
-/// that is missing has been dropped for the quota.
+/// The files that now hold a task's output, by number, in order. Missing numbers were dropped for
+/// the quota.
 pub fn output_files(directory: &Path, task: &str) -> Vec<(u64, PathBuf)> {
     let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut found: Vec<(u64, PathBuf)> = files
@@ -214,24 +168,23 @@ pub fn output_files(directory: &Path, task: &str) -> Vec<(u64, PathBuf)> {
     found
 }
 
-fn entry_path(directory: &Path, task: &str) -> PathBuf {
+pub(super) fn entry_path(directory: &Path, task: &str) -> PathBuf {
     directory.join(format!("{task}.json"))
 }
 
-/// One task's file; nothing is written without a directory.
+/// One task's file; without a directory nothing is written.
 pub struct Journal {
     path: Option<PathBuf>,
     spool: Arc<Spool>,
     redactor: Arc<Redactor>,
-    /// What stands in the file.
+    /// The content of the file.
     written: Vec<u8>,
-    /// Files of output that were begun at the last look.
+    /// Files of output that were begun at the last check.
     segments: u64,
     due: Option<Instant>,
 }
 
 impl Journal {
-    /// The journal of a task.
     pub fn new(
         directory: Option<&ServerDir>,
         task: &str,
@@ -248,46 +201,35 @@ impl Journal {
         }
     }
 
-    /// The task has started.
-    pub fn note_start(&mut self, now: Instant) {
-        self.due = Some(now + AFTER_START);
+    /// The file is to be written after this time, whatever was planned.
+    pub fn due_after(&mut self, pause: Duration) {
+        self.due = Some(Instant::now() + pause);
     }
 
-    /// The task has ended.
-    pub fn note_end(&mut self, now: Instant) {
-        self.due = Some(now + AFTER_END);
+    /// A probe found something new, which is worth writing soon.
+    pub fn note_finding(&mut self) {
+        self.due.get_or_insert(Instant::now() + AFTER_FINDING);
     }
 
-    /// A look at whether the task gets on was taken.
-    pub fn note_look(&mut self, now: Instant) {
-        self.due = Some(now);
-    }
-
-    /// A look at its processes has found something else than the last one, or the same.
-    pub fn note_findings(&mut self, changed: bool, now: Instant) {
-        if changed {
-            self.due.get_or_insert(now + AFTER_FINDING);
-        }
-    }
-
-    /// Writes what is due. That another file of output was begun is worth writing soon:
-    /// readers know of the first alone where it begins.
+    /// Writes what is due. A new output file is written soon, since readers know only where the
+    /// first one begins.
     pub fn keep_up(&mut self, task: &LiveTask, spool: &SpoolWriter) {
-        let now = Instant::now();
         let begun = spool.segments_begun();
-        self.note_findings(begun > self.segments, now);
-        self.segments = self.segments.max(begun);
-        if self.due.is_some_and(|due| now >= due) {
+        if begun > self.segments {
+            self.segments = begun;
+            self.note_finding();
+        }
+        if self.due.is_some_and(|due| Instant::now() >= due) {
             self.write(task);
         }
     }
 
-    /// When the file is to be written; `None`: it says what is known.
+    /// When the file must be written next, if anything has changed.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Writes the task's present state, if it is not what stands in the file.
+    /// Writes the task's present state, if the file does not hold it yet.
     pub fn write(&mut self, task: &LiveTask) {
         self.due = None;
         let Some(path) = &self.path else {
@@ -306,7 +248,178 @@ impl Journal {
     }
 }
 
-/// Removes a task's file.
-pub fn remove_entry(directory: &ServerDir, task: &str) {
-    let _ = std::fs::remove_file(entry_path(&directory.path, task));
+/// A task as the state directory describes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// 8 lower-case hex digits.
+    pub id: String,
+    /// The command line, with secrets redacted.
+    pub command: String,
+    /// What it is for, in the caller's words.
+    pub description: Option<String>,
+    /// The agent run or other session that it belongs to, if any.
+    #[serde(default)]
+    pub part_of: Option<String>,
+    pub directory: String,
+    pub pid: i32,
+    /// Unix seconds.
+    pub started: f64,
+    pub pty: bool,
+    /// `None` while it runs.
+    pub outcome: Option<Outcome>,
+    pub exit_code: Option<i32>,
+    /// The command's own time in milliseconds.
+    pub duration_ms: Option<u64>,
+    /// See [`End::pipestatus`](super::live::End).
+    #[serde(default)]
+    pub pipestatus: Vec<i32>,
+    /// See [`End::moved_to`](super::live::End).
+    #[serde(default)]
+    pub moved_to: Option<String>,
+    /// Processes that outlive it.
+    pub leftovers: Vec<i32>,
+    /// The files that hold its output.
+    pub output: Vec<PathBuf>,
+    /// Where the output in each of them begins, by the file's number; earlier files may be gone.
+    #[serde(default)]
+    pub segments: Vec<(u64, u64)>,
+    /// The line in which each of them begins, in the same order.
+    #[serde(default)]
+    pub first_lines: Vec<u64>,
+    /// The width of its terminal.
+    #[serde(default)]
+    pub columns: Option<u16>,
+    /// When the last output came.
+    #[serde(default)]
+    pub last_output: Option<f64>,
+    /// The process that waits for input, with the prompt redacted.
+    #[serde(default)]
+    pub waiting: Option<Waiting>,
+    /// States of its processes that are worth knowing.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+    /// Its progress; `None` before the first probe.
+    #[serde(default)]
+    pub progress: Option<Progress>,
+}
+
+/// What probes of a task have found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// How many signs of life there were.
+    pub heartbeats: u64,
+    /// How many state changes there were.
+    pub state_changes: u64,
+    /// The newest state change, and when it was.
+    pub last_change: Option<(ChangeKind, f64)>,
+    /// The status as time passes.
+    pub outlook: StatusForecast<f64>,
+    // What it did between the last two probes. Servers of other versions read and write this
+    // file, hence the name.
+    #[serde(rename = "deeds")]
+    pub delta: ActivityDelta,
+    /// What its processes do, if that is visible, and since when.
+    #[serde(default)]
+    pub tree_state: Option<(TreeState, f64)>,
+    /// Not all that its processes read and write is visible.
+    pub degraded: bool,
+}
+
+impl Entry {
+    /// A task of this process as it is now.
+    pub fn of(task: &LiveTask, spool: &Spool, redactor: &Redactor) -> Entry {
+        let facts = &task.facts;
+        let redact = |text: &str| redactor.redact(text).into_owned();
+        let output = spool.files();
+        let (segments, first_lines) = spool.starts().into_iter().unzip();
+        let command = redact(&facts.command);
+        let description = facts.description.as_deref().map(redact);
+        let state = task.state();
+        let end = state.ended.as_ref();
+        let millis = |end: &End| u64::try_from(end.duration.as_millis()).unwrap_or(u64::MAX);
+        let mut entry = Entry {
+            id: facts.id.clone(),
+            command,
+            description,
+            part_of: facts.part_of.clone(),
+            directory: facts.directory.display().to_string(),
+            pid: facts.pid,
+            started: facts.started.unix_seconds(),
+            pty: facts.input == Input::Terminal,
+            outcome: end.map(|end| end.outcome),
+            exit_code: end.map(|end| end.exit.code()),
+            duration_ms: end.map(millis),
+            pipestatus: end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
+            moved_to: end
+                .and_then(|end| end.moved_to.as_ref())
+                .map(|directory| directory.display().to_string()),
+            leftovers: state.leftovers.iter().map(|left| left.pid).collect(),
+            output,
+            segments,
+            first_lines,
+            columns: state.columns,
+            last_output: state.last_output.map(|at| unix_seconds(facts, at)),
+            waiting: state.waiting.clone(),
+            conditions: state.conditions.clone(),
+            progress: progress(&state, facts),
+        };
+        // Not under the task's lock: redaction may take long.
+        drop(state);
+        if let Some(waiting) = &mut entry.waiting {
+            waiting.prompt = redact(&waiting.prompt);
+        }
+        entry
+    }
+
+    /// Whether the task has ended, and everything that it left.
+    pub fn is_over(&self) -> bool {
+        self.outcome.is_some() && self.leftovers.is_empty()
+    }
+
+    /// How it is at this time (Unix seconds); `None`: it runs, and was not probed yet.
+    pub fn status(&self, now: f64) -> Option<Status> {
+        let held_up = match (&self.waiting, &self.progress) {
+            _ if self.outcome.is_some() => return Some(Status::Ended),
+            (_, Some(progress)) => return Some(progress.outlook.status(now)),
+            (Some(_), None) => BlockedOn::Input,
+            (None, None) if self.conditions.iter().any(Condition::holds_up) => BlockedOn::Stop,
+            (None, None) => return None,
+        };
+        Some(Status::Blocked(held_up))
+    }
+
+    /// Whether it runs and is alive. Before the first probe it has just begun.
+    pub fn alive(&self, now: f64) -> bool {
+        let lives = |progress: &Progress| progress.outlook.alive(now);
+        self.outcome.is_none() && self.progress.as_ref().is_none_or(lives)
+    }
+
+    /// Whether it is stuck: its processes wait for each other, or it only repeats itself.
+    pub fn stuck(&self, now: f64) -> bool {
+        let stuck = |progress: &Progress| progress.outlook.stuck(now);
+        self.outcome.is_none() && self.progress.as_ref().is_some_and(stuck)
+    }
+}
+
+fn progress(state: &LiveState, facts: &Facts) -> Option<Progress> {
+    let found = state.progress.as_ref()?;
+    let unix = |at: Instant| unix_seconds(facts, at);
+    Some(Progress {
+        heartbeats: found.tracker.heartbeat_count,
+        state_changes: found.tracker.change_count,
+        last_change: found.tracker.last_change.map(|change| (change.kind, unix(change.at))),
+        outlook: found.tracker.outlook(state.held_up()).on_clock(unix),
+        delta: *found.tracker.delta()?,
+        tree_state: found
+            .tree_state
+            .clone()
+            .map(|tree_state| (tree_state, unix(found.tree_state_since))),
+        degraded: found.degraded,
+    })
+}
+
+/// A time of this process's clock as Unix seconds, derived from the task's start.
+fn unix_seconds(facts: &Facts, at: Instant) -> f64 {
+    let since_start = at.saturating_duration_since(facts.started.mono);
+    facts.started.unix_seconds() + since_start.as_secs_f64()
 }

@@ -1,177 +1,166 @@
-//! A task as its watchers see it: its state behind one mutex, the condvar that tells of
+//! A task as its watchers see it: its state behind one mutex, the condvar that signals
 //! changes, the cursor of what has been shown, and the listen window.
 //!
 //! The worker is the only one that reports; requests wait, take what is new and send
-//! orders. Nothing is read from disk and nothing is matched while the lock is held.
+//! commands. Nothing is read from disk and nothing is matched while the lock is held.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-pub use super::cancel::Cancel;
-use super::cancel::Watched;
-use super::state::Outcome;
-use super::tail::Tail;
+use super::output::tail::Tail;
 use super::terminal::Terminal;
 use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
+use crate::process::descriptors::Waker;
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
 use crate::progress::condition::{Condition, Evidence};
-use crate::progress::findings::Findings;
-use crate::progress::tracker::{BlockedOn, Deeds, Status, Tracker};
+use crate::progress::progress_snapshot::{ProgressSnapshot, Verdict};
+use crate::progress::tracker::{ActivityDelta, BlockedOn, Status, Tracker};
+use crate::progress::wait::ProcessName;
 use crate::progress::waiting::Waiting;
-use crate::text::lines::{Place, Position};
+use crate::shell::outcome::Outcome;
+use crate::text::lines::{LinePosition, Position};
 
-/// What input a task takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// None: stdin is `/dev/null`.
+    /// Stdin is `/dev/null`.
     None,
-    /// A pipe that is kept open.
+    /// A pipe that stays open.
     Pipe,
-    /// A terminal.
     Terminal,
 }
 
-/// What does not change in a task's life.
+/// What is fixed when a task starts.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// 8 lower-case hex digits.
     pub id: String,
     /// As the caller wrote it.
     pub command: String,
-    /// What the caller says it is for.
+    /// What it is for, in the caller's words.
     pub description: Option<String>,
-    /// The session that it is a part of, if it is none of its own.
+    /// The agent run or other session that it belongs to, if any.
     pub part_of: Option<String>,
-    /// Where it started.
     pub directory: PathBuf,
-    /// When it started.
     pub started: Now,
-    /// After how long it is ended.
+    /// After this time it is killed.
     pub timeout: Option<Duration>,
-    /// How far that moves while it gets on; `None`: not at all.
-    pub timeout_most: Option<Duration>,
-    /// Whether it takes input.
+    /// The limit up to which progress extends the timeout; `None` if it is fixed.
+    pub timeout_max: Option<Duration>,
     pub input: Input,
-    /// The shell's pid.
     pub pid: i32,
-    /// What is worth saying about the shell that ran it, such as a fallback.
+    /// A remark about the shell that ran it, such as a fallback.
     pub shell_note: Option<String>,
 }
 
-/// A process that outlived its shell.
+/// What probes of a task's processes have made certain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leftover {
-    /// Its pid.
-    pub pid: i32,
-    /// Its name.
-    pub name: String,
-}
-
-/// What looks at a task's processes have made certain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// Who waits for input.
+pub struct Detected {
+    /// The process that waits for input.
     pub waiting: Option<Waiting>,
-    /// Whether the next look is to confirm what this one has found.
+    /// Whether the next probe is to confirm what this one has found.
     pub unconfirmed: bool,
-    /// States worth knowing.
     pub conditions: Vec<Condition>,
-    /// How much could be seen.
+    /// How much was visible.
     pub evidence: Evidence,
+    /// Whether its processes have done anything since the probe before, or may have: the
+    /// first probe has nothing to compare with. Seen while a call is about the task.
+    pub works: bool,
 }
 
-/// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     /// How its shell ended.
     pub exit: Exit,
-    /// What that amounts to.
     pub outcome: Outcome,
     /// From the start to the shell's end.
     pub duration: Duration,
-    /// The statuses of the last pipeline, when they say more than the exit code.
+    /// The statuses of the last pipeline, if they say more than the exit code.
     pub pipestatus: Vec<i32>,
-    /// Where the shell was at its end, if it told and it is not where it started.
+    /// Where the shell was at its end, if it reported that and it is not where it started.
     pub moved_to: Option<PathBuf>,
+    /// No process was found that holds the output open, and yet it did not end: the last of it
+    /// may be missing.
+    pub output_cut: bool,
 }
 
-/// What changes in a task's life.
+/// What changes during a task's life.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct LiveState {
     /// `None` while the shell runs.
     pub ended: Option<End>,
     /// The end of the output so far.
     pub output_end: Position,
     /// The start of the line at the output's end.
     pub line_start: Position,
-    /// Bytes at the output's end that are the beginning of a character.
+    /// How many bytes at the output's end are an incomplete character.
     pub unfinished: u64,
     /// The width of the task's terminal, if it has one.
     pub columns: Option<u16>,
-    /// When output last came.
+    /// When the last output came.
     pub last_output: Option<Instant>,
-    /// Its stderr, where that is kept apart.
+    /// Its stderr, if that is separate.
     pub errors: Tail,
-    /// How often it was looked at whether it gets on.
-    pub looks: u64,
+    /// How often its progress was probed.
+    pub progress_probes: u64,
     /// Processes that outlive the shell.
-    pub leftovers: Vec<Leftover>,
-    /// The worker is done: no output and no change will come.
+    pub leftovers: Vec<ProcessName>,
+    /// The worker has ended: nothing will change any more.
     pub closed: bool,
-    /// Bytes of input that wait for the program to read them.
+    /// How many bytes of input wait to be read by the program.
     pub queued_input: usize,
-    /// Sizes that its terminal is to get and has not got yet.
+    /// How many changes of the terminal's size are pending.
     pub queued_sizes: usize,
     /// Bytes that the terminal has dropped of lines that are too long for it, and that no
-    /// result has told of.
+    /// result has reported.
     pub dropped_input: usize,
-    /// A result has told that the program draws a full screen.
-    pub screen_told: bool,
-    /// Nothing reads the task's input any more, though it runs, or its end is on the way.
+    /// A result has said that the program draws a full screen.
+    pub screen_reported: bool,
+    /// The task's input is closed, or its end is queued.
     pub input_closed: bool,
-    /// How far a reader is that must not miss a byte: the worker reads on only as far as
-    /// nothing is dropped before it is taken. `None`: there is no such reader.
+    /// How far a reader has come that must not miss a byte: the worker reads on only as far as
+    /// nothing is dropped before that reader takes it. `None` if there is no such reader.
     pub taken: Option<u64>,
-    /// Who waits for input, and for what, as far as is known.
+    /// The process that waits for input, and for what, as far as is known.
     pub waiting: Option<Waiting>,
-    /// Whether somebody may wait for input, as one look has it that the next is to confirm.
+    /// Whether the last probe found a wait for input or a condition that the next must confirm.
     pub unconfirmed: bool,
-    /// States of its processes that are worth knowing, as far as is known.
+    /// The known conditions of its processes.
     pub conditions: Vec<Condition>,
-    /// How much of its processes can be seen.
+    /// How much of its processes is visible.
     pub evidence: Evidence,
-    /// Whether a result has told that not all can be seen.
-    pub evidence_told: bool,
-    /// Whether it gets on; `None` before the first look.
-    pub progress: Option<Findings>,
-    /// How long such a command usually takes at most, where that is known.
+    /// When its processes were last probed, and whether they worked then.
+    pub last_input_probe: Option<(Instant, bool)>,
+    /// Whether a result has said that not all can be seen.
+    pub evidence_reported: bool,
+    /// Its progress; `None` before the first probe.
+    pub progress: Option<Box<ProgressSnapshot>>,
+    /// How it was when it was asked to end.
+    pub at_stop: Option<Verdict>,
+    /// The last probe found it stuck.
+    pub is_stuck: bool,
+    /// A result has said so since it became stuck.
+    pub stuck_reported: bool,
+    /// How long such a command usually takes at most, if known.
     pub usual: Option<Duration>,
-    /// How many polls there were.
     pub polls: u64,
     /// How many polls in a row brought nothing.
     pub idle_polls: u32,
-    /// Whether a result has told of the end.
-    pub end_told: bool,
-    /// Calls that are about the task at the moment; the one that starts it counts from
-    /// the beginning.
-    pub attended_by: usize,
-    /// Whether a notice ahead of another task's result has told of the end.
+    /// Whether a result has reported the end.
+    pub end_reported: bool,
+    /// How many calls are about the task now; the one that starts it counts from the beginning.
+    pub active_calls: usize,
+    /// Whether a notice ahead of another task's result has reported the end.
     pub end_noticed: bool,
-    cursor: Cursor,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Cursor {
-    /// Bytes that results have shown.
+    /// Bytes that results have shown …
     shown: u64,
-    /// The start of the line that the next byte belongs to.
-    line_start: Position,
+    /// … and the start of the line that the next byte belongs to.
+    shown_line: Position,
 }
 
-/// See [`State::mark`].
+/// See [`LiveState::mark`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mark {
     /// Bytes of output.
@@ -181,11 +170,11 @@ pub struct Mark {
     leftovers: usize,
     waits: bool,
     conditions: usize,
-    /// Between the last two looks.
-    deeds: Option<Deeds>,
+    /// Between the last two probes.
+    delta: Option<ActivityDelta>,
 }
 
-/// Output that no result has shown before.
+/// Output that no result has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delta {
     /// The start of its first line, part of which may have been shown.
@@ -193,56 +182,61 @@ pub struct Delta {
     /// Where the new bytes begin.
     pub new_from: u64,
     /// Where they end.
-    pub to: Place,
+    pub to: LinePosition,
 }
 
 impl Delta {
-    /// How many bytes are new.
     pub fn new_bytes(&self) -> u64 {
         self.to.at.offset.saturating_sub(self.new_from)
     }
 }
 
-impl State {
-    fn new() -> State {
+impl LiveState {
+    fn new() -> LiveState {
         let start = Position { offset: 0, line: 1 };
-        State {
+        LiveState {
             output_end: start,
             line_start: start,
-            attended_by: 1,
-            cursor: Cursor {
-                shown: 0,
-                line_start: start,
-            },
-            ..State::default()
+            active_calls: 1,
+            shown_line: start,
+            ..LiveState::default()
         }
     }
 
-    /// Whether the task stands still until somebody acts.
-    pub fn stands_still(&self) -> bool {
+    /// Whether the task is held up until someone acts.
+    pub fn is_held_up_by_stop(&self) -> bool {
         self.conditions.iter().any(Condition::holds_up)
     }
 
-    /// How it is, as far as looks have told; `None` before the first.
+    /// Its status by the probes so far; `None` before the first.
     pub fn status(&self, now: Instant) -> Option<Status> {
         if self.ended.is_some() {
             return Some(Status::Ended);
         }
         let progress = self.progress.as_ref()?;
-        Some(progress.tracker.status_when(now, self.held_up()))
+        Some(progress.tracker.outlook(self.held_up()).status(now))
     }
 
-    /// What holds it up, as far as looks at its processes have told.
+    /// The status and its reason; `None` while there is nothing to judge by.
+    pub fn verdict(&self, now: Instant) -> Option<Verdict> {
+        let progress = self.progress.as_ref()?;
+        let mut verdict = progress.verdict(self.held_up(), now)?;
+        if self.ended.is_some() {
+            verdict.status = Status::Ended;
+        }
+        Some(verdict)
+    }
+
+    /// What holds it up, by the probes so far.
     pub fn held_up(&self) -> Option<BlockedOn> {
-        match (&self.waiting, self.stands_still()) {
+        match (&self.waiting, self.is_held_up_by_stop()) {
             (Some(_), _) => Some(BlockedOn::Input),
             (None, true) => Some(BlockedOn::Stop),
             (None, false) => None,
         }
     }
 
-    /// What differs between two moments between which something came about that is worth
-    /// telling.
+    /// A value that changes when something worth reporting has happened.
     pub fn mark(&self) -> Mark {
         let tracker = self.progress.as_ref().map(|progress| &progress.tracker);
         Mark {
@@ -252,112 +246,108 @@ impl State {
             leftovers: self.leftovers.len(),
             waits: self.waiting.is_some(),
             conditions: self.conditions.len(),
-            deeds: tracker.and_then(Tracker::deeds).copied(),
+            delta: tracker.and_then(Tracker::delta).copied(),
         }
     }
 
-    /// What was seen of the task's processes counts no longer.
-    pub fn forget_found(&mut self) {
+    /// Discards what was seen of the task's processes.
+    pub fn forget_detected(&mut self) {
         self.waiting = None;
         self.unconfirmed = false;
         self.conditions.clear();
     }
 
-    /// Whether processes of the task live on after its end.
+    /// Whether processes of the task outlive it.
     pub fn lingers(&self) -> bool {
         self.ended.is_some() && !self.closed && !self.leftovers.is_empty()
     }
 
-    /// Bytes that no result has shown yet.
+    /// How many bytes no result has shown.
     pub fn unshown(&self) -> u64 {
-        self.output_end.offset - self.cursor.shown
+        self.output_end.offset - self.shown
     }
 
     /// How many bytes results have shown.
     pub fn shown(&self) -> u64 {
-        self.cursor.shown
+        self.shown
     }
 
     /// The end of what can be shown: the beginning of a character waits for its rest,
-    /// as long as that may come.
-    pub fn showable_end(&self) -> Place {
+    /// while that may come.
+    pub fn showable_end(&self) -> LinePosition {
         let held_back = if self.closed { 0 } else { self.unfinished };
         let offset = self.output_end.offset.saturating_sub(held_back);
-        Place {
-            at: Position {
-                offset,
-                line: self.output_end.line,
-            },
+        LinePosition {
+            at: Position { offset, line: self.output_end.line },
             inside_line: offset > self.line_start.offset,
         }
     }
 
-    fn delta(&self) -> Delta {
-        Delta {
-            from: self.cursor.line_start,
-            new_from: self.cursor.shown,
-            to: self.showable_end(),
+    /// The output that no result has shown.
+    pub fn delta(&self) -> Delta {
+        Delta { from: self.shown_line, new_from: self.shown, to: self.showable_end() }
+    }
+
+    /// Takes what no result has shown: the next delta begins after it. An end counts as
+    /// reported by this.
+    pub fn take_delta(&mut self) -> Delta {
+        let delta = self.delta();
+        self.shown = delta.to.at.offset;
+        self.shown_line = self.line_start;
+        if delta.new_bytes() > 0 {
+            self.idle_polls = 0;
         }
+        self.mark_end_shown();
+        self.stuck_reported = self.is_stuck;
+        delta
+    }
+
+    /// Notes that a result has reported the end, if there is one.
+    pub fn mark_end_shown(&mut self) {
+        self.end_reported |= self.ended.is_some();
     }
 }
 
-/// A task, shared between its worker and those who watch it.
+/// A task, shared between its worker and its watchers.
 #[derive(Debug)]
 pub struct LiveTask {
-    /// What does not change.
     pub facts: Facts,
-    monitor: Monitor<State>,
+    monitor: Monitor<LiveState>,
     terminal: Option<Terminal>,
 }
 
-impl Watched for LiveTask {
-    fn wake_watchers(&self) {
-        // Under the lock: a watcher that has looked and does not wait yet would miss it.
-        drop(self.monitor.lock());
-        self.monitor.notify_all();
-    }
-}
-
 impl LiveTask {
-    /// A task that has just been started.
     pub fn new(facts: Facts) -> LiveTask {
-        LiveTask {
-            facts,
-            monitor: Monitor::new(State::new()),
-            terminal: None,
-        }
+        LiveTask { facts, monitor: Monitor::new(LiveState::new()), terminal: None }
     }
 
     /// The same with an emulated terminal of this size.
     #[must_use]
     pub fn with_terminal(self, size: TerminalSize) -> LiveTask {
-        LiveTask {
-            terminal: Some(Terminal::new(size)),
-            ..self
-        }
+        LiveTask { terminal: Some(Terminal::new(size)), ..self }
     }
 
-    /// Its emulated terminal; `None` in pipe mode and where a person's own terminal draws.
+    /// Its emulated terminal; `None` without a terminal, or if a person's own terminal draws.
     pub fn terminal(&self) -> Option<&Terminal> {
         self.terminal.as_ref()
     }
 
-    /// Its state, locked: for looking at, briefly.
-    pub fn state(&self) -> Guard<'_, State> {
+    /// Its state, locked. Hold it briefly.
+    pub fn state(&self) -> Guard<'_, LiveState> {
         self.monitor.lock()
     }
 
-    /// Changes the state and wakes all watchers. The worker's way to report.
-    pub fn report<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+    /// Changes the state and wakes all watchers.
+    pub fn report<R>(&self, change: impl FnOnce(&mut LiveState) -> R) -> R {
         let result = change(&mut self.monitor.lock());
         self.monitor.notify_all();
         result
     }
 
-    /// Reports what was found. While input or a size of the terminal is on its way to the
-    /// task, who waited before counts no longer. The answer is whether it is something else
+    /// Reports what was found. While input or a size of the terminal is queued for the
+    /// task, an earlier wait for input no longer counts. The answer is whether it is something else
     /// than before.
-    pub fn report_found(&self, found: Found) -> bool {
+    pub fn report_detected(&self, found: Detected) -> bool {
         let changed = {
             let mut state = self.monitor.lock();
             let answered = state.queued_input > 0 || state.queued_sizes > 0;
@@ -369,30 +359,28 @@ impl LiveTask {
             state.unconfirmed = found.unconfirmed;
             state.conditions = found.conditions;
             state.evidence = found.evidence;
+            state.last_input_probe = Some((Instant::now(), found.works));
             changed
         };
-        if changed {
-            self.monitor.notify_all();
-        }
+        self.monitor.notify_all();
         changed
     }
 
-    /// Waits until `look` gives an answer, the call is cancelled or the limit is
-    /// reached; `None` in the latter two cases.
+    /// Waits until `look` returns a result, the call is cancelled or the limit is reached;
+    /// returns `None` in the latter two cases.
     pub fn wait_for<R>(
         self: &Arc<Self>,
         limit: Option<Instant>,
         cancel: &Cancel,
-        mut look: impl FnMut(&State) -> Look<R>,
+        mut look: impl FnMut(&LiveState) -> StateView<R>,
         now: impl Fn() -> Instant,
     ) -> Option<R> {
-        let watched: Arc<dyn Watched> = Arc::clone(self) as Arc<dyn Watched>;
-        cancel.watch(&watched);
+        cancel.call.lock().task = Some(Arc::downgrade(self));
         let mut state = self.monitor.lock();
         loop {
             let again = match look(&state) {
-                Look::Found(result) => return Some(result),
-                Look::WaitUntil(again) => again,
+                StateView::Found(result) => return Some(result),
+                StateView::WaitUntil(again) => again,
             };
             if cancel.is_cancelled() || limit.is_some_and(|limit| now() >= limit) {
                 return None;
@@ -405,52 +393,155 @@ impl LiveTask {
         }
     }
 
-    /// What no result has shown, without taking it.
-    pub fn peek_delta(&self) -> Delta {
-        self.state().delta()
-    }
-
-    /// Takes what no result has shown: the next delta begins after it. An end counts as
-    /// told by this.
-    pub fn take_delta(&self) -> Delta {
-        let mut state = self.state();
-        let delta = state.delta();
-        state.cursor = Cursor {
-            shown: delta.to.at.offset,
-            line_start: state.line_start,
-        };
-        if delta.new_bytes() > 0 {
-            state.idle_polls = 0;
-        }
-        if state.ended.is_some() {
-            state.end_told = true;
-        }
-        delta
-    }
-
-    /// Notes that a result has told of the end, if there is one.
-    pub fn tell_end(&self) {
-        let mut state = self.state();
-        state.end_told |= state.ended.is_some();
-    }
-
-    /// Counts a poll that brought output or not; a long one counts as several.
-    pub fn count_poll(&self, brought_output: bool, as_idle: u32) {
+    /// Counts a poll. One without output counts as `as_idle` idle polls, since a long wait stands in
+    /// for several. Returns the number of idle polls in a row.
+    pub fn count_poll(&self, brought_output: bool, as_idle: u32) -> u32 {
         let mut state = self.state();
         state.polls += 1;
-        if brought_output {
-            state.idle_polls = 0;
-        } else {
-            state.idle_polls = state.idle_polls.saturating_add(as_idle);
+        state.idle_polls = match brought_output {
+            true => 0,
+            false => state.idle_polls.saturating_add(as_idle),
+        };
+        state.idle_polls
+    }
+}
+
+/// What one check of the state brought.
+#[derive(Debug)]
+pub enum StateView<R> {
+    /// What the caller waits for.
+    Found(R),
+    /// Not yet: check again at the next change, or at this time.
+    WaitUntil(Option<Instant>),
+}
+
+/// A call that is about a task: while there is one, it reports the task's end, and no notice
+/// does.
+#[derive(Debug)]
+pub struct ActiveCall {
+    task: Arc<LiveTask>,
+}
+
+impl ActiveCall {
+    pub fn begin(task: &Arc<LiveTask>) -> ActiveCall {
+        task.state().active_calls += 1;
+        ActiveCall::of_start(task)
+    }
+
+    /// The call that started the task, which was counted from the beginning.
+    pub fn of_start(task: &Arc<LiveTask>) -> ActiveCall {
+        ActiveCall { task: Arc::clone(task) }
+    }
+}
+
+impl Drop for ActiveCall {
+    fn drop(&mut self) {
+        let mut state = self.task.state();
+        state.active_calls = state.active_calls.saturating_sub(1);
+    }
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// It can still be cancelled.
+    #[default]
+    Open,
+    /// It was cancelled: there will be no answer.
+    Cancelled,
+    /// Its answer has begun and will be sent, so what it takes from the task is not lost.
+    Answering,
+}
+
+/// A call that may be cancelled until its answer begins, and what to wake then.
+#[derive(Debug, Default)]
+pub struct Cancel {
+    call: Monitor<CallState>,
+}
+
+#[derive(Debug, Default)]
+struct CallState {
+    stage: Stage,
+    /// The task that it waits for.
+    task: Option<Weak<LiveTask>>,
+    /// Wakes it while it waits for descriptors.
+    waker: Option<Waker>,
+}
+
+impl Cancel {
+    /// Cancels the call and ends its wait, unless its answer has begun.
+    pub fn cancel(&self) {
+        let (task, waker) = {
+            let mut call = self.call.lock();
+            if call.stage != Stage::Open {
+                return;
+            }
+            call.stage = Stage::Cancelled;
+            (call.task.take(), call.waker.take())
+        };
+        self.call.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        if let Some(task) = task.as_ref().and_then(Weak::upgrade) {
+            // Under the lock: a watcher that has checked and does not wait yet would miss it.
+            drop(task.monitor.lock());
+            task.monitor.notify_all();
+        }
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.call.lock().stage == Stage::Cancelled
+    }
+
+    /// Waits for the cancellation alone. Returns false if it did not come before the deadline.
+    pub fn wait_until(&self, deadline: Instant) -> bool {
+        let mut call = self.call.lock();
+        while call.stage != Stage::Cancelled {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            call = self.call.wait(call, Some(deadline));
+        }
+        true
+    }
+
+    /// Begins the answer: from now on the call cannot be cancelled. Returns false if it already
+    /// was.
+    pub fn begin_answer(&self) -> bool {
+        let mut call = self.call.lock();
+        if call.stage == Stage::Open {
+            call.stage = Stage::Answering;
+        }
+        call.stage == Stage::Answering
+    }
+
+    /// Sets what wakes the call if it is cancelled while it waits for descriptors. Wakes at once
+    /// if it was cancelled before.
+    pub fn wake_by(&self, waker: Waker) {
+        let mut call = self.call.lock();
+        match call.stage {
+            Stage::Cancelled => waker.wake(),
+            Stage::Open | Stage::Answering => call.waker = Some(waker),
         }
     }
 }
 
-/// What one look at the state brought.
-#[derive(Debug)]
-pub enum Look<R> {
-    /// What was waited for.
-    Found(R),
-    /// Not yet: look again at the next change, or at this time.
-    WaitUntil(Option<Instant>),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_cancelled_until_its_answer_begins() {
+        let cancel = Cancel::default();
+        assert!(cancel.begin_answer());
+        cancel.cancel();
+        assert!(!cancel.is_cancelled(), "the answer is sent");
+        assert!(cancel.begin_answer());
+
+        let cancel = Cancel::default();
+        cancel.cancel();
+        assert!(cancel.is_cancelled());
+        assert!(!cancel.begin_answer(), "nothing is taken for nobody");
+    }
 }

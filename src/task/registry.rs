@@ -1,112 +1,104 @@
-//! All tasks of a server, by id and in the order of their start. Pure bookkeeping under
-//! one lock that is never held over anything slow.
+//! All tasks of a server, by id and in the order of their start. Bookkeeping under one lock,
+//! which is never held during anything slow.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::budget::Store;
-use super::ending::Ending;
+use super::commands::CommandSender;
+use super::completion::Completion;
 use super::live::LiveTask;
-use super::order_line::OrderLine;
-use super::spool::Spool;
+use super::output::budget::StorageKind;
+use super::output::spool::Spool;
+use super::request::StartError;
+use super::tombstone::LostServer;
+use crate::text::redact::Redactor;
 
 /// A task, as the faces hold it.
 #[derive(Debug)]
 pub struct TaskHandle {
-    /// Its state.
     pub live: Arc<LiveTask>,
-    /// Its output.
     pub spool: Arc<Spool>,
-    pub(super) orders: Arc<OrderLine>,
-    pub(super) ending: Arc<Ending>,
+    pub(super) commands: Arc<CommandSender>,
+    pub(super) completion: Arc<Completion>,
+    /// For a task of a server that has ended: what is known of that end.
+    pub past: Option<LostServer>,
 }
 
 impl TaskHandle {
-    /// Its id.
     pub fn id(&self) -> &str {
         &self.live.facts.id
     }
 
     /// Notes how far a reader that must not miss a byte has come; from the first call
-    /// on the program waits for it. `None`: nobody reads so any more.
+    /// on the program waits for it. `None`: that reader is gone.
     pub fn note_taken(&self, offset: Option<u64>) {
         self.live.state().taken = offset;
-        self.orders.wake();
-    }
-
-    fn runs(&self) -> bool {
-        self.live.state().ended.is_none()
+        self.commands.wake();
     }
 
     fn is_over(&self) -> bool {
         self.live.state().closed
     }
 
-    /// Nothing more comes of it, and its end has been told.
+    /// Whether a result has shown its end, and with it all of its output.
+    fn is_read(&self) -> bool {
+        self.live.state().end_reported
+    }
+
+    /// Nothing more comes of it, and its end was reported.
     fn is_settled(&self) -> bool {
         let state = self.live.state();
-        state.closed && (state.end_told || state.end_noticed)
+        state.closed && (state.end_reported || state.end_noticed)
     }
 }
 
-/// The tasks that are known.
 #[derive(Debug, Default)]
 pub struct Registry {
-    by_id: HashMap<String, Arc<TaskHandle>>,
-    order: Vec<Arc<TaskHandle>>,
-    /// Those of them that were not settled at the last look: what every call goes
-    /// through, whereas finished tasks gather by the hundred.
+    pub(super) by_id: HashMap<String, Arc<TaskHandle>>,
+    /// In the order of their start.
+    pub(super) order: Vec<Arc<TaskHandle>>,
+    /// Those of them that were not settled at the last check. Every call goes through these, while
+    /// `order` may hold a thousand ended tasks.
     open: Vec<Arc<TaskHandle>>,
-    /// Being started, not yet in the list.
+    /// How many are being started and are not yet in the list.
     starting: usize,
-    /// No new task is taken.
-    closed: bool,
+    /// No new task is accepted.
+    pub(super) closed: bool,
 }
-
-/// Why no task may be started.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
-    /// The limit of running tasks is reached; the oldest of them are named.
-    Full(Vec<Arc<LiveTask>>),
-    /// The server is ending.
-    Closed,
-}
-
-impl PartialEq for LiveTask {
-    fn eq(&self, other: &Self) -> bool {
-        self.facts.id == other.facts.id
-    }
-}
-
-impl Eq for LiveTask {}
 
 impl Registry {
     /// Holds a place for a task that is about to start.
-    pub fn reserve(&mut self, most: usize) -> Result<(), Refused> {
+    ///
+    /// # Errors
+    /// When the server is ending or `limit` tasks run; the oldest of them are named.
+    pub fn reserve(&mut self, limit: usize, redactor: &Redactor) -> Result<(), StartError> {
         const NAMED: usize = 5;
         if self.closed {
-            return Err(Refused::Closed);
+            return Err(StartError::Ending);
         }
-        let running: Vec<&Arc<TaskHandle>> = self.open.iter().filter(|task| task.runs()).collect();
-        if running.len() + self.starting >= most {
-            let oldest = running
-                .iter()
-                .take(NAMED)
-                .map(|task| Arc::clone(&task.live))
-                .collect();
-            return Err(Refused::Full(oldest));
+        let is_running = |task: &&Arc<TaskHandle>| task.live.state().ended.is_none();
+        let running: Vec<&Arc<TaskHandle>> = self.open.iter().filter(is_running).collect();
+        if running.len() + self.starting >= limit {
+            let oldest = running.iter().take(NAMED).map(|task| {
+                let command = redactor.redact(&task.live.facts.command);
+                let line = command.lines().next().unwrap_or_default();
+                let short: String = line.chars().take(40).collect();
+                format!("{} ({short})", task.id())
+            });
+            let oldest: Vec<String> = oldest.collect();
+            return Err(StartError::Full { limit, oldest: oldest.join(", ") });
         }
         self.starting += 1;
         Ok(())
     }
 
-    /// Gives the place back: the task did not start.
+    /// Releases the place: the task did not start.
     pub fn release(&mut self) {
-        self.starting = self.starting.saturating_sub(1);
+        self.starting -= 1;
     }
 
-    /// Puts a started task in its place; whether no more tasks are taken by now.
+    /// Adds a started task; returns whether the registry was closed meanwhile.
     pub fn insert(&mut self, task: Arc<TaskHandle>) -> bool {
         self.release();
         self.by_id.insert(task.id().to_owned(), Arc::clone(&task));
@@ -115,34 +107,14 @@ impl Registry {
         self.closed
     }
 
-    /// Takes no more tasks.
-    pub fn close(&mut self) {
-        self.closed = true;
-    }
-
-    /// Whether an id is taken.
-    pub fn contains(&self, id: &str) -> bool {
-        self.by_id.contains_key(id)
-    }
-
-    /// Looks a task up.
-    pub fn get(&self, id: &str) -> Option<Arc<TaskHandle>> {
-        self.by_id.get(id).cloned()
-    }
-
-    /// All tasks, oldest first.
-    pub fn all(&self) -> Vec<Arc<TaskHandle>> {
-        self.order.clone()
-    }
-
-    /// The tasks that run, linger, or whose end nobody has been told of, oldest first.
+    /// The tasks that run, linger, or whose end was not reported yet, oldest first.
     pub fn open(&mut self) -> Vec<Arc<TaskHandle>> {
         self.open.retain(|task| !task.is_settled());
         self.open.clone()
     }
 
-    /// Takes out finished tasks over the number that is kept, and those that ended
-    /// before the time that is kept.
+    /// Removes ended tasks beyond the maximum number, oldest first and unread ones last, and
+    /// those that ended longer ago than they are kept.
     pub fn evict(
         &mut self,
         most_finished: usize,
@@ -153,25 +125,20 @@ impl Registry {
         if self.order.len() <= most_finished && !may_expire {
             return Vec::new();
         }
-        let over: Vec<bool> = self.order.iter().map(|task| task.is_over()).collect();
-        let mut surplus = over
-            .iter()
-            .filter(|over| **over)
-            .count()
-            .saturating_sub(most_finished);
-        let mut evicted = Vec::new();
-        let mut over = over.into_iter();
-        self.order.retain(|task| {
-            let finished = over.next().unwrap_or(false);
-            let expired =
-                finished && ended_at(task).is_some_and(|end| now.duration_since(end) > kept_for);
-            let goes = finished && (surplus > 0 || expired);
-            if goes {
-                surplus = surplus.saturating_sub(1);
-                evicted.push(Arc::clone(task));
-            }
-            !goes
-        });
+        let mut finished: Vec<&Arc<TaskHandle>> =
+            self.order.iter().filter(|task| task.is_over()).collect();
+        // The sort is stable: the oldest of each kind remain first.
+        finished.sort_by_cached_key(|task| !task.is_read());
+        let surplus = finished.len().saturating_sub(most_finished);
+        let expired = |task: &TaskHandle| {
+            ended_at(task).is_some_and(|end| now.duration_since(end) > kept_for)
+        };
+        let evicted: Vec<Arc<TaskHandle>> = finished
+            .into_iter()
+            .enumerate()
+            .filter(|(place, task)| *place < surplus || expired(task))
+            .map(|(_, task)| Arc::clone(task))
+            .collect();
         for task in &evicted {
             self.forget(task);
         }
@@ -180,22 +147,21 @@ impl Registry {
 
     fn forget(&mut self, task: &Arc<TaskHandle>) {
         self.by_id.remove(task.id());
+        self.order.retain(|known| !Arc::ptr_eq(known, task));
         self.open.retain(|open| !Arc::ptr_eq(open, task));
     }
 
-    /// Takes out the oldest finished task that holds bytes there.
-    pub fn evict_oldest_in(&mut self, store: Store) -> Option<Arc<TaskHandle>> {
-        let place = self
-            .order
-            .iter()
-            .position(|task| task.is_over() && task.spool.held(store) > 0)?;
-        let task = self.order.remove(place);
+    /// Removes the oldest ended task that holds bytes there, unread ones last.
+    pub fn evict_oldest_in(&mut self, store: StorageKind) -> Option<Arc<TaskHandle>> {
+        let holds = |task: &&Arc<TaskHandle>| task.is_over() && task.spool.held(store) > 0;
+        let oldest = self.order.iter().filter(holds);
+        let task = Arc::clone(oldest.min_by_key(|task| !task.is_read())?);
         self.forget(&task);
         Some(task)
     }
 
-    /// The tasks that hold bytes in a store, those that hold most first.
-    pub fn largest_first(&self, store: Store) -> Vec<Arc<TaskHandle>> {
+    /// The tasks that hold bytes there, the largest first.
+    pub fn largest_first(&self, store: StorageKind) -> Vec<Arc<TaskHandle>> {
         let mut holders: Vec<(u64, &Arc<TaskHandle>)> = self
             .order
             .iter()
@@ -203,13 +169,10 @@ impl Registry {
             .filter(|(held, _)| *held > 0)
             .collect();
         holders.sort_by_key(|(held, _)| std::cmp::Reverse(*held));
-        holders
-            .into_iter()
-            .map(|(_, task)| Arc::clone(task))
-            .collect()
+        holders.into_iter().map(|(_, task)| Arc::clone(task)).collect()
     }
 
-    /// When to look for expired tasks again.
+    /// When to check for expired tasks again.
     pub fn next_expiry(&self, kept_for: Duration, now: Instant) -> Option<Instant> {
         let earliest = self.earliest_expiry(kept_for)?;
         if earliest > now {
@@ -222,7 +185,7 @@ impl Registry {
             .min()
     }
 
-    /// No task expires before this, were even the oldest to have ended at its start.
+    /// No task expires before this, even if the oldest ended as it started.
     fn earliest_expiry(&self, kept_for: Duration) -> Option<Instant> {
         let oldest = self.order.first()?;
         oldest.live.facts.started.mono.checked_add(kept_for)

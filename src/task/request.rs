@@ -1,175 +1,263 @@
-//! What callers ask of the supervisor, and why it may refuse.
+//! What callers ask of the supervisor, when a command times out, and why the supervisor may
+//! refuse.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::live::LiveTask;
 use super::shell::NoShell;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::SpawnError;
-use crate::text::redact::Redactor;
 
 /// What a command gets on stdin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stdin {
-    /// `/dev/null`.
     Null,
-    /// This text, then the end.
+    /// This text, then end of file.
     Text(String),
-    /// A pipe that stays open.
     Open,
 }
 
-/// Where a command's stderr goes, in pipe mode; a terminal takes both.
+/// Where a command's stderr goes without a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stderr {
     /// Into its output, in the order in which both are written.
     #[default]
     Merged,
-    /// Its newest bytes are kept apart from its output, in memory.
+    /// Apart from its output: its newest bytes are kept in memory.
     Apart,
 }
 
-/// A command to run.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The command text.
     pub command: String,
     /// What it is for.
     pub description: Option<String>,
-    /// The session that it is a part of: the agent run whose agent it is, or what it
-    /// judges. Lists of sessions leave it out.
+    /// The agent run that it belongs to, as its agent or its judge. Lists of sessions leave it
+    /// out.
     pub part_of: Option<String>,
-    /// Where it starts; `None`: where commands start.
+    /// Where it starts; `None` for the default.
     pub directory: Option<PathBuf>,
     /// Added to its environment.
     pub environment: Vec<(String, String)>,
-    /// Its input, in pipe mode.
+    /// What the command gets on stdin. With a terminal `Text` is typed, and the others have no
+    /// effect.
     pub stdin: Stdin,
-    /// Its stderr, in pipe mode.
+    /// Ignored with a terminal.
     pub stderr: Stderr,
-    /// Its terminal, in PTY mode.
     pub terminal: Option<TerminalSize>,
-    /// Whether that terminal is emulated. Where it is passed through to a person's own
-    /// one, that draws the screen and answers the program's queries.
+    /// Whether that terminal is emulated. If it is passed through to a person's own terminal,
+    /// that one draws the screen and answers the program's queries.
     pub emulated: bool,
-    /// After how long it is ended.
+    /// After this time it is killed.
     pub timeout: Option<Duration>,
-    /// How far that moves while the command gets on; `None`: not at all.
-    pub timeout_most: Option<Duration>,
+    /// The limit up to which progress extends the timeout; `None` if it is fixed.
+    pub timeout_max: Option<Duration>,
 }
 
-/// Why a command was not run. No task exists then.
+/// Why a command was not run. There is no task then.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Nothing to run.
     #[error("command is empty: pass the text to run")]
     Empty,
-    /// The kernel ends texts at NUL.
+    /// The kernel ends arguments at NUL.
     #[error(
         "command contains a NUL character at byte {0}, which no shell takes: write it as \\0 or $'\\0'"
     )]
     Nul(usize),
-    /// The environment's names and values cannot hold these.
-    #[error("env {0:?} cannot be set: names take no `=`, and neither names nor values take NUL")]
+    #[error(
+        "env {0:?} cannot be set: a name must not be empty or contain `=`, and neither name nor value may contain NUL"
+    )]
     Environment(String),
-    /// Longer than is allowed.
     #[error(
         "command is {length} bytes long, over the limit of {limit} (max_command): write it to a file and run that"
     )]
-    TooLong {
-        /// How long it is.
-        length: usize,
-        /// What is allowed.
-        limit: usize,
-    },
-    /// Too many run.
+    TooLong { length: usize, limit: usize },
     #[error(
         "{limit} tasks are running, the limit (max_tasks): end one with zsh_kill; the oldest are {oldest}"
     )]
     Full {
-        /// What is allowed.
         limit: usize,
         /// Some of them, with their commands.
         oldest: String,
     },
-    /// The server is ending.
     #[error("the server is ending and starts no command")]
     Ending,
-    /// No shell.
     #[error(transparent)]
     NoShell(#[from] NoShell),
-    /// The long command's file could not be written.
+    /// The file for a long command could not be written.
     #[error("the command is longer than one argument and cannot be written to {path}: {source}")]
-    Script {
-        /// Where.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The shell could not be started.
+    Script { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// No thread or descriptor for the worker.
+    /// There is no thread or descriptor for the worker.
     #[error(
         "cannot start a worker for the command: {0}; end some tasks, see zsh_tasks, or raise `ulimit -u` and `ulimit -n`"
     )]
     Worker(std::io::Error),
 }
 
-/// Why input was not taken.
+/// Why input was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// It is over.
+    /// Its worker has too many commands to carry out.
+    #[error("the worker of task {id} has {waiting} commands waiting: try again in a moment")]
+    Busy { id: String, waiting: usize },
     #[error("task {0} has ended: nothing reads input any more")]
     Ended(String),
-    /// Nothing reads there any more.
     #[error("stdin of task {0} is closed: nothing reads input any more")]
     Closed(String),
-    /// It has no stdin.
     #[error(
         "task {0} has no stdin: run the command again with pty: true (a terminal) or stdin_open: true (a pipe)"
     )]
     NoInput(String),
-    /// It does not read.
+    /// The program does not read.
     #[error(
         "{waiting} bytes of input already wait for task {id}, which does not read: the limit is {limit}; \
          wait until it reads, or end it with zsh_kill"
     )]
     Full {
-        /// Which task.
         id: String,
-        /// Bytes that wait.
+        /// How many bytes are waiting.
         waiting: usize,
-        /// The limit.
         limit: usize,
     },
-    /// It has no keyboard.
     #[error(
         "keys need a terminal, and task {0} has a pipe: send text with input, or run the command again with pty: true"
     )]
     NoKeyboard(String),
-    /// It has no window.
     #[error("task {0} has no terminal to resize: run the command again with pty: true")]
     NoTerminal(String),
 }
 
-impl StartError {
-    /// Too many run; the oldest are named with the beginning of their commands.
-    pub(super) fn full(limit: usize, oldest: &[Arc<LiveTask>], redactor: &Redactor) -> StartError {
-        let named: Vec<String> = oldest
-            .iter()
-            .map(|task| {
-                let command = redactor.redact(&task.facts.command);
-                let line = command.lines().next().unwrap_or_default();
-                let short: String = line.chars().take(40).collect();
-                format!("{} ({short})", task.facts.id)
-            })
-            .collect();
-        StartError::Full {
-            limit,
-            oldest: named.join(", "),
+#[derive(Debug, Clone, Copy)]
+pub struct TimeoutBounds {
+    /// The deadline if the caller names none.
+    pub default: Duration,
+    /// The longest that a caller may ask for.
+    pub most: Duration,
+    /// Whether a caller may ask for none.
+    pub none_allowed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeoutKind {
+    /// It ends by itself.
+    Plain,
+    /// It takes input (`stdin_open`, `pty`): it may have no deadline.
+    Interactive,
+    /// It runs in the background: it has no deadline unless it asks for one.
+    Background,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Timeout {
+    /// `None` for no deadline.
+    pub limit: Option<Duration>,
+    /// What was asked for, if that was more than is allowed.
+    pub clamped_from: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum TimeoutError {
+    /// Negative or not a number.
+    #[error("timeout must be a number of seconds above 0 (or 0 for none), not {0}")]
+    Unusable(f64),
+    /// 0 for a kind of command that must have a deadline.
+    #[error(
+        "timeout 0 (no deadline) needs background, stdin_open or pty: add one of them, or give seconds"
+    )]
+    NoneForPlain,
+    /// 0 where the configuration allows none.
+    #[error(
+        "timeout 0 (no deadline) is turned off: give seconds, or set allow_no_deadline: true in the config"
+    )]
+    NoDeadlineDisabled,
+}
+
+/// Resolves a timeout in seconds.
+///
+/// # Errors
+/// The timeout makes no sense; it is never replaced silently.
+pub fn resolve_timeout(
+    asked: Option<f64>,
+    kind: TimeoutKind,
+    bounds: &TimeoutBounds,
+) -> Result<Timeout, TimeoutError> {
+    let of = |limit| Ok(Timeout { limit, clamped_from: None });
+    let Some(seconds) = asked else {
+        return of(match kind {
+            TimeoutKind::Background if bounds.none_allowed => None,
+            TimeoutKind::Background => Some(bounds.most),
+            TimeoutKind::Plain | TimeoutKind::Interactive => Some(bounds.default.min(bounds.most)),
+        });
+    };
+    if !seconds.is_finite() || seconds < 0.0 {
+        return Err(TimeoutError::Unusable(seconds));
+    }
+    if seconds == 0.0 {
+        return match kind {
+            _ if !bounds.none_allowed => Err(TimeoutError::NoDeadlineDisabled),
+            TimeoutKind::Plain => Err(TimeoutError::NoneForPlain),
+            TimeoutKind::Interactive | TimeoutKind::Background => of(None),
+        };
+    }
+    if seconds > bounds.most.as_secs_f64() {
+        return Ok(Timeout { limit: Some(bounds.most), clamped_from: Some(seconds) });
+    }
+    of(Some(Duration::from_secs_f64(seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: TimeoutBounds = TimeoutBounds {
+        default: Duration::from_secs(120),
+        most: Duration::from_secs(600),
+        none_allowed: true,
+    };
+
+    fn limit(asked: Option<f64>, kind: TimeoutKind) -> Option<u64> {
+        resolve_timeout(asked, kind, &BOUNDS).ok()?.limit.map(|limit| limit.as_secs())
+    }
+
+    #[test]
+    fn defaults_depend_on_the_kind() {
+        assert_eq!(limit(None, TimeoutKind::Plain), Some(120));
+        assert_eq!(limit(None, TimeoutKind::Interactive), Some(120));
+        assert_eq!(limit(None, TimeoutKind::Background), None);
+    }
+
+    #[test]
+    fn above_the_maximum_is_clamped_and_said() {
+        let timeout = resolve_timeout(Some(1e9), TimeoutKind::Background, &BOUNDS).ok();
+        assert_eq!(
+            timeout,
+            Some(Timeout { limit: Some(Duration::from_secs(600)), clamped_from: Some(1e9) })
+        );
+    }
+
+    #[test]
+    fn none_is_for_those_that_may_run_long() {
+        assert_eq!(
+            resolve_timeout(Some(0.0), TimeoutKind::Plain, &BOUNDS),
+            Err(TimeoutError::NoneForPlain)
+        );
+        assert_eq!(limit(Some(0.0), TimeoutKind::Interactive), None);
+        let strict = TimeoutBounds { none_allowed: false, ..BOUNDS };
+        assert_eq!(
+            resolve_timeout(Some(0.0), TimeoutKind::Background, &strict),
+            Err(TimeoutError::NoDeadlineDisabled)
+        );
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        for seconds in [-1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(
+                resolve_timeout(Some(seconds), TimeoutKind::Plain, &BOUNDS).is_err(),
+                "{seconds}"
+            );
         }
     }
 }

@@ -1,58 +1,48 @@
 //! The life of one task as a pure machine: events and the time go in, effects come out.
 //!
-//! It knows when a task is over, when its deadline falls due, how a kill goes on from
+//! It knows when a task is over, when its deadline falls due, how a kill escalates from
 //! SIGTERM to SIGKILL, and which outcome all that amounts to. It starts, reads and
-//! signals nothing: the worker does.
+//! signals nothing: the worker does. Pure.
 
 use std::time::{Duration, Instant};
 
 use crate::process::signals::{Exit, Signal};
+use crate::shell::outcome::Outcome;
 
-/// After the shell's exit, output is read until it has been silent for so long …
+/// After the shell's exit, output that a process holds open is read until it has been silent for
+/// this time …
 pub const DRAIN_SILENCE: Duration = Duration::from_millis(50);
-/// … and for so long at most.
+/// … and for this time at most.
 pub const DRAIN_LIMIT: Duration = Duration::from_millis(250);
+/// Output that no process holds open is read to its end, which is certain to come. The kernel may
+/// only be late with it, if the machine is busy or was paused.
+pub const END_OF_OUTPUT_PATIENCE: Duration = Duration::from_secs(5);
 /// From SIGTERM to SIGKILL.
 pub const KILL_GRACE: Duration = Duration::from_secs(2);
 /// From SIGTERM to SIGKILL when the server itself ends.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
-/// After SIGKILL: how long survivors are looked for.
+/// After SIGKILL: for how long the tree is scanned for survivors.
 pub const KILL_PATIENCE: Duration = Duration::from_secs(1);
-/// How long the receipt of a single signal waits for what it ends.
+/// How long the receipt of a single signal waits for processes to end.
 pub const SIGNAL_PATIENCE: Duration = Duration::from_millis(500);
 /// A shell that ends within this time after a kill was killed.
 pub const KILL_CREDIT: Duration = Duration::from_secs(5);
 
-/// What became of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// Exit code 0.
-    Success,
-    /// Any other exit code.
-    Failure,
-    /// Ended because its deadline had passed.
-    Timeout,
-    /// Ended because somebody asked for it.
-    Killed,
-    /// Ended because the server ended.
-    Interrupted,
-}
-
-/// What somebody asks to be sent to a task's processes.
+/// What a caller asks to be sent to a task's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KillOrder {
+pub enum KillRequest {
     /// SIGTERM and SIGCONT, a grace, then SIGKILL.
-    InOrder,
+    Escalate,
     /// One signal, once.
     Only(Signal),
 }
 
-impl KillOrder {
+impl KillRequest {
     /// Whether it asks processes to end.
     pub fn ends(self) -> bool {
         match self {
-            KillOrder::InOrder => true,
-            KillOrder::Only(signal) => signal.ends(),
+            KillRequest::Escalate => true,
+            KillRequest::Only(signal) => signal.ends(),
         }
     }
 }
@@ -60,45 +50,46 @@ impl KillOrder {
 /// What the worker has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// Bytes came.
     Output,
-    /// Nobody holds the output open any more.
+    /// The output has ended: no process holds it open any more.
     OutputClosed,
-    /// The shell has ended.
+    /// A scan has found whether a living process holds the output open.
+    OutputHeld(bool),
     Exited(Exit),
-    /// Somebody asks for a kill.
-    Kill(KillOrder),
-    /// The server ends.
+    /// A caller asks for a kill.
+    Kill(KillRequest),
     Shutdown,
-    /// A scan of the tree found nobody.
+    /// A scan of the tree found no process.
     TreeGone,
-    /// A look has told whether the command gets on, or may yet.
-    Looked {
-        /// Whether it does.
-        gets_on: bool,
+    /// A probe has found whether the command makes progress, or may yet.
+    Probed {
+        progressing: bool,
     },
-    /// Nothing but the passing of time.
+    /// Only time has passed.
     Time,
 }
 
-/// What the worker is to do.
+/// What the worker must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Send these, in this order, to every process of the tree, and to those that later
-    /// scans find; report [`Event::TreeGone`] when a scan finds nobody.
+    /// scans find; report [`Event::TreeGone`] when a scan finds none.
     SignalTree(&'static [Signal]),
-    /// Send this one signal to every process of the tree, now.
+    /// Send this one signal to each process of the tree, now.
     SignalOnce(Signal),
-    /// The kill is over: give the receipt to whoever waits for it.
+    /// The kill is over: give the receipt to the calls that wait for it.
     CloseKill,
+    /// Find out whether a living process holds the output open; report [`Event::OutputHeld`].
+    SeekHolders,
     /// The task is over.
     Finish {
-        /// How the shell ended.
         exit: Exit,
-        /// When it was seen to have ended; the drain after it is not the command's time.
+        /// When it was seen to have ended; the drain afterwards does not count as the command's
+        /// time.
         exited: Instant,
-        /// What that amounts to.
         outcome: Outcome,
+        /// No process was found that holds the output open, and yet its end has not come.
+        output_cut: bool,
     },
 }
 
@@ -107,6 +98,19 @@ enum Cause {
     Deadline,
     Kill { asked: Instant },
     Shutdown,
+}
+
+/// Which processes hold the output open after the exit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holders {
+    /// Not known, or output has come since the last scan.
+    Unknown,
+    /// A scan for them is due.
+    Sought,
+    /// There are some: silence decides.
+    Some,
+    /// There are none: the end of the output decides.
+    None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,12 +130,12 @@ impl Escalation {
     }
 }
 
-/// When a task is ended.
+/// When a task is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Deadline {
-    /// In any case, or unless the task gets on; `None`: never.
+    /// In any case, or unless the task makes progress; `None`: never.
     pub first: Option<Instant>,
-    /// At the latest, however well it gets on; `None`: the first does not move.
+    /// At the latest, whatever progress it makes; `None`: the first does not move.
     pub latest: Option<Instant>,
 }
 
@@ -139,62 +143,57 @@ impl Deadline {
     /// After these times from the start.
     pub fn new(start: Instant, first: Option<Duration>, latest: Option<Duration>) -> Deadline {
         let after = |time: Duration| start.checked_add(time);
-        Deadline {
-            first: first.and_then(after),
-            latest: latest.and_then(after),
-        }
+        Deadline { first: first.and_then(after), latest: latest.and_then(after) }
     }
 
-    /// The deadline that moves while the task gets on, if it does.
+    /// The deadline that moves while the task makes progress, if it does.
     pub fn moving(&self) -> Option<Instant> {
         self.latest.and(self.first)
     }
 
-    /// When the task is ended, as things are.
-    fn when(&self, gets_on: bool) -> Option<Instant> {
+    /// When the task will be killed, given whether it makes progress.
+    fn when(&self, progressing: bool) -> Option<Instant> {
         let first = self.first?;
-        let latest = self.latest.filter(|_| gets_on);
+        let latest = self.latest.filter(|_| progressing);
         Some(latest.map_or(first, |latest| latest.max(first)))
     }
 }
 
-/// One task's state.
 #[derive(Debug)]
 pub struct Machine {
     deadline: Deadline,
-    /// What the last look has told.
-    gets_on: bool,
+    /// By the last probe.
+    progressing: bool,
     exit: Option<(Exit, Instant)>,
     output_open: bool,
+    holders: Holders,
     last_output: Option<Instant>,
+    /// The server is ending: nothing that may not come is waited for.
+    hurries: bool,
     cause: Option<Cause>,
     escalation: Option<Escalation>,
     finished: bool,
 }
 
 impl Machine {
-    /// A task that has just been started.
     pub fn new(deadline: Deadline) -> Machine {
         Machine {
             deadline,
-            gets_on: false,
+            progressing: false,
             exit: None,
             output_open: true,
+            holders: Holders::Unknown,
             last_output: None,
+            hurries: false,
             cause: None,
             escalation: None,
             finished: false,
         }
     }
 
-    /// Whether the task is over (its leftovers may live on).
+    /// Whether the task is over (its leftovers may still be alive).
     pub fn finished(&self) -> bool {
         self.finished
-    }
-
-    /// Whether a kill is under way.
-    pub fn killing(&self) -> bool {
-        self.escalation.is_some()
     }
 
     /// Whether the shell has ended.
@@ -209,47 +208,60 @@ impl Machine {
 
     /// When [`Event::Time`] is due next.
     pub fn next_wake(&self) -> Option<Instant> {
-        let deadline = self.due().filter(|_| self.goes_on());
-        [
-            deadline,
-            self.escalation.map(Escalation::until),
-            self.drained_at(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let deadline = self.due().filter(|_| self.may_be_ended());
+        [deadline, self.escalation.map(Escalation::until), self.drained_at()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// Whether the command runs and nothing is about to end it. A signal that it has
-    /// survived changes nothing: deadlines still hold, and what ends it is the next cause.
-    fn goes_on(&self) -> bool {
+    /// Whether the command runs and nothing is about to end it. A signal that it has survived
+    /// changes nothing: deadlines still hold, and the next cause ends it.
+    fn may_be_ended(&self) -> bool {
         let spared = matches!(self.cause, None | Some(Cause::Kill { .. }));
         self.exit.is_none() && spared && self.escalation.is_none()
     }
 
     fn due(&self) -> Option<Instant> {
-        self.deadline.when(self.gets_on)
+        self.deadline.when(self.progressing)
     }
 
-    /// When the drain after the exit is over, if it has begun and nothing is being killed.
+    /// When the drain after the exit is over, if it has begun and no kill is under way.
     fn drained_at(&self) -> Option<Instant> {
         let (_, exited) = self.exit?;
         if self.finished || self.escalation.is_some() {
             return None;
         }
-        if !self.output_open {
-            return Some(exited);
+        match self.holders {
+            _ if !self.output_open => return Some(exited),
+            Holders::Sought => return None,
+            Holders::None if self.hurries => return Some(exited),
+            Holders::None => return Some(exited + END_OF_OUTPUT_PATIENCE),
+            Holders::Unknown | Holders::Some => {}
         }
         let quiet_since = self.last_output.map_or(exited, |last| last.max(exited));
         Some((quiet_since + DRAIN_SILENCE).min(exited + DRAIN_LIMIT))
     }
 
-    /// Takes one event in. The effects are to be carried out in their order.
+    /// Processes one event. The effects must be carried out in order.
     pub fn step(&mut self, event: Event, now: Instant) -> Vec<Effect> {
         let mut effects = Vec::new();
         match event {
-            Event::Output => self.last_output = Some(now),
+            Event::Output => {
+                self.last_output = Some(now);
+                if self.holders != Holders::Sought {
+                    self.holders = Holders::Unknown;
+                }
+            }
             Event::OutputClosed => self.output_open = false,
+            Event::OutputHeld(false) => self.holders = Holders::None,
+            Event::OutputHeld(true) => {
+                self.holders = Holders::Some;
+                // Output that came during the scan may be the last of a process that held it.
+                if self.drained_at().is_some_and(|drained| now < drained) {
+                    self.holders = Holders::Unknown;
+                }
+            }
             Event::Exited(exit) => {
                 if self.exit.is_none() {
                     self.exit = Some((exit, now));
@@ -257,10 +269,11 @@ impl Machine {
             }
             Event::Kill(order) => self.kill(order, now, &mut effects),
             Event::Shutdown => {
-                if self.goes_on() {
+                self.hurries = true;
+                if self.may_be_ended() {
                     self.cause = Some(Cause::Shutdown);
                 }
-                // A kill that is under way has had part of its grace; it gets no more.
+                // A kill under way has used part of its grace; it gets no more.
                 if !matches!(self.escalation, Some(Escalation::Forced { .. })) {
                     self.terminate(now + SHUTDOWN_GRACE, &mut effects);
                 }
@@ -270,21 +283,21 @@ impl Machine {
                     effects.push(Effect::CloseKill);
                 }
             }
-            Event::Looked { gets_on } => self.gets_on = gets_on,
-            // The turn of a worker ends with it: who looks before the deadline has looked.
+            Event::Probed { progressing } => self.progressing = progressing,
+            // The turn of a worker ends with it: a probe that is due before the deadline was taken.
             Event::Time => self.meet_deadline(now, &mut effects),
         }
         self.pass_time(now, &mut effects);
         effects
     }
 
-    fn kill(&mut self, order: KillOrder, now: Instant, effects: &mut Vec<Effect>) {
+    fn kill(&mut self, order: KillRequest, now: Instant, effects: &mut Vec<Effect>) {
         let spared = matches!(self.cause, None | Some(Cause::Kill { .. }));
         if order.ends() && self.exit.is_none() && spared {
             self.cause = Some(Cause::Kill { asked: now });
         }
         match order {
-            KillOrder::InOrder => {
+            KillRequest::Escalate => {
                 if !matches!(
                     self.escalation,
                     Some(Escalation::Grace { .. } | Escalation::Forced { .. })
@@ -292,17 +305,11 @@ impl Machine {
                     self.terminate(now + KILL_GRACE, effects);
                 }
             }
-            KillOrder::Only(signal) => {
+            KillRequest::Only(signal) => {
                 effects.push(Effect::SignalOnce(signal));
                 if self.escalation.is_none() {
-                    let patience = if signal.ends() {
-                        SIGNAL_PATIENCE
-                    } else {
-                        Duration::ZERO
-                    };
-                    self.escalation = Some(Escalation::Once {
-                        until: now + patience,
-                    });
+                    let patience = if signal.ends() { SIGNAL_PATIENCE } else { Duration::ZERO };
+                    self.escalation = Some(Escalation::Once { until: now + patience });
                 }
             }
         }
@@ -315,7 +322,7 @@ impl Machine {
 
     fn meet_deadline(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         let due = self.due().is_some_and(|deadline| now >= deadline);
-        if due && self.goes_on() {
+        if due && self.may_be_ended() {
             self.cause = Some(Cause::Deadline);
             self.terminate(now + KILL_GRACE, effects);
         }
@@ -324,9 +331,7 @@ impl Machine {
     fn pass_time(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         match self.escalation {
             Some(Escalation::Grace { until }) if now >= until => {
-                self.escalation = Some(Escalation::Forced {
-                    until: now + KILL_PATIENCE,
-                });
+                self.escalation = Some(Escalation::Forced { until: now + KILL_PATIENCE });
                 effects.push(Effect::SignalTree(&[Signal::Kill]));
             }
             Some(Escalation::Forced { until } | Escalation::Once { until }) if now >= until => {
@@ -338,16 +343,22 @@ impl Machine {
         if let Some((exit, exited)) = self.exit
             && self.drained_at().is_some_and(|drained| now >= drained)
         {
+            if self.output_open && self.holders == Holders::Unknown {
+                self.holders = Holders::Sought;
+                effects.push(Effect::SeekHolders);
+                return;
+            }
             self.finished = true;
             effects.push(Effect::Finish {
                 exit,
                 exited,
                 outcome: self.outcome(exit, exited),
+                output_cut: self.output_open && self.holders == Holders::None,
             });
         }
     }
 
-    /// What it comes to if nothing more is learned of the task.
+    /// The exit and outcome if nothing more is learned about the task.
     pub fn end_so_far(&self) -> (Exit, Outcome) {
         if let Some((exit, exited)) = self.exit {
             return (exit, self.outcome(exit, exited));
@@ -357,7 +368,7 @@ impl Machine {
             Some(Cause::Kill { .. }) => Outcome::Killed,
             Some(Cause::Shutdown) | None => Outcome::Interrupted,
         };
-        // What it was sent last, or would have been.
+        // The last signal that it was sent, or would have been.
         (Exit::Signal(Signal::Kill.number()), outcome)
     }
 
@@ -385,10 +396,7 @@ mod tests {
     }
 
     fn until(first: Instant) -> Deadline {
-        Deadline {
-            first: Some(first),
-            latest: None,
-        }
+        Deadline { first: Some(first), latest: None }
     }
 
     fn finished(effects: &[Effect]) -> Option<Outcome> {
@@ -415,10 +423,71 @@ mod tests {
         assert_eq!(machine.step(Event::Exited(Exit::Code(4)), t), []);
         assert_eq!(machine.next_wake(), Some(t + DRAIN_SILENCE));
         assert_eq!(machine.step(Event::Time, at(t, 49)), []);
+        assert_eq!(machine.step(Event::Time, at(t, 50)), [Effect::SeekHolders]);
         assert_eq!(
-            finished(&machine.step(Event::Time, at(t, 50))),
+            finished(&machine.step(Event::OutputHeld(true), at(t, 51))),
             Some(Outcome::Failure)
         );
+    }
+
+    #[test]
+    fn output_during_the_look_for_its_holders_begins_the_silence_anew() {
+        let t = Instant::now();
+        let mut machine = Machine::new(Deadline::default());
+        machine.step(Event::Exited(Exit::Code(0)), t);
+        machine.step(Event::Time, at(t, 50));
+        assert_eq!(machine.step(Event::Output, at(t, 52)), []);
+        assert_eq!(machine.step(Event::OutputHeld(true), at(t, 53)), []);
+        assert_eq!(machine.step(Event::Time, at(t, 101)), []);
+        assert_eq!(machine.step(Event::Time, at(t, 102)), [Effect::SeekHolders]);
+    }
+
+    #[test]
+    fn output_that_nothing_holds_open_is_read_to_its_end() {
+        let t = Instant::now();
+        let mut machine = Machine::new(Deadline::default());
+        machine.step(Event::Exited(Exit::Code(0)), t);
+        machine.step(Event::Time, at(t, 50));
+        assert_eq!(machine.step(Event::OutputHeld(false), at(t, 51)), []);
+        assert_eq!(machine.step(Event::Time, at(t, 4_999)), []);
+        let effects = machine.step(Event::OutputClosed, at(t, 4_999));
+        let expected = Effect::Finish {
+            exit: Exit::Code(0),
+            exited: t,
+            outcome: Outcome::Success,
+            output_cut: false,
+        };
+        assert_eq!(effects, [expected]);
+    }
+
+    #[test]
+    fn an_end_of_output_that_does_not_come_delays_the_end_by_its_limit_only() {
+        let t = Instant::now();
+        let mut machine = Machine::new(Deadline::default());
+        machine.step(Event::Exited(Exit::Code(0)), t);
+        machine.step(Event::Time, at(t, 50));
+        machine.step(Event::OutputHeld(false), at(t, 51));
+        assert_eq!(machine.next_wake(), Some(t + END_OF_OUTPUT_PATIENCE));
+        let effects = machine.step(Event::Time, t + END_OF_OUTPUT_PATIENCE);
+        let expected = Effect::Finish {
+            exit: Exit::Code(0),
+            exited: t,
+            outcome: Outcome::Success,
+            output_cut: true,
+        };
+        assert_eq!(effects, [expected]);
+    }
+
+    #[test]
+    fn a_shutdown_does_not_wait_for_an_end_of_output() {
+        let t = Instant::now();
+        let mut machine = Machine::new(Deadline::default());
+        machine.step(Event::Exited(Exit::Code(0)), t);
+        machine.step(Event::Time, at(t, 50));
+        machine.step(Event::OutputHeld(false), at(t, 51));
+        machine.step(Event::Shutdown, at(t, 60));
+        let effects = machine.step(Event::TreeGone, at(t, 61));
+        assert_eq!(finished(&effects), Some(Outcome::Success));
     }
 
     #[test]
@@ -429,8 +498,10 @@ mod tests {
         for millis in (10..250).step_by(10) {
             assert_eq!(machine.step(Event::Output, at(t, millis)), []);
         }
+        assert_eq!(machine.step(Event::Output, at(t, 250)), [Effect::SeekHolders]);
+        machine.step(Event::Output, at(t, 252));
         assert_eq!(
-            finished(&machine.step(Event::Output, at(t, 250))),
+            finished(&machine.step(Event::OutputHeld(true), at(t, 252))),
             Some(Outcome::Success)
         );
     }
@@ -445,15 +516,9 @@ mod tests {
             [Effect::SignalTree(&[Signal::Term, Signal::Cont])]
         );
         assert_eq!(machine.next_wake(), Some(at(t, 3000)));
-        assert_eq!(
-            machine.step(Event::Time, at(t, 3000)),
-            [Effect::SignalTree(&[Signal::Kill])]
-        );
+        assert_eq!(machine.step(Event::Time, at(t, 3000)), [Effect::SignalTree(&[Signal::Kill])]);
         machine.step(Event::OutputClosed, at(t, 3001));
-        assert_eq!(
-            machine.step(Event::Exited(Exit::Signal(9)), at(t, 3001)),
-            []
-        );
+        assert_eq!(machine.step(Event::Exited(Exit::Signal(9)), at(t, 3001)), []);
         let effects = machine.step(Event::TreeGone, at(t, 3002));
         assert_eq!(effects.first(), Some(&Effect::CloseKill));
         assert_eq!(finished(&effects), Some(Outcome::Timeout));
@@ -462,23 +527,17 @@ mod tests {
     const TERMINATE: Effect = Effect::SignalTree(&[Signal::Term, Signal::Cont]);
 
     fn moving(t: Instant) -> Machine {
-        Machine::new(Deadline {
-            first: Some(at(t, 1000)),
-            latest: Some(at(t, 9000)),
-        })
+        Machine::new(Deadline { first: Some(at(t, 1000)), latest: Some(at(t, 9000)) })
     }
 
     #[test]
     fn a_deadline_moves_while_the_command_gets_on_and_no_further_than_the_latest() {
         let t = Instant::now();
         let mut machine = moving(t);
-        machine.step(Event::Looked { gets_on: true }, at(t, 900));
+        machine.step(Event::Probed { progressing: true }, at(t, 900));
         assert_eq!(machine.next_wake(), Some(at(t, 9000)));
         assert_eq!(machine.step(Event::Time, at(t, 1000)), []);
-        assert_eq!(
-            machine.step(Event::Looked { gets_on: true }, at(t, 8999)),
-            []
-        );
+        assert_eq!(machine.step(Event::Probed { progressing: true }, at(t, 8999)), []);
         assert_eq!(machine.step(Event::Time, at(t, 9000)), [TERMINATE]);
         machine.step(Event::OutputClosed, at(t, 9001));
         machine.step(Event::Exited(TERM), at(t, 9001));
@@ -491,8 +550,8 @@ mod tests {
         let t = Instant::now();
         for looks in [vec![], vec![false], vec![true, false]] {
             let mut machine = moving(t);
-            for gets_on in looks {
-                machine.step(Event::Looked { gets_on }, at(t, 900));
+            for progressing in looks {
+                machine.step(Event::Probed { progressing }, at(t, 900));
             }
             assert_eq!(machine.next_wake(), Some(at(t, 1000)));
             assert_eq!(machine.step(Event::Time, at(t, 1000)), [TERMINATE]);
@@ -503,9 +562,9 @@ mod tests {
     fn what_gets_on_no_more_after_its_deadline_ends_then() {
         let t = Instant::now();
         let mut machine = moving(t);
-        machine.step(Event::Looked { gets_on: true }, at(t, 900));
+        machine.step(Event::Probed { progressing: true }, at(t, 900));
         machine.step(Event::Time, at(t, 1000));
-        machine.step(Event::Looked { gets_on: false }, at(t, 4000));
+        machine.step(Event::Probed { progressing: false }, at(t, 4000));
         assert_eq!(machine.step(Event::Time, at(t, 4000)), [TERMINATE]);
     }
 
@@ -513,10 +572,10 @@ mod tests {
     fn what_comes_late_is_not_ended_by_an_old_look() {
         let t = Instant::now();
         let mut machine = moving(t);
-        machine.step(Event::Looked { gets_on: false }, at(t, 100));
-        // The worker was held up: output stands in the pipe, and a look is due.
+        machine.step(Event::Probed { progressing: false }, at(t, 100));
+        // The worker was held up: output is in the pipe, and a probe is due.
         assert_eq!(machine.step(Event::Output, at(t, 1500)), []);
-        machine.step(Event::Looked { gets_on: true }, at(t, 1500));
+        machine.step(Event::Probed { progressing: true }, at(t, 1500));
         assert_eq!(machine.step(Event::Time, at(t, 1500)), []);
     }
 
@@ -524,7 +583,7 @@ mod tests {
     fn a_deadline_that_does_not_move_holds_for_what_gets_on() {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 1000)));
-        machine.step(Event::Looked { gets_on: true }, at(t, 900));
+        machine.step(Event::Probed { progressing: true }, at(t, 900));
         assert_eq!(machine.step(Event::Time, at(t, 1000)), [TERMINATE]);
     }
 
@@ -532,24 +591,18 @@ mod tests {
     fn the_end_waits_for_a_kill_that_is_under_way() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Kill(KillOrder::InOrder), t);
+        machine.step(Event::Kill(KillRequest::Escalate), t);
         machine.step(Event::OutputClosed, at(t, 1));
         assert_eq!(machine.step(Event::Exited(TERM), at(t, 1)), []);
-        assert_eq!(
-            finished(&machine.step(Event::TreeGone, at(t, 2))),
-            Some(Outcome::Killed)
-        );
+        assert_eq!(finished(&machine.step(Event::TreeGone, at(t, 2))), Some(Outcome::Killed));
     }
 
     #[test]
     fn signals_that_do_not_end_change_no_outcome() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        let effects = machine.step(Event::Kill(KillOrder::Only(Signal::Usr1)), t);
-        assert_eq!(
-            effects,
-            [Effect::SignalOnce(Signal::Usr1), Effect::CloseKill]
-        );
+        let effects = machine.step(Event::Kill(KillRequest::Only(Signal::Usr1)), t);
+        assert_eq!(effects, [Effect::SignalOnce(Signal::Usr1), Effect::CloseKill]);
         machine.step(Event::OutputClosed, t);
         assert_eq!(
             finished(&machine.step(Event::Exited(Exit::Signal(10)), at(t, 5))),
@@ -561,7 +614,7 @@ mod tests {
     fn an_interrupt_that_the_command_survives_is_no_kill() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
+        machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
         assert_eq!(machine.step(Event::Time, at(t, 500)), [Effect::CloseKill]);
         machine.step(Event::OutputClosed, at(t, 9000));
         assert_eq!(
@@ -574,7 +627,7 @@ mod tests {
     fn the_deadline_holds_after_an_interrupt_that_the_command_survived() {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 3000)));
-        machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
+        machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         assert_eq!(machine.next_wake(), Some(at(t, 3000)));
         assert_eq!(
@@ -591,9 +644,9 @@ mod tests {
     fn a_kill_counts_from_the_last_time_that_somebody_asked() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
+        machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
-        machine.step(Event::Kill(KillOrder::InOrder), at(t, 60_000));
+        machine.step(Event::Kill(KillRequest::Escalate), at(t, 60_000));
         machine.step(Event::Exited(TERM), at(t, 60_001));
         machine.step(Event::OutputClosed, at(t, 60_001));
         let effects = machine.step(Event::TreeGone, at(t, 60_002));
@@ -604,7 +657,7 @@ mod tests {
     fn a_shutdown_after_an_interrupt_that_the_command_survived_interrupts_it() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Kill(KillOrder::Only(Signal::Int)), t);
+        machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         machine.step(Event::Shutdown, at(t, 900));
         machine.step(Event::Exited(TERM), at(t, 901));
@@ -618,9 +671,11 @@ mod tests {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Kill(KillOrder::InOrder), at(t, 10));
+        machine.step(Event::Kill(KillRequest::Escalate), at(t, 10));
+        let effects = machine.step(Event::TreeGone, at(t, 60));
+        assert_eq!(effects, [Effect::CloseKill, Effect::SeekHolders]);
         assert_eq!(
-            finished(&machine.step(Event::TreeGone, at(t, 60))),
+            finished(&machine.step(Event::OutputHeld(true), at(t, 60))),
             Some(Outcome::Success)
         );
     }
@@ -644,7 +699,7 @@ mod tests {
     fn survivors_of_sigkill_end_the_kill_after_the_patience() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Kill(KillOrder::InOrder), t);
+        machine.step(Event::Kill(KillRequest::Escalate), t);
         machine.step(Event::Time, t + KILL_GRACE);
         let effects = machine.step(Event::Time, t + KILL_GRACE + KILL_PATIENCE);
         assert_eq!(effects, [Effect::CloseKill]);
@@ -657,6 +712,7 @@ mod tests {
         let mut machine = Machine::new(until(at(t, 1000)));
         machine.step(Event::Exited(Exit::Code(0)), t);
         machine.step(Event::Time, at(t, 50));
+        machine.step(Event::OutputHeld(true), at(t, 50));
         assert!(machine.finished());
         assert_eq!(machine.next_wake(), None);
         assert_eq!(machine.step(Event::Time, at(t, 5000)), []);

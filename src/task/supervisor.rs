@@ -1,110 +1,135 @@
-//! All tasks of a server: starting them within the limits, orders to them, room on the
-//! disk, and the end of everything.
+//! All tasks of a server: starting them within the limits, commands to them, and the end of
+//! everything.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use parking_lot::Mutex;
 
-use super::budget::{Budget, Store};
-use super::ending::{Ending, OnEnd};
-use super::environment;
-use super::input::Sending;
+use super::commands::{CommandSender, MAX_COMMANDS, SendError, WorkerCommand};
+use super::completion::{Completion, OnEnd};
+use super::input::{MAX_QUEUED_INPUT, Sending};
+use super::invocation::{self, LaunchContext, Prepared, StartupFiles};
 use super::journal::{Journal, ServerDir};
-use super::live::{Cancel, Facts, Input, LiveTask, Look, State};
-use super::order::Order;
-use super::order_line::OrderLine;
-use super::preludes::Preludes;
-use super::registry::{Refused, Registry, TaskHandle};
-use super::request::{Request, StartError, Stderr, Stdin};
-use super::shell::{self, Invocation, NoShell, Shell, ShellMode};
-use super::spool::SpoolWriter;
-use super::worker::Worker;
+use super::live::{Cancel, Facts, Input, LiveState, LiveTask, StateView};
+use super::output::budget::{Budget, StorageKind};
+use super::output::spool::SpoolWriter;
+use super::registry::{Registry, TaskHandle};
+use super::request::{InputError, Request, StartError, Stderr, Stdin};
+use super::secret_input::{PATIENCE, SecretError, SecretInput};
+use super::shell::{self, NoShell, Shell};
+use super::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
+use super::termination::Receipt;
+use super::tombstone::{EndCause, ServerEnd};
+use super::worker::{Setup, Worker};
 use crate::base::clock::Clock;
-use crate::process::files::{self, Temporary};
-use crate::process::orphans;
+use crate::process::files;
+use crate::process::pty::TerminalSize;
 use crate::process::snapshots::Snapshots;
 use crate::process::spawn::{Errors, Launch, Wiring};
+use crate::process::survivors;
 use crate::progress::tracker;
+use crate::shell::mode::ShellMode;
+use crate::text::mask::Secret;
 use crate::text::redact::Redactor;
 
-/// All tasks together get so long to end with the server; what hangs in the kernel is
-/// left to it.
+/// How long all tasks together may take to end with the server; a process that hangs in the
+/// kernel is left.
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(900);
-/// A worker that is just telling of its task's end gets so long for that.
+/// How long to wait for a worker that is already reporting its task's end.
 const LAST_WORD: Duration = Duration::from_millis(200);
-/// A worker needs little: its buffer is on the heap.
+/// A worker needs little stack: its buffer is on the heap.
 const WORKER_STACK: usize = 256 * 1024;
 
-/// What the user decides about tasks.
+/// How much longer than the longest kill a receipt may take on a busy machine.
+const KILL_SLACK: Duration = Duration::from_secs(2);
+
+/// Why a kill has no receipt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoReceipt {
+    /// No process of the task is alive.
+    Ended,
+    /// Too many commands wait for its worker.
+    Busy,
+    /// Its worker has not answered in time.
+    Late,
+}
+
+/// The user's settings for tasks.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The state directory; without one nothing is written to disk.
     pub state: Result<PathBuf, String>,
-    /// Whether output is kept on disk.
     pub spool_on_disk: bool,
-    /// Bytes of output kept for one task.
+    /// How many bytes of output are kept for one task.
     pub task_quota: u64,
-    /// Bytes of output kept for all tasks.
+    /// How many bytes of output are kept for all tasks.
     pub directory_quota: u64,
-    /// How long finished tasks are kept.
-    pub keep: Duration,
-    /// Running tasks at the same time.
+    /// How long ended tasks are kept.
+    pub retention: Duration,
     pub max_running: usize,
-    /// Finished tasks that are kept.
+    /// How many ended tasks are kept.
     pub max_finished: usize,
-    /// Bytes of command text.
+    /// In bytes.
     pub max_command: usize,
-    /// The shell: a name or a path.
+    /// A name or a path.
     pub shell: String,
-    /// Which startup files it reads.
     pub shell_mode: ShellMode,
     /// Sourced before each command.
-    pub prelude: Option<PathBuf>,
-    /// Sourced as well where it exists; the client writes it.
+    pub startup_file: Option<PathBuf>,
+    /// Also sourced if it exists; the client writes it.
     pub environment_file: Option<PathBuf>,
     /// Where commands start.
     pub directory: PathBuf,
-    /// Whether the end directory of one command is the start of the next.
+    /// Whether a command starts where the one before it ended.
     pub keep_directory: bool,
-    /// Programs that are meant to live on.
+    /// Programs that are meant to outlive their task.
     pub daemons: Arc<[String]>,
-    /// What commands inherit of the server's environment.
+    /// The part of the server's environment that commands inherit.
     pub environment: Vec<(OsString, OsString)>,
-    /// Takes secrets out of what is written.
+    /// Removes secrets from what is written.
     pub redactor: Arc<Redactor>,
-    /// How it is judged whether a task gets on.
-    pub tracking: tracker::Settings,
+    /// How progress is judged.
+    pub tracker: tracker::TrackerSettings,
 }
 
-/// All tasks of one server.
 pub struct Supervisor {
-    pub(super) settings: Settings,
-    clock: Arc<dyn Clock>,
-    pub(super) instance: String,
+    pub(crate) settings: Settings,
+    pub(super) clock: Arc<dyn Clock>,
+    /// This server's name in cookies and in the state directory.
+    pub(crate) instance: String,
     pub(super) registry: Arc<Mutex<Registry>>,
     pub(super) budget: Arc<Budget>,
     snapshots: Arc<Snapshots>,
     directory: OnceLock<Result<ServerDir, String>>,
     kept_directory: Mutex<Option<PathBuf>>,
-    preludes: Preludes,
+    startup_files: StartupFiles,
+    /// Tasks of ended servers that were requested recently.
+    pub(super) recalled: Mutex<VecDeque<Arc<TaskHandle>>>,
     pub(super) workers: Mutex<Vec<(String, JoinHandle<()>)>>,
 }
 
 impl Supervisor {
     /// A supervisor without tasks. It opens and starts nothing yet.
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Supervisor {
+        Self::of_instance(files::random_id(), settings, clock)
+    }
+
+    /// The same for a server whose name other processes know already.
+    pub fn of_instance(instance: String, settings: Settings, clock: Arc<dyn Clock>) -> Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
             snapshots: Arc::default(),
-            preludes: Preludes::new(settings.prelude.clone(), settings.environment_file.clone()),
+            startup_files: StartupFiles::default(),
             settings,
             clock,
-            instance: files::random_id(),
+            instance,
+            recalled: Mutex::default(),
             registry: Arc::default(),
             directory: OnceLock::new(),
             kept_directory: Mutex::new(None),
@@ -112,22 +137,12 @@ impl Supervisor {
         }
     }
 
-    /// What the user decided.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// This server's name in cookies and in the state directory.
-    pub fn instance(&self) -> &str {
-        &self.instance
-    }
-
-    /// Bytes of output on disk.
+    /// How many bytes of output are on disk.
     pub fn disk_bytes(&self) -> u64 {
-        self.budget.used(Store::Disk)
+        self.budget.used(StorageKind::Disk)
     }
 
-    /// This server's directory, made at the first call, or why there is none.
+    /// This server's directory, created by the first call, or why there is none.
     pub fn directory(&self) -> Result<&ServerDir, &str> {
         self.directory
             .get_or_init(|| {
@@ -138,7 +153,7 @@ impl Supervisor {
             .map_err(String::as_str)
     }
 
-    /// Starts a command; it runs when this returns. Its end is told to `on_end` first.
+    /// Starts a command; it runs when this returns. Its end is reported to `on_end` first.
     ///
     /// # Errors
     /// When it cannot be run: nothing runs and no task exists then, and `on_end` is
@@ -157,7 +172,7 @@ impl Supervisor {
                 let closed = self.registry.lock().insert(Arc::clone(task));
                 if closed {
                     // The server began to end while this was starting.
-                    let _ = task.orders.send(Order::Shutdown);
+                    let _ = task.commands.send(WorkerCommand::Shutdown);
                 }
             }
             Err(_) => self.registry.lock().release(),
@@ -169,9 +184,9 @@ impl Supervisor {
     /// The shell that commands run in.
     ///
     /// # Errors
-    /// When there is none.
+    /// There is none.
     pub fn find_shell(&self) -> Result<Shell, NoShell> {
-        let search_path = environment::search_path(&self.settings.environment);
+        let search_path = invocation::search_path(&self.settings.environment);
         shell::find(&self.settings.shell, search_path)
     }
 
@@ -199,20 +214,12 @@ impl Supervisor {
 
     fn reserve(&self) -> Result<String, StartError> {
         let mut registry = self.registry.lock();
-        registry
-            .reserve(self.settings.max_running)
-            .map_err(|refused| match refused {
-                Refused::Closed => StartError::Ending,
-                Refused::Full(oldest) => {
-                    StartError::full(self.settings.max_running, &oldest, &self.settings.redactor)
-                }
-            })?;
-        loop {
-            let id = files::random_id();
-            if !registry.contains(&id) {
-                return Ok(id);
-            }
+        registry.reserve(self.settings.max_running, &self.settings.redactor)?;
+        let mut id = files::random_id();
+        while registry.by_id.contains_key(&id) {
+            id = files::random_id();
         }
+        Ok(id)
     }
 
     fn start_reserved(
@@ -224,38 +231,42 @@ impl Supervisor {
     ) -> Result<Arc<TaskHandle>, StartError> {
         let cookie = format!("{}/{id}", self.instance);
         let directory = self.start_directory(&request);
-        let environment = environment::build(
+        let environment = invocation::environment(
             &self.settings.environment,
             &request.environment,
             &cookie,
             request.terminal.is_some(),
         );
-        let (arguments, script) = self.arguments(id, shell, &request.command)?;
+        let Prepared { arguments, script, sideband } = invocation::prepare(
+            &request.command,
+            &LaunchContext {
+                id,
+                shell,
+                mode: self.settings.shell_mode,
+                startup_files: &self.startup_files.due(
+                    self.settings.startup_file.as_ref(),
+                    self.settings.environment_file.as_ref(),
+                ),
+                environment: &environment,
+                directory: self.directory(),
+            },
+        )?;
         let emulated = request.terminal.filter(|_| request.emulated);
         let errors = match request.stderr {
             Stderr::Merged => Errors::WithOutput,
             Stderr::Apart => Errors::Apart,
         };
-        let (wiring, input, first_input) = match (request.terminal, request.stdin) {
-            (Some(size), Stdin::Text(text)) => (
-                Wiring::Terminal(size),
-                Input::Terminal,
-                Some(Sending {
-                    bytes: text.into_bytes(),
-                    end: false,
-                }),
-            ),
-            (Some(size), _) => (Wiring::Terminal(size), Input::Terminal, None),
-            (None, Stdin::Null) => (Wiring::Pipe(errors), Input::None, None),
-            (None, Stdin::Text(text)) => (
-                Wiring::PipeWithInput(errors),
-                Input::None,
-                Some(Sending {
-                    bytes: text.into_bytes(),
-                    end: true,
-                }),
-            ),
-            (None, Stdin::Open) => (Wiring::PipeWithInput(errors), Input::Pipe, None),
+        let (wiring, input) = match (request.terminal, &request.stdin) {
+            (Some(size), _) => (Wiring::Terminal(size), Input::Terminal),
+            (None, Stdin::Null) => (Wiring::Pipe(errors), Input::None),
+            (None, Stdin::Text(_)) => (Wiring::PipeWithInput(errors), Input::None),
+            (None, Stdin::Open) => (Wiring::PipeWithInput(errors), Input::Pipe),
+        };
+        let first_input = match request.stdin {
+            Stdin::Text(text) => {
+                Sending { bytes: text.into_bytes(), end: request.terminal.is_none() }
+            }
+            Stdin::Null | Stdin::Open => Sending::default(),
         };
         let columns = request.terminal.map(|size| size.cols);
         let launch = Launch {
@@ -264,11 +275,10 @@ impl Supervisor {
             environment,
             directory: directory.clone(),
             wiring,
-            sideband: shell.reports(),
         };
         let spool = self.spool(id);
         let reader = spool.reader();
-        let (line, orders) = OrderLine::new().map_err(StartError::Worker)?;
+        let (commands, receiver) = CommandSender::new().map_err(StartError::Worker)?;
         let facts = Facts {
             id: id.to_owned(),
             command: request.command,
@@ -277,7 +287,7 @@ impl Supervisor {
             directory,
             started: self.clock.now(),
             timeout: request.timeout,
-            timeout_most: request.timeout_most,
+            timeout_max: request.timeout_max,
             input,
             pid: 0,
             shell_note: shell.note.clone(),
@@ -288,28 +298,34 @@ impl Supervisor {
             Arc::clone(&reader),
             Arc::clone(&self.settings.redactor),
         );
-        let daemons = Arc::clone(&self.settings.daemons);
-        let on_pressure = self.pressure_relief();
-        let snapshots = Arc::clone(&self.snapshots);
-        let tracking = self.settings.tracking;
-        let ending = Arc::new(Ending::new(on_end));
-        let of_worker = Arc::clone(&ending);
+        let completion = Arc::new(Completion::new(on_end));
+        let setup = Setup {
+            spool,
+            cookie,
+            commands: receiver,
+            first_input,
+            daemons: Arc::clone(&self.settings.daemons),
+            journal,
+            script,
+            sideband,
+            snapshots: Arc::clone(&self.snapshots),
+            tracker: self.settings.tracker,
+            on_pressure: self.pressure_relief(),
+            completion: Arc::clone(&completion),
+        };
         let (report, started) = bounded(1);
         let on_thread = move || {
             // The thread that starts the child is the one that waits for it.
             let spawned = match launch.spawn() {
                 Ok(spawned) => spawned,
                 Err(error) => {
-                    // Gone before anybody knows of the failure: it holds the command's text.
-                    drop(script);
+                    // Removed before the failure is reported: the script holds the command's text.
+                    drop(setup);
                     let _ = report.send(Err(error));
                     return;
                 }
             };
-            let facts = Facts {
-                pid: spawned.id.pid,
-                ..facts
-            };
+            let facts = Facts { pid: spawned.id.pid, ..facts };
             let task = LiveTask::new(facts);
             let task = Arc::new(match emulated {
                 Some(size) => task.with_terminal(size),
@@ -318,22 +334,7 @@ impl Supervisor {
             task.report(|state| state.columns = columns);
             let _ = report.send(Ok(Arc::clone(&task)));
             drop(report);
-            let worker = Worker {
-                task,
-                spawned,
-                spool,
-                cookie,
-                orders,
-                first_input,
-                daemons,
-                journal,
-                script,
-                snapshots,
-                tracking,
-                on_pressure,
-                ending: of_worker,
-            };
-            worker.run();
+            Worker::new(task, spawned, setup).run();
         };
         let thread = std::thread::Builder::new()
             .name(format!("task-{id}"))
@@ -344,59 +345,21 @@ impl Supervisor {
         let live = started.recv().map_err(|_| {
             StartError::Worker(std::io::Error::other("the worker ended before it began"))
         })??;
-        Ok(Arc::new(TaskHandle {
-            live,
-            spool: reader,
-            orders: line,
-            ending,
-        }))
+        Ok(Arc::new(TaskHandle { live, spool: reader, commands, completion, past: None }))
     }
 
     fn start_directory(&self, request: &Request) -> PathBuf {
         let base = &self.settings.directory;
         match &request.directory {
             Some(directory) => base.join(directory),
-            None => self
-                .kept_directory
-                .lock()
-                .clone()
-                .unwrap_or_else(|| base.clone()),
+            None => self.kept_directory.lock().clone().unwrap_or_else(|| base.clone()),
         }
     }
 
-    /// Notes where a command ended that its own call saw end.
-    pub fn keep_directory(&self, directory: &Path) {
+    /// Remembers where a command ended, if the call that started it saw its end.
+    pub fn remember_cwd(&self, directory: &Path) {
         if self.settings.keep_directory {
             *self.kept_directory.lock() = Some(directory.to_path_buf());
-        }
-    }
-
-    fn arguments(
-        &self,
-        id: &str,
-        shell: &Shell,
-        command: &str,
-    ) -> Result<(Vec<OsString>, Option<Temporary>), StartError> {
-        let preludes = self.preludes.due();
-        let path = match self.directory() {
-            Ok(directory) => directory.script_path(id),
-            Err(_) => PathBuf::new(),
-        };
-        match shell.invoke(command, self.settings.shell_mode, &preludes, &path) {
-            Invocation::Argument(arguments) => Ok((arguments, None)),
-            Invocation::Script { text, arguments } => {
-                let failed = |source| StartError::Script {
-                    path: path.clone(),
-                    source,
-                };
-                if let Err(cause) = self.directory() {
-                    return Err(failed(std::io::Error::other(cause.to_owned())));
-                }
-                let mut file = files::create_private(&path).map_err(failed)?;
-                let script = Temporary(path.clone());
-                std::io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)?;
-                Ok((arguments, Some(script)))
-            }
         }
     }
 
@@ -412,81 +375,253 @@ impl Supervisor {
         }
     }
 
-    /// Looks a task up.
+    /// Finds a task.
     pub fn task(&self, id: &str) -> Option<Arc<TaskHandle>> {
-        self.registry.lock().get(id)
+        self.registry.lock().by_id.get(id).cloned()
     }
 
-    /// The tasks that run, linger, or whose end nobody has been told of, oldest first.
+    /// The tasks that run, linger, or whose end was not reported yet, oldest first.
     pub fn open_tasks(&self) -> Vec<Arc<TaskHandle>> {
         self.registry.lock().open()
     }
 
-    /// All tasks that are known, oldest first.
+    /// All known tasks, oldest first.
     pub fn tasks(&self) -> Vec<Arc<TaskHandle>> {
-        self.registry.lock().all()
+        self.registry.lock().order.clone()
     }
 
-    /// Ends all tasks, their leftovers and whatever else came to this server, within
-    /// about a second.
+    /// Signals a task's processes and waits for the receipt.
+    ///
+    /// # Errors
+    /// When there is none; the kill may still continue.
+    pub fn kill(&self, task: &TaskHandle, order: KillRequest) -> Result<Receipt, NoReceipt> {
+        let closed = || task.live.state().closed;
+        let received = self.begin_kill(task, order)?;
+        if closed() {
+            // The worker may have taken the command on its last turn, or never.
+            return received.try_recv().map_err(|_| NoReceipt::Ended);
+        }
+        let patience = KILL_GRACE + KILL_PATIENCE + KILL_SLACK;
+        received.recv_timeout(patience).map_err(|error| match error {
+            RecvTimeoutError::Timeout => NoReceipt::Late,
+            RecvTimeoutError::Disconnected => NoReceipt::Ended,
+        })
+    }
+
+    /// Signals a task's processes without waiting: the receipt comes when it is over.
+    ///
+    /// # Errors
+    /// When there will be none.
+    pub fn begin_kill(
+        &self,
+        task: &TaskHandle,
+        order: KillRequest,
+    ) -> Result<Receiver<Receipt>, NoReceipt> {
+        if task.live.state().closed {
+            return Err(NoReceipt::Ended);
+        }
+        let (receipt, received) = bounded(1);
+        task.commands.send(WorkerCommand::Kill { order, receipt }).map_err(
+            |error| match error {
+                SendError::Ended => NoReceipt::Ended,
+                SendError::Busy => NoReceipt::Busy,
+            },
+        )?;
+        Ok(received)
+    }
+
+    /// Asks for a probe of a task's progress now; it is counted in the task's state. A task that
+    /// has ended is no longer probed.
+    pub fn look(&self, task: &TaskHandle) {
+        let _ = task.commands.send(WorkerCommand::ProbeProgress);
+    }
+
+    /// Writes to a task, and then ends its input if requested; nothing that other calls send
+    /// comes in between.
+    ///
+    /// # Errors
+    /// It takes no input, or too much is waiting already.
+    pub fn send(&self, task: &TaskHandle, sending: Sending) -> Result<(), InputError> {
+        let id = || task.id().to_owned();
+        if task.live.facts.input == Input::None {
+            return Err(InputError::NoInput(id()));
+        }
+        let (weight, closes) =
+            (sending.weight(), sending.end && task.live.facts.input == Input::Pipe);
+        {
+            let mut state = task.live.state();
+            if state.ended.is_some() {
+                return Err(InputError::Ended(id()));
+            }
+            if state.input_closed {
+                return Err(InputError::Closed(id()));
+            }
+            // The end is always accepted: a task that waits for more can end only by it.
+            if !sending.bytes.is_empty() && state.queued_input + weight > MAX_QUEUED_INPUT {
+                return Err(InputError::Full {
+                    id: id(),
+                    waiting: state.queued_input,
+                    limit: MAX_QUEUED_INPUT,
+                });
+            }
+            state.queued_input += weight;
+            state.input_closed = closes;
+            // The input that it waits for is on its way.
+            state.forget_detected();
+        }
+        self.command_input(task, WorkerCommand::Input(sending)).inspect_err(|_| {
+            let mut state = task.live.state();
+            state.queued_input = state.queued_input.saturating_sub(weight);
+            state.input_closed &= !closes;
+        })
+    }
+
+    /// Changes the size of a task's terminal.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn resize(&self, task: &TaskHandle, size: TerminalSize) -> Result<(), InputError> {
+        if task.live.facts.input != Input::Terminal {
+            return Err(InputError::NoTerminal(task.id().to_owned()));
+        }
+        // A waiting program reacts to it: what it draws then is the reply.
+        task.live.report(|state| {
+            state.forget_detected();
+            state.queued_sizes += 1;
+        });
+        let ordered = self.command_input(task, WorkerCommand::Resize(size));
+        if ordered.is_err() {
+            task.live.state().queued_sizes -= 1;
+        }
+        ordered
+    }
+
+    fn command_input(&self, task: &TaskHandle, order: WorkerCommand) -> Result<(), InputError> {
+        task.commands.send(order).map_err(|error| match error {
+            SendError::Ended => InputError::Ended(task.id().to_owned()),
+            SendError::Busy => InputError::Busy { id: task.id().to_owned(), waiting: MAX_COMMANDS },
+        })
+    }
+
+    /// Checks what cannot change for the better: that the task has a terminal and has not ended.
+    ///
+    /// # Errors
+    /// The task has no terminal, or has ended.
+    pub fn check_secret_goes_to(&self, task: &TaskHandle) -> Result<(), SecretError> {
+        let id = || task.id().to_owned();
+        if task.live.facts.input != Input::Terminal {
+            return Err(SecretError::NoTerminal(id()));
+        }
+        match task.live.state().ended {
+            Some(_) => Err(InputError::Ended(id()).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Types a secret into a task's terminal, followed by Enter if requested, and waits for the
+    /// result.
+    ///
+    /// # Errors
+    /// It was not typed, or not completely.
+    pub fn send_secret(
+        &self,
+        task: &TaskHandle,
+        name: &str,
+        secret: Secret,
+        enter: bool,
+    ) -> Result<(), SecretError> {
+        self.check_secret_goes_to(task)?;
+        let (id, name) = (task.id().to_owned(), name.to_owned());
+        let (answer, answered) = bounded(1);
+        let order = SecretInput { name: name.clone(), secret, enter, answer };
+        if let Err(error) = task.commands.send(WorkerCommand::Secret(order)) {
+            return Err(match error {
+                SendError::Ended => InputError::Ended(id).into(),
+                SendError::Busy => InputError::Busy { id, waiting: MAX_COMMANDS }.into(),
+            });
+        }
+        match answered.recv_timeout(PATIENCE) {
+            Ok(typed) => typed,
+            Err(RecvTimeoutError::Timeout) => Err(SecretError::Late { name, id }),
+            Err(RecvTimeoutError::Disconnected) => Err(InputError::Ended(id).into()),
+        }
+    }
+
+    /// Kills all tasks, their leftovers and any other process that was handed to this server,
+    /// within about a second.
     pub fn shut_down(&self) {
         let tasks = {
             let mut registry = self.registry.lock();
-            registry.close();
-            registry.all()
+            registry.closed = true;
+            registry.order.clone()
         };
-        // The workers are told first: whoever sees its shell end by the sweep's signal
-        // is to know that the server did it.
+        // The workers learn of it first: one that sees its shell end by the sweep's signal must
+        // know that the server sent it.
         for task in &tasks {
-            let _ = task.orders.send(Order::Shutdown);
+            let _ = task.commands.send(WorkerCommand::Shutdown);
         }
-        let strays = orphans::Sweep::begin(&self.settings.daemons);
+        let strays = survivors::Sweep::begin(&self.settings.daemons);
         let deadline = Instant::now() + SHUTDOWN_LIMIT;
         for task in &tasks {
             await_state(task, deadline, |state| state.closed);
         }
         strays.finish();
-        tell_of_the_late(&tasks);
+        report_unended_tasks(&tasks);
         let workers = std::mem::take(&mut *self.workers.lock());
         for (id, worker) in workers {
             // One that is not closed waits for a process that hangs in the kernel.
-            let closed = tasks
-                .iter()
-                .any(|task| task.id() == id && task.live.state().closed);
+            let closed = tasks.iter().any(|task| task.id() == id && task.live.state().closed);
             if closed || worker.is_finished() {
                 let _ = worker.join();
             }
         }
-        for task in &tasks {
-            task.spool.remove();
-        }
     }
 
-    /// Removes this server's directory; the last thing that a server does.
-    pub fn remove_directory(&self) {
+    /// Removes this server's directory. The last act of a process whose tasks are of no use to
+    /// others.
+    pub fn remove_server_dir(&self) {
         if let Some(Ok(directory)) = self.directory.get() {
             directory.remove();
         }
     }
+
+    /// Leaves this server's directory to later servers, which answer for its tasks. The last act
+    /// of a server. It leaves the files of tasks, whose removal would take longer than
+    /// clients wait, and removes the directory if there are no tasks or nothing is kept.
+    pub fn leave_server_dir(&self) {
+        let Some(Ok(directory)) = self.directory.get() else {
+            return;
+        };
+        if self.registry.lock().order.is_empty() || self.settings.retention.is_zero() {
+            directory.remove();
+            return;
+        }
+        let end = ServerEnd {
+            at: self.clock.now().unix_seconds(),
+            cause: EndCause::CleanExit,
+            exits: Vec::new(),
+            bytes: self.budget.used(StorageKind::Disk),
+        };
+        end.write(&directory.path);
+    }
 }
 
-/// Tells of the ends of tasks that have not ended in time, and that their workers have not
-/// told of.
-fn tell_of_the_late(tasks: &[Arc<TaskHandle>]) {
+/// Reports the ends of tasks that have not ended in time and that their workers have not
+/// reported.
+fn report_unended_tasks(tasks: &[Arc<TaskHandle>]) {
     let deadline = Instant::now() + LAST_WORD;
     for task in tasks {
         let ended = task.live.state().ended.is_some();
-        if !ended && !task.ending.tell_now(&task.live, &task.spool) {
+        if !ended && !task.completion.notify_now(&task.live, &task.spool) {
             await_state(task, deadline, |state| state.ended.is_some());
         }
     }
 }
 
-fn await_state(task: &TaskHandle, deadline: Instant, wanted: impl Fn(&State) -> bool) {
-    let look = |state: &State| match wanted(state) {
-        true => Look::Found(()),
-        false => Look::WaitUntil(None),
+fn await_state(task: &TaskHandle, deadline: Instant, wanted: impl Fn(&LiveState) -> bool) {
+    let look = |state: &LiveState| match wanted(state) {
+        true => StateView::Found(()),
+        false => StateView::WaitUntil(None),
     };
-    task.live
-        .wait_for(Some(deadline), &Cancel::default(), look, Instant::now);
+    task.live.wait_for(Some(deadline), &Cancel::default(), look, Instant::now);
 }

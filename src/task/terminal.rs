@@ -1,8 +1,8 @@
-//! The emulated terminal of a task: the worker feeds it, requests look at it.
+//! The emulated terminal of a task: the worker feeds it, requests read it.
 //!
 //! Behind a lock of its own, since drawing takes longer than what is done under a task's
-//! monitor. A few bytes may ask for the whole screen to be drawn anew: the worker says
-//! until when it draws, and goes on later with what is left.
+//! monitor. A few bytes may ask for the whole screen to be redrawn: the worker says
+//! until when it draws, and continues later with what is left.
 
 use std::time::Instant;
 
@@ -11,112 +11,109 @@ use parking_lot::Mutex;
 use crate::process::pty::TerminalSize;
 use crate::text::screen::{Modes, Screen, View};
 
-/// Between two looks at the clock so many cells are drawn at most, some milliseconds'
+/// At most this many cells are drawn between two readings of the clock: some milliseconds'
 /// work.
 const CELLS_PER_STEP: usize = 1_000_000;
 
-/// A screen, or what was last to be seen on it.
+/// A screen, or its last content.
 pub struct Terminal {
-    kept: Mutex<Kept>,
+    kept: Mutex<TerminalState>,
 }
 
-enum Kept {
-    Live(Box<Live>),
-    /// The task is over: the emulation's own memory is given back.
-    Last(Seen),
+enum TerminalState {
+    Live(Box<LiveScreen>),
+    /// The task has ended: the emulation's own memory is freed.
+    Last(ScreenContent),
 }
 
-struct Live {
+struct LiveScreen {
     screen: Screen,
-    /// Output that is still to be drawn.
+    /// Output that is not drawn yet.
     undrawn: Vec<u8>,
 }
 
-/// What is to be seen on a terminal.
+/// The content of a screen.
 #[derive(Debug, Clone)]
-pub struct Seen {
-    /// The screen.
+pub struct ScreenContent {
     pub view: View,
-    /// Bytes of output that it does not show yet, or never will once the task is over.
+    /// How many bytes of output it does not show yet, or never will once the task has ended.
     pub undrawn: usize,
 }
 
 impl Terminal {
-    /// An empty one.
     pub fn new(size: TerminalSize) -> Terminal {
         Terminal {
-            kept: Mutex::new(Kept::Live(Box::new(Live {
+            kept: Mutex::new(TerminalState::Live(Box::new(LiveScreen {
                 screen: Screen::new(size.rows, size.cols),
                 undrawn: Vec::new(),
             }))),
         }
     }
 
-    /// Takes output of the program and draws as much as it can until then; gives what the
-    /// program is to read as answers to what it asked the terminal.
-    pub fn feed(&self, bytes: &[u8], until: Instant) -> String {
+    /// What the running program's screen gives; `None` once the task is over.
+    fn live<R>(&self, look: impl FnOnce(&mut LiveScreen) -> R) -> Option<R> {
         match &mut *self.kept.lock() {
-            Kept::Live(live) => {
-                live.feed(bytes, until);
-                live.screen.take_replies()
-            }
-            Kept::Last(_) => String::new(),
+            TerminalState::Live(live) => Some(look(live)),
+            TerminalState::Last(_) => None,
         }
     }
 
-    /// Whether there is output that is still to be drawn.
+    /// Takes output of the program and draws what it can until `until`; returns the terminal's
+    /// answers to the program's queries.
+    pub fn feed(&self, bytes: &[u8], until: Instant) -> String {
+        let replies = self.live(|live| {
+            live.feed(bytes, until);
+            live.screen.take_replies()
+        });
+        replies.unwrap_or_default()
+    }
+
+    /// Whether there is undrawn output.
     pub fn is_behind(&self) -> bool {
-        matches!(&*self.kept.lock(), Kept::Live(live) if !live.undrawn.is_empty())
+        self.live(|live| !live.undrawn.is_empty()).unwrap_or(false)
     }
 
-    /// Takes a new size.
     pub fn resize(&self, size: TerminalSize) {
-        if let Kept::Live(live) = &mut *self.kept.lock() {
-            live.screen.resize(size.rows, size.cols);
-        }
+        self.live(|live| live.screen.resize(size.rows, size.cols));
     }
 
-    /// No output will come: only what is to be seen is kept.
+    /// No output will come: only what is on the screen is kept.
     pub fn close(&self) {
-        let mut kept = self.kept.lock();
-        if let Kept::Live(live) = &*kept {
-            *kept = Kept::Last(live.seen());
-        }
+        let last = self.seen();
+        *self.kept.lock() = TerminalState::Last(last);
     }
 
-    /// What is to be seen.
-    pub fn seen(&self) -> Seen {
+    /// What is on the screen.
+    pub fn seen(&self) -> ScreenContent {
         match &*self.kept.lock() {
-            Kept::Live(live) => live.seen(),
-            Kept::Last(seen) => seen.clone(),
+            TerminalState::Live(live) => live.seen(),
+            TerminalState::Last(seen) => seen.clone(),
         }
     }
 
-    /// What is to be seen, if it is that of a full-screen program: lines of output tell
-    /// little then.
-    pub fn full_screen(&self) -> Option<Seen> {
-        match &*self.kept.lock() {
-            Kept::Live(live) if live.screen.is_full_screen() => Some(live.seen()),
-            Kept::Live(_) | Kept::Last(_) => None,
-        }
+    /// What is on the screen of a full-screen program: lines of output say little then.
+    pub fn full_screen(&self) -> Option<ScreenContent> {
+        self.live(|live| live.screen.is_full_screen().then(|| live.seen())).flatten()
     }
 
-    /// Whether it is that of a full-screen program.
+    /// Whether a full-screen program runs.
     pub fn is_full_screen(&self) -> bool {
-        matches!(&*self.kept.lock(), Kept::Live(live) if live.screen.is_full_screen())
+        self.live(|live| live.screen.is_full_screen()).unwrap_or(false)
     }
 
-    /// The modes that its program has switched; those of a fresh terminal once the task
-    /// is over.
+    /// Whether a full-screen program runs that has hidden the cursor.
+    pub fn is_full_screen_without_cursor(&self) -> bool {
+        let is_watched = |screen: &Screen| screen.is_full_screen() && screen.is_cursor_hidden();
+        self.live(|live| is_watched(&live.screen)).unwrap_or(false)
+    }
+
+    /// The modes that its program has set; those of a new terminal once the task has ended.
     pub fn modes(&self) -> Modes {
-        match &*self.kept.lock() {
-            Kept::Live(live) => live.screen.modes(),
-            Kept::Last(_) => Modes::default(),
-        }
+        self.live(|live| live.screen.modes()).unwrap_or_default()
     }
 }
 
-impl Live {
+impl LiveScreen {
     fn feed(&mut self, bytes: &[u8], until: Instant) {
         if self.undrawn.is_empty() {
             let drawn = draw(&mut self.screen, bytes, until);
@@ -129,15 +126,12 @@ impl Live {
         }
     }
 
-    fn seen(&self) -> Seen {
-        Seen {
-            view: self.screen.view(),
-            undrawn: self.undrawn.len(),
-        }
+    fn seen(&self) -> ScreenContent {
+        ScreenContent { view: self.screen.view(), undrawn: self.undrawn.len() }
     }
 }
 
-/// Draws until then; gives how many bytes.
+/// Draws until `until`; returns the number of bytes drawn.
 fn draw(screen: &mut Screen, bytes: &[u8], until: Instant) -> usize {
     let step = (CELLS_PER_STEP / screen.cells().max(1)).max(1);
     let mut drawn = 0;

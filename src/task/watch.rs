@@ -1,43 +1,44 @@
-//! Waiting for what a caller wants to see of a task: new output (the listen window), its
-//! end, or a line that matches.
+//! Waiting for an event of a task: new output (the listen window), its end, or a line that
+//! matches.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use regex::Regex;
 
-use super::live::{Cancel, Look, State};
-use super::reading::{Match, PatternWatch};
+use super::live::{Cancel, LiveState, StateView};
+use super::output::reading::{self, Match, PatternWatch};
 use super::registry::TaskHandle;
 
-/// After the first new output, so long more is waited for, so that a line does not
-/// arrive in halves.
+/// How long to wait for more after the first new output, so that a line does not arrive in
+/// halves.
 pub const SETTLE: Duration = Duration::from_millis(30);
 
-/// A reply to input is over when output has been silent for so long.
+/// A reply to input is over when output has been silent for this long.
 pub const REPLY_SILENCE: Duration = Duration::from_millis(80);
 
-/// A reply waits so much longer for the look that is to confirm that the task waits for
-/// input again: without it the caller would have to ask for what it wants to know most.
+/// How much longer a reply waits for the probe that is to confirm that the task waits for input
+/// again: without it the caller would have to ask for what it wants to know most.
 pub const CONFIRMATION: Duration = Duration::from_millis(150);
 
-/// What a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goal {
+pub enum Goal<'a> {
     /// Output that no result has shown, or the end.
     Output,
-    /// The end, through all output.
+    /// The end, whatever is output before.
     End,
-    /// Output after so many bytes, and then silence.
+    /// Output after `after`, and then silence.
     Reply {
         /// The end of the output before the input was sent.
         after: u64,
+        /// The text that was typed, if nothing else was. While only its echo has come, the reply
+        /// may be on its way, and silence ends the wait only if the task's processes are idle.
+        typed: Option<&'a str>,
     },
 }
 
-/// Why the waiting ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stopped {
+pub enum WaitEnd {
     /// New output came, or had come before.
     Output,
     /// The task has ended.
@@ -47,126 +48,133 @@ pub enum Stopped {
     /// The task waits for input.
     WaitsForInput,
     /// A signal has stopped the task.
-    StandsStill,
-    /// The time is over.
+    TaskStopped,
+    /// The task has become stuck, and no result has said so.
+    Stuck,
+    /// The time is up.
     Limit,
     /// The call was cancelled.
     Cancelled,
 }
 
-/// Something to be done from time to time while waiting.
+/// An action to repeat while waiting.
 pub struct Tick<'a> {
-    /// How often at most.
+    /// The shortest interval.
     pub every: Duration,
-    /// What.
     pub call: &'a mut dyn FnMut(&TaskHandle),
 }
 
-/// One wait.
 pub struct Watch<'a> {
-    /// For what.
-    pub goal: Goal,
-    /// A line that matches ends it; output alone does not then.
+    pub goal: Goal<'a>,
+    /// A matching line ends the wait; other output does not.
     pub pattern: Option<&'a Regex>,
-    /// How long at most.
     pub limit: Instant,
-    /// Ends it early.
+    /// Ends the wait early.
     pub cancel: &'a Cancel,
-    /// Done meanwhile.
     pub tick: Option<Tick<'a>>,
 }
 
-/// What one wait on the condvar brought.
+/// What one wait on the condvar found.
 enum Woken {
-    Ended,
-    WaitsForInput,
-    StandsStill,
-    Output,
+    Stop(WaitEnd),
+    /// Silence after output that may be only an echo.
+    Silence,
     MoreToMatch,
 }
 
 impl Watch<'_> {
+    /// The end of the output, if what has come after `after` is only an echo.
+    fn echo_until(&self, task: &TaskHandle, after: u64, columns: Option<u16>) -> Option<u64> {
+        let Goal::Reply { typed: Some(typed), .. } = self.goal else {
+            return None;
+        };
+        let end = task.live.state().showable_end().at.offset;
+        let output = reading::newest_text(&task.spool, after, end, columns);
+        is_echo(&output, typed).then_some(end)
+    }
+
     /// Waits.
     ///
     /// # Errors
-    /// When the output cannot be searched for the pattern.
-    pub fn run(mut self, task: &TaskHandle) -> io::Result<Stopped> {
+    /// The output cannot be searched for the pattern.
+    pub fn run(mut self, task: &TaskHandle) -> io::Result<WaitEnd> {
         let (shown, told, columns) = {
             let state = task.live.state();
             let shown = match self.goal {
-                Goal::Reply { after } => after,
+                Goal::Reply { after, .. } => after,
                 Goal::Output | Goal::End => state.shown(),
             };
-            (shown, state.end_told, state.columns)
+            (shown, state.end_reported, state.columns)
         };
         let mut pattern = self
             .pattern
-            .map(|pattern| PatternWatch::new(pattern, &task.live.peek_delta(), columns));
+            .map(|pattern| PatternWatch::new(pattern, &task.live.state().delta(), columns));
         let mut settled_at = None;
+        // Up to where the output is the echo of what was typed.
+        let mut echoed = match self.goal {
+            Goal::Reply { typed: Some(_), .. } => Some(shown),
+            _ => None,
+        };
         let mut next_tick = self.tick.as_ref().map(|tick| Instant::now() + tick.every);
         loop {
             let end = task.live.state().output_end;
             if let Some(pattern) = &mut pattern
-                && let Some(found) = pattern.look(&task.spool, end)?
+                && let Some(found) = pattern.search(&task.spool, end)?
             {
-                return Ok(Stopped::Matched(found));
+                return Ok(WaitEnd::Matched(found));
             }
-            let searched = pattern.as_ref().map(PatternWatch::seen);
-            let goal = if searched.is_some() {
-                Goal::End
-            } else {
-                self.goal
-            };
+            let searched = pattern.as_ref().map(|pattern| pattern.seen);
+            let goal = if searched.is_some() { Goal::End } else { self.goal };
             let slice = next_tick.map_or(self.limit, |tick| tick.min(self.limit));
             let woken = task.live.wait_for(
                 Some(slice),
                 self.cancel,
                 |state| {
                     if searched.is_some_and(|searched| state.output_end.offset > searched) {
-                        return Look::Found(Woken::MoreToMatch);
+                        return StateView::Found(Woken::MoreToMatch);
                     }
                     let ended =
                         state.closed || (state.ended.is_some() && !told && searched.is_none());
                     if ended {
-                        return Look::Found(Woken::Ended);
+                        return StateView::Found(Woken::Stop(WaitEnd::Ended));
                     }
                     if state.waiting.is_some() {
-                        return Look::Found(Woken::WaitsForInput);
+                        return StateView::Found(Woken::Stop(WaitEnd::WaitsForInput));
                     }
-                    if state.stands_still() {
-                        return Look::Found(Woken::StandsStill);
+                    if state.is_held_up_by_stop() {
+                        return StateView::Found(Woken::Stop(WaitEnd::TaskStopped));
+                    }
+                    if state.is_stuck && !state.stuck_reported {
+                        return StateView::Found(Woken::Stop(WaitEnd::Stuck));
                     }
                     match goal {
-                        Goal::End => Look::WaitUntil(None),
-                        Goal::Output => heard(state, shown, &mut settled_at),
-                        Goal::Reply { after } => replied(state, after),
+                        Goal::End => StateView::WaitUntil(None),
+                        Goal::Output => new_output(state, shown, &mut settled_at),
+                        Goal::Reply { after, .. } => reply(state, after, echoed),
                     }
                 },
                 Instant::now,
             );
             match woken {
-                Some(Woken::Ended) => return Ok(Stopped::Ended),
-                Some(Woken::WaitsForInput) => return Ok(Stopped::WaitsForInput),
-                Some(Woken::StandsStill) => return Ok(Stopped::StandsStill),
-                Some(Woken::Output) => return Ok(Stopped::Output),
+                Some(Woken::Stop(stopped)) => return Ok(stopped),
+                Some(Woken::Silence) => match self.echo_until(task, shown, columns) {
+                    Some(end) => echoed = Some(end),
+                    None => return Ok(WaitEnd::Output),
+                },
                 Some(Woken::MoreToMatch) if Instant::now() < self.limit => {}
                 Some(Woken::MoreToMatch) | None => {
                     if self.cancel.is_cancelled() {
-                        return Ok(Stopped::Cancelled);
+                        return Ok(WaitEnd::Cancelled);
                     }
                     if Instant::now() >= self.limit {
                         let brought =
                             goal != Goal::End && task.live.state().showable_end().at.offset > shown;
-                        return Ok(if brought {
-                            Stopped::Output
-                        } else {
-                            Stopped::Limit
-                        });
+                        return Ok(if brought { WaitEnd::Output } else { WaitEnd::Limit });
                     }
                 }
             }
             if self.cancel.is_cancelled() {
-                return Ok(Stopped::Cancelled);
+                return Ok(WaitEnd::Cancelled);
             }
             if let (Some(tick), Some(due)) = (&mut self.tick, next_tick)
                 && Instant::now() >= due
@@ -178,32 +186,73 @@ impl Watch<'_> {
     }
 }
 
+/// Whether an output is only the lines that were typed, or the first of them, each perhaps after
+/// a prompt.
+fn is_echo(output: &str, typed: &str) -> bool {
+    let mut typed = typed.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut shown = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    shown.all(|line| typed.next().is_some_and(|typed| line.ends_with(typed)))
+}
+
 /// The listen window: output that had not been shown when the wait began, settled.
-fn heard(state: &State, shown: u64, settled_at: &mut Option<Instant>) -> Look<Woken> {
+fn new_output(state: &LiveState, shown: u64, settled_at: &mut Option<Instant>) -> StateView<Woken> {
     if state.showable_end().at.offset <= shown {
-        return Look::WaitUntil(None);
+        return StateView::WaitUntil(None);
     }
     let newest = state.last_output.unwrap_or_else(Instant::now);
     let settled = *settled_at.get_or_insert(newest + SETTLE);
     if Instant::now() >= settled {
-        Look::Found(Woken::Output)
+        StateView::Found(Woken::Stop(WaitEnd::Output))
     } else {
-        Look::WaitUntil(Some(settled))
+        StateView::WaitUntil(Some(settled))
     }
 }
 
-/// Output has come and fallen silent.
-fn replied(state: &State, before: u64) -> Look<Woken> {
-    if state.showable_end().at.offset <= before {
-        return Look::WaitUntil(None);
+/// Output has come and become silent. If it is an echo, it counts as a reply only once the
+/// processes have been seen idle since it came.
+fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> StateView<Woken> {
+    let end = state.showable_end().at.offset;
+    if end <= before {
+        return StateView::WaitUntil(None);
     }
-    let mut silent_at = state.last_output.unwrap_or_else(Instant::now) + REPLY_SILENCE;
+    let newest = state.last_output.unwrap_or_else(Instant::now);
+    let mut silent_at = newest + REPLY_SILENCE;
     if state.unconfirmed {
         silent_at += CONFIRMATION;
     }
-    if Instant::now() >= silent_at {
-        Look::Found(Woken::Output)
-    } else {
-        Look::WaitUntil(Some(silent_at))
+    if Instant::now() < silent_at {
+        return StateView::WaitUntil(Some(silent_at));
+    }
+    let rests = state.last_input_probe.is_some_and(|(at, works)| at > newest && !works);
+    match echoed {
+        Some(echoed) if !rests && end > echoed => StateView::Found(Woken::Silence),
+        Some(_) if !rests => StateView::WaitUntil(None),
+        _ => StateView::Found(Woken::Stop(WaitEnd::Output)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_echo;
+
+    #[test]
+    fn an_echo_is_told_from_a_reply() {
+        for (output, typed) in [
+            ("two\n", "two"),
+            ("\n", "a secret that is not shown"),
+            (">>> f(1)\n\n", "f(1)"),
+            ("one\ntwo \n", "one\ntwo"),
+            ("", "two"),
+        ] {
+            assert!(is_echo(output, typed), "{output:?}");
+        }
+        for (output, typed) in [
+            ("two\none-two", "two"),
+            ("two\nName: ", "two"),
+            ("bash: two: command not found", "two"),
+            ("something", ""),
+        ] {
+            assert!(!is_echo(output, typed), "{output:?}");
+        }
     }
 }

@@ -1,102 +1,95 @@
-//! The worker: one thread per task, the only one that reads its output, writes its
-//! input, signals its processes and reports its state.
+//! The worker: one thread per task, the only one that reads its output, writes its input,
+//! signals its processes and reports its state.
 //!
-//! It blocks in `poll(2)` on the output, the shell's end, the wake-up of its orders and,
+//! It blocks in `poll(2)` on the output, the shell's end, the wake-up of its commands and,
 //! while they matter, the input and the ends of processes that are being killed or that
 //! outlived the shell. It decides nothing about the task's life: `state` does.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::collector::{Collector, OnPressure};
-use super::ending::Ending;
-use super::errors::ErrorPipe;
-use super::input::{InputQueue, Sending};
-use super::journal::Journal;
-use super::kill_run::Kills;
-use super::leftovers::{self, Leftovers};
-use super::live::{End, LiveTask};
-use super::looks::Looks;
-use super::order::Order;
-use super::order_line::Orders;
-use super::shell;
-use super::spool::SpoolWriter;
-use super::state::{Deadline, Effect, Event, Machine, Outcome};
-use super::wiring::{
-    close_input, feed_input, input_descriptor, input_source, output_name, read_report, resize,
-};
+use super::commands::{CommandReceiver, WorkerCommand};
+use super::completion::Completion;
+use super::input::{Flushed, InputQueue, Sending};
+use super::journal::{self, Journal};
+use super::live::{End, Input, LiveTask};
+use super::output::collector::{Collector, OnPressure};
+use super::output::spool::SpoolWriter;
+use super::probes::Probes;
+use super::shell::{self, Report, SideBand};
+use super::state::{Deadline, Effect, Event, Machine};
+use super::termination::TreeKill;
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
 use crate::process::files::Temporary;
+use crate::process::kill::Handle;
+use crate::process::orphans;
+use crate::process::probe::InputSource;
+use crate::process::pty::{self, TerminalSize};
 use crate::process::signals::Exit;
 use crate::process::snapshots::Snapshots;
 use crate::process::spawn::Spawned;
-use crate::process::tree::{Family, Identity, Signs};
-use crate::progress::tracker;
+use crate::process::tree::{self, Identity, MatchCriteria, ProcessInfo, Snapshot, TaskProcesses};
+use crate::progress::tracker::TrackerSettings;
+use crate::progress::wait::ProcessName;
+use crate::shell::outcome::Outcome;
 
-/// Read at once.
+/// The most bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// Reads in one turn, so that a flood does not keep orders waiting.
+/// Reads in one turn, so that a flood does not delay commands.
 const READS_PER_TURN: usize = 8;
-/// After the exit a megabyte may still stand in the pipe: it is read in any case, however
-/// slow the disk is.
+/// After the exit a megabyte may still be in the pipe: it is read in any case, however slow
+/// the disk is.
 const PIPE_READS: usize = 1024 * 1024 / READ_BYTES;
 
-/// A worker before it starts to work.
-pub struct Worker {
-    /// The task that it reports to.
-    pub task: Arc<LiveTask>,
-    /// The started shell.
-    pub spawned: Spawned,
-    /// Where output goes.
+/// Reads of stderr in one turn: more than its pipe holds, so that one turn after the exit takes
+/// all that the program wrote.
+const ERROR_READS: usize = 2;
+
+/// What a worker gets from its supervisor, besides the started shell.
+pub(super) struct Setup {
     pub spool: SpoolWriter,
     /// What the task's processes carry in their environment.
     pub cookie: String,
-    /// Orders.
-    pub orders: Orders,
-    /// Input to begin with.
-    pub first_input: Option<Sending>,
-    /// Names of programs that are no leftovers once they have left the session.
+    pub commands: CommandReceiver,
+    pub first_input: Sending,
+    /// Names of programs that do not count as leftovers once they have left the session.
     pub daemons: Arc<[String]>,
-    /// The task's file in the state directory.
     pub journal: Journal,
-    /// The script of a long command, to be removed in any case: it holds the command's
-    /// text.
+    /// The script of a long command, which contains its text: removed in any case.
     pub script: Option<Temporary>,
-    /// Scans of the machine that all tasks share.
+    pub sideband: Option<SideBand>,
+    /// Scans of the machine, shared by all tasks.
     pub snapshots: Arc<Snapshots>,
-    /// How it is judged whether the task gets on.
-    pub tracking: tracker::Settings,
-    /// Called when the spools of all tasks have passed the directory's quota.
+    pub tracker: TrackerSettings,
+    /// Called when the spools of all tasks together exceed the directory's quota.
     pub on_pressure: OnPressure,
-    /// Tells of the end.
-    pub ending: Arc<Ending>,
+    pub completion: Arc<Completion>,
 }
 
-struct Work {
+pub(super) struct Worker {
     task: Arc<LiveTask>,
     spawned: Spawned,
     output: Collector,
-    orders: Orders,
+    commands: CommandReceiver,
     journal: Journal,
+    sideband: Option<SideBand>,
+    _script: Option<Temporary>,
     machine: Machine,
-    ending: Arc<Ending>,
-    family: Family,
+    completion: Arc<Completion>,
+    processes: TaskProcesses,
     input: InputQueue,
-    kills: Kills,
+    termination: TreeKill,
     leftovers: Leftovers,
-    looks: Looks,
-    /// Its stderr, where that is kept apart.
-    errors: ErrorPipe,
-    /// The state says that no output and no change will come.
+    probes: Probes,
+    /// The state says that nothing will change any more.
     closed: bool,
     shutting_down: bool,
 }
 
 /// Which descriptors became ready.
-#[derive(Default)]
 struct Ready {
-    orders: bool,
+    commands: bool,
     output: bool,
     errors: bool,
     input: bool,
@@ -106,66 +99,82 @@ struct Ready {
 }
 
 impl Worker {
-    /// Works until the task and its leftovers are gone.
-    pub fn run(self) {
-        let facts = &self.task.facts;
-        let deadline = Deadline::new(facts.started.mono, facts.timeout, facts.timeout_most);
+    pub fn new(task: Arc<LiveTask>, spawned: Spawned, setup: Setup) -> Worker {
+        let facts = &task.facts;
+        let deadline = Deadline::new(facts.started.mono, facts.timeout, facts.timeout_max);
         let mut input = InputQueue::default();
-        input.push(self.first_input.unwrap_or_default());
-        let family = Family::new(Signs {
-            shell: self.spawned.id,
-            cookie: self.cookie,
-            output: output_name(&self.task, &self.spawned),
-            daemons: self.daemons,
-        });
-        let source = input_source(&self.task, &self.spawned);
-        let looks = Looks::new(self.tracking, self.snapshots, source, deadline.moving());
-        let mut spawned = self.spawned;
-        let mut work = Work {
-            output: Collector::new(Arc::clone(&self.task), self.spool, self.on_pressure),
-            task: self.task,
-            errors: ErrorPipe::new(spawned.errors.take()),
+        input.push(setup.first_input);
+        let (output_name, source) = match facts.input {
+            Input::Terminal => {
+                let name = pty::terminal_name(&spawned.output);
+                (name.clone(), name.map(InputSource::Terminal))
+            }
+            Input::Pipe => {
+                let name = spawned.input.as_ref().and_then(tree::name_of_descriptor);
+                (tree::name_of_descriptor(&spawned.output), name.map(InputSource::Pipe))
+            }
+            Input::None => (tree::name_of_descriptor(&spawned.output), None),
+        };
+        Worker {
+            probes: Probes::new(
+                setup.tracker,
+                setup.snapshots,
+                source,
+                spawned.id.pid,
+                deadline.moving(),
+            ),
+            processes: TaskProcesses::new(MatchCriteria {
+                shell: spawned.id,
+                cookie: setup.cookie,
+                output: output_name,
+                daemons: setup.daemons,
+            }),
+            output: Collector::new(Arc::clone(&task), setup.spool, setup.on_pressure),
+            task,
             spawned,
-            orders: self.orders,
-            journal: self.journal,
+            commands: setup.commands,
+            journal: setup.journal,
+            sideband: setup.sideband,
+            _script: setup.script,
             machine: Machine::new(deadline),
-            ending: self.ending,
-            family,
+            completion: setup.completion,
             input,
-            kills: Kills::default(),
+            termination: TreeKill::default(),
             leftovers: Leftovers::default(),
-            looks,
             closed: false,
             shutting_down: false,
-        };
-        work.journal.note_start(Instant::now());
-        while !work.over() {
-            work.turn();
         }
-        work.close();
     }
-}
 
-impl Work {
-    fn over(&self) -> bool {
-        let told = self.shutting_down || self.journal.due().is_none();
-        self.machine.finished() && !self.kills.under_way() && self.leftovers.is_empty() && told
+    /// Works until the task and its leftovers are gone.
+    pub fn run(mut self) {
+        self.journal.due_after(journal::AFTER_START);
+        while !self.is_over() {
+            self.turn();
+        }
+        self.close();
+    }
+
+    fn is_over(&self) -> bool {
+        let written = self.shutting_down || self.journal.due().is_none();
+        let idle = !self.termination.under_way() && self.leftovers.is_empty();
+        self.machine.finished() && idle && written
     }
 
     fn turn(&mut self) {
         let ready = self.wait();
         if self.output.begin_turn(Instant::now()) {
-            self.look_after_output();
+            self.note_output();
         }
-        // An end may be what an order has brought about: the order comes first.
-        if ready.orders || ready.exit {
-            self.take_orders();
+        // A command may have caused the exit: it comes first.
+        if ready.commands || ready.exit {
+            self.take_commands();
         }
         if ready.input {
             self.feed_input();
         }
         if ready.input_broken {
-            close_input(&mut self.input, &self.task, &mut self.spawned);
+            self.close_input();
         }
         if ready.output {
             self.read_output(READS_PER_TURN);
@@ -174,144 +183,131 @@ impl Work {
             self.read_errors();
         }
         if ready.exit {
-            self.see_exit();
+            self.note_exit();
         }
-        self.follow_kill(&ready.ended);
+        self.follow_termination(&ready.ended);
         self.follow_leftovers(&ready.ended);
         if self.output.release(Instant::now()) {
-            self.look_after_output();
+            self.note_output();
         }
-        self.look_at_processes();
+        self.probe();
         self.step(Event::Time);
         if self.shutting_down {
-            self.ending.foresee(self.machine.end_so_far());
+            self.completion.set_provisional(self.machine.end_so_far());
         }
         self.journal.keep_up(&self.task, &self.output.spool);
     }
 
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
-        let orders = Some(poller.watch(self.orders.wakes(), Interest::Read));
+        let commands = Some(poller.watch(self.commands.wakes(), Interest::Read));
         // The program has to wait for a reader that must not miss a byte.
         let lags = self.output.is_behind() || self.output.leaves_a_reader_behind();
         let reads = self.machine.output_open() && !self.closed && !lags;
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
-        let errors = self.errors.descriptor();
-        let errors = errors.map(|errors| poller.watch(errors, Interest::Read));
+        let errors = self.spawned.errors.as_ref();
+        let errors = errors.map(|errors| poller.watch(errors.as_fd(), Interest::Read));
         let exit = (!self.machine.exited())
             .then(|| poller.watch(self.spawned.child.ended(), Interest::Read));
-        let input = match (
-            self.input.wants_to_write(),
-            input_descriptor(&self.task, &self.spawned),
-        ) {
-            (true, Some(fd)) => Some(poller.watch(fd.as_fd(), Interest::Write)),
-            _ => None,
-        };
-        // A pipe that nobody reads any more is known before anything is written to it.
-        let input_broken = match (input, &self.spawned.input) {
-            (None, Some(fd)) => Some(poller.watch(fd.as_fd(), Interest::Hangup)),
-            _ => None,
-        };
+        let input = input_descriptor(self.task.facts.input, &self.spawned)
+            .filter(|_| self.input.wants_to_write());
+        let input = input.map(|fd| poller.watch(fd.as_fd(), Interest::Write));
+        // A pipe that lost its last reader is noticed before anything is written to it.
+        let pipe = self.spawned.input.as_ref().filter(|_| input.is_none());
+        let input_broken = pipe.map(|fd| poller.watch(fd.as_fd(), Interest::Hangup));
         let ends: Vec<(usize, Identity)> = self
-            .kills
+            .termination
             .ends()
             .chain(self.leftovers.ends())
             .map(|(id, fd)| (poller.watch(fd, Interest::Read), id))
             .collect();
         poller.wait(self.time_to_wait());
+        let ended = ends.into_iter().filter(|(place, _)| poller.ready(Some(*place)));
         Ready {
-            orders: poller.ready(orders),
+            commands: poller.ready(commands),
             output: poller.ready(output),
             errors: poller.ready(errors),
             input: poller.ready(input),
             input_broken: poller.ready(input_broken),
             exit: poller.ready(exit),
-            ended: ends
-                .into_iter()
-                .filter(|(place, _)| poller.ready(Some(*place)))
-                .map(|(_, id)| id)
-                .collect(),
+            ended: ended.map(|(_, id)| id).collect(),
         }
     }
 
     fn time_to_wait(&self) -> Option<Duration> {
-        [
+        let due = [
             self.machine.next_wake(),
-            self.kills.next_sweep(),
+            self.termination.next_sweep(),
             self.leftovers.next_scan(),
             self.journal.due(),
-            self.looks.next(),
+            self.probes.next(),
             self.output.due(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-        .map(|at| at.saturating_duration_since(Instant::now()))
+        ];
+        let next = due.into_iter().flatten().min()?;
+        Some(next.saturating_duration_since(Instant::now()))
     }
 
     fn step(&mut self, event: Event) {
-        let mut looked = false;
-        for effect in self.machine.step(event, Instant::now()) {
-            match effect {
-                Effect::SignalTree(signals) => {
-                    self.ending.note(&self.task);
-                    let (family, shell) = (&mut self.family, &self.spawned.child);
-                    let over = self.kills.escalate(signals, family, shell);
-                    self.see_tree_gone(over);
-                }
-                Effect::SignalOnce(signal) => {
-                    if signal.ends() {
-                        self.ending.note(&self.task);
+        let mut scanned = false;
+        let mut next = Some(event);
+        while let Some(event) = next.take() {
+            for effect in self.machine.step(event, Instant::now()) {
+                let (processes, shell) = (&mut self.processes, &self.spawned.child);
+                match effect {
+                    Effect::SignalTree(signals) => {
+                        self.completion.record_stop_context(&self.task);
+                        let gone = self.termination.escalate(signals, processes, shell);
+                        self.note_tree_gone(gone);
                     }
-                    let (family, shell) = (&mut self.family, &self.spawned.child);
-                    self.kills.send_once(signal, family, shell);
-                    // Before the receipt: whoever has it may ask at once how the task is.
-                    self.looks.begin_anew(&self.task);
+                    Effect::SignalOnce(signal) => {
+                        if signal.ends() {
+                            self.completion.record_stop_context(&self.task);
+                        }
+                        self.termination.send_once(signal, processes, shell);
+                        // Before the receipt: its reader may ask at once how the task is.
+                        self.probes.begin_anew(&self.task);
+                    }
+                    Effect::CloseKill => scanned = self.close_termination(),
+                    Effect::SeekHolders => {
+                        next = Some(Event::OutputHeld(self.seek_holders()));
+                        scanned = true;
+                    }
+                    Effect::Finish { exit, exited, outcome, output_cut } => {
+                        self.finish((exit, exited), outcome, output_cut, scanned)
+                    }
                 }
-                Effect::CloseKill => looked = self.close_kill(),
-                Effect::Finish {
-                    exit,
-                    exited,
-                    outcome,
-                } => self.finish(exit, exited, outcome, looked),
             }
         }
     }
 
-    /// Looks at the processes, when that is due.
-    fn look_at_processes(&mut self) {
-        let (family, spool) = (&mut self.family, &self.output.spool);
+    /// Probes the processes, when that is due.
+    fn probe(&mut self) {
+        let (processes, spool) = (&mut self.processes, &self.output.spool);
         let (task, shell, journal) = (&self.task, &self.spawned, &mut self.journal);
-        if let Some(gets_on) = self.looks.take(task, shell, family, spool, journal) {
-            self.step(Event::Looked { gets_on });
+        if let Some(progressing) = self.probes.take(task, shell, processes, spool, journal) {
+            self.step(Event::Probed { progressing });
         }
     }
 
-    // Orders.
-
-    fn take_orders(&mut self) {
-        self.orders.drain_wakes();
-        while let Some(order) = self.orders.next() {
-            match order {
-                Order::Kill { order, receipt } => {
-                    self.kills.expect(receipt);
+    fn take_commands(&mut self) {
+        self.commands.drain_wakes();
+        while let Some(command) = self.commands.next() {
+            match command {
+                WorkerCommand::Kill { order, receipt } => {
+                    self.termination.expect(receipt);
                     self.step(Event::Kill(order));
-                    self.looks.begin_anew(&self.task);
+                    self.probes.begin_anew(&self.task);
                 }
-                Order::Input(sending) => self.input.push(sending),
-                Order::Secret(order) => {
+                WorkerCommand::Input(sending) => self.input.push(sending),
+                WorkerCommand::Secret(secret) => {
                     self.feed_input();
                     let (input, masking) = (&mut self.input, &mut self.output.masking);
-                    order.carry_out(&self.task, &self.spawned.output, input, masking);
-                    self.looks.restart();
+                    secret.carry_out(&self.task, &self.spawned.output, input, masking);
+                    self.probes.restart();
                 }
-                Order::Resize(size) => {
-                    self.output.resize_screen(size);
-                    resize(&self.task, &self.spawned, size);
-                    self.looks.begin_anew(&self.task);
-                }
-                Order::Look => self.looks.hasten(),
-                Order::Shutdown => {
+                WorkerCommand::Resize(size) => self.resize(size),
+                WorkerCommand::ProbeProgress => self.probes.hasten(),
+                WorkerCommand::Shutdown => {
                     self.shutting_down = true;
                     self.step(Event::Shutdown);
                 }
@@ -319,20 +315,55 @@ impl Work {
         }
         if self.input.wants_to_write() {
             self.feed_input();
-            self.looks.restart();
+            self.probes.restart();
         }
     }
 
+    // Input.
+
+    /// Writes as much of the queued input as the program accepts now.
     fn feed_input(&mut self) {
-        feed_input(&mut self.input, &self.task, &mut self.spawned);
+        let input = self.task.facts.input;
+        let fd = input_descriptor(input, &self.spawned);
+        match fd.and_then(|fd| self.input.flush(fd, input)) {
+            // Replies of the terminal alone: no caller waits for them to be read.
+            Some(Flushed { taken: 0, dropped: 0 }) => {}
+            Some(Flushed { taken, dropped }) => self.task.report(|state| {
+                state.queued_input = state.queued_input.saturating_sub(taken);
+                state.dropped_input += dropped;
+            }),
+            None => self.close_input(),
+        }
+    }
+
+    /// Closes the task's input; what is queued is dropped.
+    fn close_input(&mut self) {
+        self.spawned.input = None;
+        self.input = InputQueue::default();
+        self.task.report(|state| {
+            state.queued_input = 0;
+            state.input_closed = true;
+        });
+    }
+
+    fn resize(&mut self, size: TerminalSize) {
+        self.output.resize_screen(size);
+        let resized = pty::resize(&self.spawned.output, size).is_ok();
+        self.task.report(|state| {
+            state.queued_sizes = state.queued_sizes.saturating_sub(1);
+            if resized {
+                state.columns = Some(size.cols);
+            }
+        });
+        self.probes.begin_anew(&self.task);
     }
 
     // Output and exit.
 
-    /// Reads until nothing is there, or `turns` times, or there is more to draw than a
+    /// Reads until nothing is there, at most `turns` times, or until there is more to draw than a
     /// turn has time for.
     fn read_output(&mut self, turns: usize) -> bool {
-        // Held while output comes only: most tasks are silent most of the time.
+        // Held only while output comes: most tasks are silent most of the time.
         let mut buffer = vec![0; READ_BYTES];
         for _ in 0..turns {
             match descriptors::read(&self.spawned.output, &mut buffer) {
@@ -356,74 +387,90 @@ impl Work {
         (0..PIPE_READS).any(|_| !self.machine.output_open() || self.read_output(1));
     }
 
+    /// Reads stderr that is kept apart, so that the program never waits for its reader.
     fn read_errors(&mut self) {
-        if self.errors.read(&self.task) {
-            self.looks.restart();
+        for _ in 0..ERROR_READS {
+            let Some(errors) = &self.spawned.errors else {
+                return;
+            };
+            let mut buffer = vec![0; READ_BYTES];
+            match descriptors::read(errors, &mut buffer) {
+                Transfer::Bytes(count) => {
+                    let chunk = buffer.get(..count).unwrap_or_default();
+                    self.task.report(|state| {
+                        state.errors.push(chunk);
+                        state.last_output = Some(Instant::now());
+                    });
+                    self.probes.restart();
+                }
+                Transfer::WouldBlock => return,
+                Transfer::Closed => self.spawned.errors = None,
+            }
         }
     }
 
     fn take_output(&mut self, chunk: &[u8]) {
         self.output.take(chunk, Instant::now());
-        self.look_after_output();
+        self.note_output();
         self.step(Event::Output);
     }
 
-    /// Takes what the mask held back at the output's end.
+    /// Takes what the mask held back at the end of the output.
     fn finish_output(&mut self) {
         if self.output.finish(Instant::now()) {
-            self.look_after_output();
+            self.note_output();
         }
     }
 
-    /// Output came: what it asks of the terminal is answered, and what was seen of the
-    /// processes before it counts no longer.
-    fn look_after_output(&mut self) {
-        // No input of the caller's: a task that waits for that goes on waiting.
+    /// After output: writes the terminal's answers to the program, and discards what was seen of
+    /// the processes before.
+    fn note_output(&mut self) {
+        // No input of the caller's: a task that waits for that continues to wait.
         let replies = self.output.take_replies();
         if !replies.is_empty() {
             self.input.push_reply(replies.into_bytes());
             self.feed_input();
         }
-        self.looks.restart();
+        self.probes.restart();
     }
 
-    fn see_exit(&mut self) {
+    fn note_exit(&mut self) {
         let Some(exit) = self.spawned.child.peek_exit() else {
             return;
         };
-        // What the shell wrote before its end stands in the pipe: it is read before the
+        // What the shell wrote before its end is in the pipe: it is read before the
         // drain's clock may end the task.
         self.read_pipe();
         self.read_errors();
-        self.looks.stop();
+        self.probes.stop();
         self.step(Event::Exited(exit));
     }
 
     // Kills.
 
-    fn see_tree_gone(&mut self, gone: bool) {
+    fn note_tree_gone(&mut self, gone: bool) {
         if gone {
-            // The shell may be gone from the tree as a zombie that is still to be seen.
+            // The shell may be missing from the tree as a zombie that is still to be seen.
             if !self.machine.exited() {
-                self.see_exit();
+                self.note_exit();
             }
             self.step(Event::TreeGone);
         }
     }
 
-    fn follow_kill(&mut self, ended: &[Identity]) {
-        let (family, shell) = (&mut self.family, &self.spawned.child);
-        let gone = self.kills.follow(ended, family, shell);
-        self.see_tree_gone(gone);
+    fn follow_termination(&mut self, ended: &[Identity]) {
+        let (processes, shell) = (&mut self.processes, &self.spawned.child);
+        let gone = self.termination.follow(ended, processes, shell);
+        self.note_tree_gone(gone);
     }
 
-    /// Gives the receipt. Once the task is over its last look also tells the leftovers, so
+    /// Gives the receipt. Once the task is over its last scan also gives the leftovers, so
     /// that both say the same; the answer is whether it did.
-    fn close_kill(&mut self) -> bool {
-        let (family, shell) = (&mut self.family, &self.spawned.child);
-        match self.kills.close(family, shell) {
+    fn close_termination(&mut self) -> bool {
+        let (processes, shell) = (&mut self.processes, &self.spawned.child);
+        match self.termination.close(processes, shell) {
             Some(alive) if self.machine.finished() && !self.closed => {
-                let named = self.leftovers.take(alive, &mut self.family);
+                let named = self.leftovers.take(alive, &mut self.processes);
                 self.task.report(|state| state.leftovers = named);
                 true
             }
@@ -431,11 +478,28 @@ impl Work {
         }
     }
 
-    // The end and what is left.
+    // The end and the leftovers.
 
-    fn finish(&mut self, exit: Exit, exited: Instant, outcome: Outcome, looked: bool) {
-        let report = read_report(self.spawned.sideband.take());
-        if !looked && leftovers::may_be(self.machine.output_open() || self.errors.is_open()) {
+    /// Scans for processes that outlive the shell; whether any process holds the output open.
+    fn seek_holders(&mut self) -> bool {
+        self.scan_leftovers();
+        let held = self.processes.output_is_held();
+        // What came before the scan, by processes that may have ended since.
+        self.read_pipe();
+        held
+    }
+
+    fn finish(
+        &mut self,
+        (exit, exited): (Exit, Instant),
+        outcome: Outcome,
+        output_cut: bool,
+        scanned: bool,
+    ) {
+        let report = (self.sideband.take()).map_or_else(Report::default, |pipe| pipe.read());
+        let may_be =
+            may_leave_processes(self.machine.output_open() || self.spawned.errors.is_some());
+        if !scanned && (may_be || !self.leftovers.is_empty()) {
             self.scan_leftovers();
         }
         let end = End {
@@ -444,39 +508,39 @@ impl Work {
             duration: exited - self.task.facts.started.mono,
             moved_to: report.moved_from(&self.task.facts.directory),
             pipestatus: shell::pipestatus_to_show(report.pipestatus, exit),
+            output_cut,
         };
         self.closed = self.leftovers.is_empty();
         if self.closed {
             self.read_rest();
         }
         let output = &self.output.spool;
-        self.ending
-            .tell(&self.task.facts, &end, &output.reader(), output.end());
+        self.completion.notify(&self.task.facts, &end, &output.reader(), output.end());
         self.task.report(|state| {
-            state.forget_found();
+            state.forget_detected();
             state.ended = Some(end);
             state.closed = self.closed;
         });
         if self.closed {
             self.spawned.child.reap();
         }
-        self.journal.note_end(Instant::now());
+        self.journal.due_after(journal::AFTER_END);
     }
 
     fn scan_leftovers(&mut self) {
-        let named = self.leftovers.scan(&mut self.family);
+        let named = self.leftovers.scan(&mut self.processes);
         self.task.report(|state| state.leftovers = named);
     }
 
     fn follow_leftovers(&mut self, ended: &[Identity]) {
-        if self.machine.finished() && self.leftovers.changed(ended, Instant::now()) {
-            // What they wrote last is taken before they are struck from the list.
+        if self.leftovers.changed(ended, Instant::now()) {
+            // What they wrote last is read before they are removed from the list.
             self.read_output(READS_PER_TURN);
             self.scan_leftovers();
         }
     }
 
-    /// Reads what stands in the pipe when nobody is known to write to it any more.
+    /// Reads what is in the pipe when no known process writes to it any more.
     fn read_rest(&mut self) {
         self.read_pipe();
         self.read_errors();
@@ -489,10 +553,128 @@ impl Work {
             self.task.report(|state| state.leftovers.clear());
             self.journal.write(&self.task);
             self.task.report(|state| state.closed = true);
-            // Not before: as long as the shell is a zombie, the numbers of its process
+            // Not before: while the shell is a zombie, the numbers of its process
             // group and session are those of its leftovers and of no others.
             self.spawned.child.reap();
         }
+        if self.journal.due().is_some() {
+            self.journal.write(&self.task);
+        }
         self.output.close_screen(self.shutting_down);
+    }
+}
+
+/// Where the task's input is written.
+fn input_descriptor(input: Input, spawned: &Spawned) -> Option<&OwnedFd> {
+    match input {
+        Input::Terminal => Some(&spawned.output),
+        Input::Pipe | Input::None => spawned.input.as_ref(),
+    }
+}
+
+/// How many leftovers are watched for their end; scans notice the ends of others.
+const MAX_WATCHED: usize = 32;
+/// The pause before the first scan. Each further pause is twice as long …
+const FIRST_SCAN: Duration = Duration::from_secs(1);
+/// … up to this.
+const LAST_SCAN: Duration = Duration::from_secs(30);
+/// The next scan after one that did not make clear whether any is left.
+const CLEAR_SCAN: Duration = Duration::from_millis(20);
+/// How often the tree is scanned while the processes found end before they can be watched. If
+/// they do each time, the tree continues in processes that live no longer than a scan takes.
+const SCANS: usize = 4;
+
+/// A cheap check that spares most commands a scan of the machine: where this process is a
+/// subreaper, it has adopted what outlives the shell.
+fn may_leave_processes(output_is_open: bool) -> bool {
+    output_is_open || orphans::adopted().is_none_or(|adopted| !adopted.is_empty())
+}
+
+/// The leftovers of one task.
+#[derive(Default)]
+struct Leftovers {
+    /// How many the last scan found.
+    count: usize,
+    /// Whether there may be others: the last scan was inconclusive.
+    unclear: bool,
+    watched: Vec<Handle>,
+    /// When to scan next, and the length of the pause before.
+    scan: Option<(Instant, Duration)>,
+}
+
+impl Leftovers {
+    /// Whether the last scan made clear that none is left.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && !self.unclear
+    }
+
+    /// The processes whose ends to watch for.
+    pub fn ends(&self) -> impl Iterator<Item = (Identity, BorrowedFd<'_>)> {
+        self.watched.iter().filter_map(|handle| Some((handle.id, handle.ended()?)))
+    }
+
+    pub fn next_scan(&self) -> Option<Instant> {
+        self.scan.map(|(at, _)| at)
+    }
+
+    /// Whether a scan is due, because one of them has ended or the pause is over.
+    pub fn changed(&mut self, ended: &[Identity], now: Instant) -> bool {
+        let before = self.watched.len();
+        self.watched.retain(|handle| !ended.contains(&handle.id));
+        self.watched.len() < before || self.next_scan().is_some_and(|at| now >= at)
+    }
+
+    /// Finds those that are alive.
+    pub fn scan(&mut self, processes: &mut TaskProcesses) -> Vec<ProcessName> {
+        let found = processes.living(&Snapshot::take());
+        self.take(found, processes)
+    }
+
+    /// Takes those that a scan has just found.
+    pub fn take(
+        &mut self,
+        mut found: Vec<ProcessInfo>,
+        processes: &mut TaskProcesses,
+    ) -> Vec<ProcessName> {
+        self.watched = watch(&found);
+        for _ in 1..SCANS {
+            let is_clear = match found.is_empty() {
+                true => !processes.is_inconclusive(),
+                false => !self.watched.is_empty(),
+            };
+            if is_clear {
+                break;
+            }
+            found = processes.living(&Snapshot::take());
+            self.watched = watch(&found);
+        }
+        self.count = found.len();
+        self.unclear = found.is_empty() && processes.is_inconclusive();
+        let pause = match self.scan {
+            _ if self.unclear => CLEAR_SCAN,
+            Some((_, before)) => (before * 2).clamp(FIRST_SCAN, LAST_SCAN),
+            None => FIRST_SCAN,
+        };
+        self.scan = (!self.is_empty()).then(|| (Instant::now() + pause, pause));
+        found
+            .into_iter()
+            .map(|process| ProcessName { pid: process.id.pid, name: process.name })
+            .collect()
+    }
+}
+
+fn watch(found: &[ProcessInfo]) -> Vec<Handle> {
+    found.iter().filter_map(|process| Handle::open(process.id).ok()).take(MAX_WATCHED).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This process has never become a subreaper.
+    #[test]
+    fn where_orphans_go_elsewhere_there_may_always_be_leftovers() {
+        assert!(may_leave_processes(false));
+        assert!(may_leave_processes(true));
     }
 }

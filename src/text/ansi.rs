@@ -1,46 +1,44 @@
 //! One line of output as a person reads it: the text that a terminal finally shows.
 //!
-//! Most lines are plain and stay as they are. Of a line that only carriage returns
-//! rewrite, as progress bars do, the newest frame counts. A line that moves its cursor in
+//! Most lines are plain and remain as they are. If a line is rewritten by carriage returns
+//! alone, as progress bars are, its newest frame is shown. A line that moves its cursor in
 //! any other way (line editors, full-screen programs) is drawn on a
-//! [`canvas`](super::canvas). Other sequences are left out, but for colours where they
-//! are wanted. Control characters are shown in caret notation (`^@`), those of C1 as the
+//! [`canvas`](super::canvas). Other sequences are left out, except colours if they are
+//! wanted. Control characters are shown in caret notation (`^@`), those of C1 as the
 //! escape sequence that they stand for (`^[[`); drawing leaves out bells and padding.
-//! Invalid UTF-8 becomes U+FFFD. Limits: each line stands alone, so that a colour or a
-//! string of a terminal command ends with its line.
+//! Invalid UTF-8 becomes U+FFFD. Limits: each line is read alone, so a colour or a string
+//! of a terminal command ends with its line. Pure.
 
 use vte::{Params, Parser, Perform};
 
 use super::canvas::{Canvas, Erase};
-use super::line_drawing;
+use super::line_drawing::{self, CharacterSets, SHIFT_IN, SHIFT_OUT};
+use super::sequences::parameter;
 use super::sgr::{Style, StyledText};
 
-/// Whether colours (SGR sequences) stay in the text.
+/// What happens to colours (SGR sequences) in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colours {
-    /// They stay.
+    /// They remain.
     Keep,
-    /// They go.
+    /// They are removed.
     Drop,
 }
 
-/// Whether what stands behind this place in a line is not rewritten by it, so that what
-/// stands before is not to be seen: a carriage return, or a place on the screen by number.
+/// Whether the end of a line hides what came before it: it has a carriage return, or
+/// sends the cursor to a row of the screen by number.
 pub fn is_rewritten(line: &[u8]) -> bool {
     memchr::memchr(b'\r', without_returns_at_end(line)).is_some() || names_screen_rows(line)
 }
 
 fn without_returns_at_end(line: &[u8]) -> &[u8] {
-    let end = line
-        .iter()
-        .rposition(|byte| *byte != b'\r')
-        .map_or(0, |last| last + 1);
+    let end = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
     line.get(..end).unwrap_or_default()
 }
 
-/// A line's bytes (without its newline) as readable text, for a terminal of this width if
-/// it was written to one. Nothing but tabs, and colours where they are kept, is a control
-/// character in it. Reading it again gives the same.
+/// A line's bytes (without its newline) as readable text; `columns` is the width of the
+/// terminal, if it was written to one. The only control characters in it are tabs, and
+/// colours if they are kept. Reading the text again returns the same text.
 pub fn readable(line: &[u8], colours: Colours, columns: Option<u16>) -> String {
     let line = String::from_utf8_lossy(without_returns_at_end(line));
     if is_plain(line.as_bytes()) {
@@ -53,7 +51,7 @@ pub fn readable(line: &[u8], colours: Colours, columns: Option<u16>) -> String {
     spell_out(&line, colours).unwrap_or_else(|| draw(&line, colours, columns).into_text())
 }
 
-/// The same of the part in which the cursor stands: what a program asks.
+/// As [`readable`], but only the row with the cursor: what a program asks.
 pub fn prompt(line: &[u8], columns: Option<u16>) -> String {
     let text = String::from_utf8_lossy(without_returns_at_end(line));
     spell_out(&text, Colours::Drop)
@@ -65,7 +63,7 @@ const ESCAPE: u8 = 0x1b;
 /// The first byte of the control characters U+0080 to U+009F, and of a few others.
 const C1_LEAD: u8 = 0xc2;
 
-/// Whether there is nothing to spell out and nothing to leave out. Looks at every byte,
+/// Whether there is nothing to spell out and nothing to leave out. Reads every byte,
 /// without a branch for each.
 fn is_plain(line: &[u8]) -> bool {
     !line.iter().fold(false, |found, byte| {
@@ -75,28 +73,28 @@ fn is_plain(line: &[u8]) -> bool {
 
 /// The text of a line whose cursor only returns; `None` for any other.
 fn spell_out(line: &str, colours: Colours) -> Option<String> {
-    let mut speller = Speller {
+    let mut writer = PlainWriter {
         text: StyledText::with_capacity(line.len()),
         colours,
         style: Style::default(),
         returned: false,
         draws: false,
     };
-    // What it left of a line that draws is not wanted: that line is drawn from its start.
-    let _ = Parser::new().advance_until_terminated(&mut speller, line.as_bytes());
-    (!speller.draws).then(|| speller.text.finish())
+    // A line that draws is drawn from its start, so the unread rest does not matter.
+    let _ = Parser::new().advance_until_terminated(&mut writer, line.as_bytes());
+    (!writer.draws).then(|| writer.text.finish())
 }
 
-struct Speller {
+struct PlainWriter {
     text: StyledText,
     colours: Colours,
     style: Style,
-    /// What comes next stands in the place of all before it.
+    /// The next character replaces all before it.
     returned: bool,
     draws: bool,
 }
 
-impl Speller {
+impl PlainWriter {
     fn push(&mut self, character: char) {
         if std::mem::take(&mut self.returned) {
             self.text.clear();
@@ -105,10 +103,10 @@ impl Speller {
     }
 }
 
-impl Perform for Speller {
+impl Perform for PlainWriter {
     fn print(&mut self, character: char) {
         match character {
-            '\u{7f}' => in_caret_notation(0x7f).for_each(|shown| self.push(shown)),
+            '\u{7f}' => self.execute(0x7f),
             character => self.push(character),
         }
     }
@@ -118,11 +116,7 @@ impl Perform for Speller {
             BACKSPACE => self.draws = true,
             b'\r' => self.returned = true,
             b'\t' => self.push('\t'),
-            byte => {
-                for character in in_caret_notation(byte) {
-                    self.print(character);
-                }
-            }
+            byte => in_caret_notation(byte).chars().for_each(|shown| self.push(shown)),
         }
     }
 
@@ -137,10 +131,7 @@ impl Perform for Speller {
                 '@' | 'A'..='K' | 'P' | 'X' | 'Z' | '`' | 'a' | 'b' | 'd' | 'e' | 'f' | 's' | 'u',
             ) => self.draws = true,
             (b"?", 'h' | 'l') => {
-                self.draws = params
-                    .iter()
-                    .flatten()
-                    .any(|mode| is_drawing_mode(*mode, action));
+                self.draws = params.iter().flatten().any(|mode| is_drawing_mode(*mode, action));
             }
             _ => {}
         }
@@ -159,28 +150,22 @@ impl Perform for Speller {
     }
 }
 
-/// Bracketed paste is switched on by line editors, the alternate screen by programs that
-/// fill the screen.
+/// Line editors switch bracketed paste on, full-screen programs the alternate screen.
 fn is_drawing_mode(mode: u16, action: char) -> bool {
-    match mode {
-        BRACKETED_PASTE => action == 'h',
-        mode => ALTERNATE_SCREEN.contains(&mode),
-    }
+    mode == BRACKETED_PASTE && action == 'h' || ALTERNATE_SCREEN.contains(&mode)
 }
 
 const BRACKETED_PASTE: u16 = 2004;
 const ALTERNATE_SCREEN: [u16; 3] = [47, 1047, 1049];
 
 /// `^@`; of C1 `^[@`.
-fn in_caret_notation(byte: u8) -> impl Iterator<Item = char> {
-    let (prefix, shown) = match byte {
-        0..0x20 => (Some('^'), char::from(byte + b'@')),
-        0x7f => (Some('^'), '?'),
-        0x80..0xa0 => (Some('^'), char::from(byte - 0x80 + b'@')),
-        _ => (None, char::REPLACEMENT_CHARACTER),
-    };
-    let second = (0x80..0xa0).contains(&byte).then_some('[');
-    prefix.into_iter().chain(second).chain([shown])
+fn in_caret_notation(byte: u8) -> String {
+    match byte {
+        0..0x20 => format!("^{}", char::from(byte + b'@')),
+        0x7f => "^?".to_owned(),
+        0x80..0xa0 => format!("^[{}", char::from(byte - 0x80 + b'@')),
+        _ => char::REPLACEMENT_CHARACTER.to_string(),
+    }
 }
 
 /// Whether a line sends the cursor to a row of the screen, or clears the screen.
@@ -204,52 +189,30 @@ fn names_screen_rows(line: &[u8]) -> bool {
     places.0
 }
 
-/// A parameter; one that is missing or 0 has the default.
-fn parameter(params: &Params, place: usize, default: u16) -> u16 {
-    params
-        .iter()
-        .nth(place)
-        .and_then(|group| group.first().copied())
-        .filter(|value| *value > 0)
-        .unwrap_or(default)
-}
-
 fn draw(line: &str, colours: Colours, columns: Option<u16>) -> Canvas {
-    let mut pen = Pen {
+    let mut pen = LinePainter {
         canvas: Canvas::new(columns),
         colours,
-        style: Style::default(),
-        line_drawing: [false; 2],
-        shifted: false,
+        character_sets: CharacterSets::default(),
     };
     Parser::new().advance(&mut pen, line.as_bytes());
     pen.canvas
 }
 
-/// Carries out what a terminal carries out.
-struct Pen {
+/// Carries out on a canvas what a terminal does.
+struct LinePainter {
     canvas: Canvas,
     colours: Colours,
-    style: Style,
-    /// Whether the first and the second character set are the one of lines and corners.
-    line_drawing: [bool; 2],
-    /// The second character set is used.
-    shifted: bool,
+    character_sets: CharacterSets,
 }
 
-impl Perform for Pen {
+impl Perform for LinePainter {
     fn print(&mut self, character: char) {
         if character == '\u{7f}' {
             self.execute(0x7f);
-            return;
-        }
-        let [first, second] = self.line_drawing;
-        let drawn = if self.shifted { second } else { first };
-        self.canvas.print(if drawn {
-            line_drawing::drawn(character)
         } else {
-            character
-        });
+            self.canvas.print(self.character_sets.shown(character));
+        }
     }
 
     fn execute(&mut self, byte: u8) {
@@ -258,10 +221,9 @@ impl Perform for Pen {
             b'\t' => self.canvas.tab(),
             b'\r' => self.canvas.go_to_column(0),
             VERTICAL_TAB | FORM_FEED => self.canvas.go_down(1),
-            SHIFT_OUT => self.shifted = true,
-            SHIFT_IN => self.shifted = false,
+            SHIFT_OUT | SHIFT_IN => self.character_sets.shift(byte),
             0 | BELL => {}
-            byte => in_caret_notation(byte).for_each(|character| self.canvas.print(character)),
+            byte => in_caret_notation(byte).chars().for_each(|shown| self.canvas.print(shown)),
         }
     }
 
@@ -274,19 +236,13 @@ impl Perform for Pen {
         let rows = u64::from(count);
         let canvas = &mut self.canvas;
         match (intermediates, action) {
-            ([], 'm') if self.colours == Colours::Keep => {
-                self.style.apply(params);
-                canvas.set_style(self.style);
-            }
+            ([], 'm') if self.colours == Colours::Keep => canvas.style.apply(params),
             ([], '@') => canvas.insert_columns(columns),
             ([], 'A') => canvas.go_up(rows),
             ([], 'B' | 'e') => canvas.go_down(rows),
             ([], 'C' | 'a') => canvas.go_right(columns),
             ([], 'D') => canvas.go_left(columns),
-            ([], 'E') => {
-                canvas.go_down(rows);
-                canvas.go_to_column(0);
-            }
+            ([], 'E') => canvas.next_line(rows),
             ([], 'F') => {
                 canvas.go_up(rows);
                 canvas.go_to_column(0);
@@ -299,18 +255,19 @@ impl Perform for Pen {
             ([], 'I') => canvas.go_right_by_tabs(columns),
             ([], 'Z') => canvas.go_left_by_tabs(columns),
             ([], 'd') => canvas.go_to_screen_row(rows - 1),
-            ([], 'J') => match parameter(params, 0, 0) {
-                0 => canvas.erase_in_screen(Erase::After),
-                1 => canvas.erase_in_screen(Erase::Before),
-                2 => canvas.erase_in_screen(Erase::All),
-                _ => {}
-            },
-            ([], 'K') => match parameter(params, 0, 0) {
-                0 => canvas.erase_in_row(Erase::After),
-                1 => canvas.erase_in_row(Erase::Before),
-                2 => canvas.erase_in_row(Erase::All),
-                _ => {}
-            },
+            ([], 'J' | 'K') => {
+                let part = match parameter(params, 0, 0) {
+                    0 => Erase::After,
+                    1 => Erase::Before,
+                    2 => Erase::All,
+                    _ => return,
+                };
+                if action == 'J' {
+                    canvas.erase_in_screen(part);
+                } else {
+                    canvas.erase_in_row(part);
+                }
+            }
             ([], 'P') => canvas.delete_columns(columns),
             ([], 'X') => canvas.erase_columns(columns),
             ([], 'b') => canvas.repeat(columns),
@@ -326,25 +283,19 @@ impl Perform for Pen {
         if ignore {
             return;
         }
-        let [first, second] = &mut self.line_drawing;
         match (intermediates, byte) {
-            (b"(", set) => *first = set == line_drawing::SET,
-            (b")", set) => *second = set == line_drawing::SET,
             ([], b'7') => self.canvas.save_cursor(),
             ([], b'8') => self.canvas.restore_cursor(),
             ([], b'D') => self.canvas.go_down(1),
-            ([], b'E') => {
-                self.canvas.go_down(1);
-                self.canvas.go_to_column(0);
-            }
+            ([], b'E') => self.canvas.next_line(1),
             ([], b'M') => self.canvas.go_up(1),
             ([], b'c') => {
                 self.canvas.reset();
-                self.style = Style::default();
-                self.line_drawing = [false; 2];
-                self.shifted = false;
+                self.character_sets = CharacterSets::default();
             }
-            _ => {}
+            _ => {
+                self.character_sets.designate(intermediates, byte);
+            }
         }
     }
 }
@@ -357,8 +308,6 @@ fn switches_screen(params: &Params) -> bool {
 const BELL: u8 = 0x07;
 const VERTICAL_TAB: u8 = 0x0b;
 const FORM_FEED: u8 = 0x0c;
-const SHIFT_OUT: u8 = 0x0e;
-const SHIFT_IN: u8 = 0x0f;
 
 #[cfg(test)]
 mod tests {
@@ -387,10 +336,7 @@ mod tests {
             ("日本語 \x1b[1m太字".as_bytes(), "日本語 太字"),
             ("8-bit \u{9b}31mred\u{85}".as_bytes(), "8-bit ^[[31mred^[E"),
             ("\u{80}\u{9f}".as_bytes(), "^[@^[_"),
-            (
-                "caf\u{e9} 20\u{b0} \u{a0}·".as_bytes(),
-                "caf\u{e9} 20\u{b0} \u{a0}·",
-            ),
+            ("caf\u{e9} 20\u{b0} \u{a0}·".as_bytes(), "caf\u{e9} 20\u{b0} \u{a0}·"),
         ];
         for (bytes, wanted) in table {
             assert_eq!(plain(bytes), *wanted, "{bytes:?}");
@@ -480,10 +426,7 @@ mod tests {
     #[test]
     fn rows_of_a_screen_stand_apart() {
         let table: &[(&[u8], &str)] = &[
-            (
-                b"\x1b[2;3Hmiddle\x1b[1;1Htop  \x1b[5dend",
-                "top ⏎ middle ⏎ end",
-            ),
+            (b"\x1b[2;3Hmiddle\x1b[1;1Htop  \x1b[5dend", "top ⏎ middle ⏎ end"),
             (b"\x1b[5;10Honly", "         only"),
             (b"old\x1b[H\x1b[2Jnew", "new"),
             (b"\x1b[3;1Hc\x1b[2;1Hb\x1b[J\x1b[1;1Ha", "a ⏎ b"),
@@ -494,10 +437,7 @@ mod tests {
             (b"$ \x1b[?1049h\x1b[2Jeditor\x1b[?1049lleft", "$ left"),
             (b"text\x1b[24;1H\x1b[?1049l\rleft", "left"),
             (b"all\x1bcnew", "new"),
-            (
-                b"\x1b[1;1Htext\x1b[2;1H~\x1b[3;1H~\x1b[4;1H~  \x1b[5;1H:",
-                "text ⏎ ~ (×3) ⏎ :",
-            ),
+            (b"\x1b[1;1Htext\x1b[2;1H~\x1b[3;1H~\x1b[4;1H~  \x1b[5;1H:", "text ⏎ ~ (×3) ⏎ :"),
         ];
         for (bytes, wanted) in table {
             assert_eq!(plain(bytes), *wanted, "{:?}", bytes.escape_ascii());
@@ -543,22 +483,13 @@ mod tests {
             ("\x1b[38;5;200mx\x1b[m", "\x1b[38;5;200mx\x1b[0m"),
             ("\x1b[38:2::1:2:3mx", "\x1b[38;2;1;2;3mx\x1b[0m"),
             ("\x1b[38;2;1;2;3;1mx", "\x1b[1;38;2;1;2;3mx\x1b[0m"),
-            (
-                "\x1b[91;104mx\x1b[39my\x1b[49mz",
-                "\x1b[91;104mx\x1b[0;104my\x1b[0mz",
-            ),
-            (
-                "\x1b[31m\x1b[31ma\x1b[31mb\x1b[1mc",
-                "\x1b[31mab\x1b[1mc\x1b[0m",
-            ),
+            ("\x1b[91;104mx\x1b[39my\x1b[49mz", "\x1b[91;104mx\x1b[0;104my\x1b[0mz"),
+            ("\x1b[31m\x1b[31ma\x1b[31mb\x1b[1mc", "\x1b[31mab\x1b[1mc\x1b[0m"),
             ("\x1b[4:3;58:5:9mx\x1b[24;59my", "\x1b[4:3;58;5;9mx\x1b[0my"),
             ("\x1b[31m\x1b[0mnone", "none"),
             ("\x1b[31mold\rnew", "\x1b[31mnew\x1b[0m"),
             ("\x1b[31mab\x1b[0m\x08x", "\x1b[31ma\x1b[0mx"),
-            (
-                "\x1b[1;1H\x1b[31ma\x1b[2;1Hb",
-                "\x1b[31ma\x1b[0m ⏎ \x1b[31mb\x1b[0m",
-            ),
+            ("\x1b[1;1H\x1b[31ma\x1b[2;1Hb", "\x1b[31ma\x1b[0m ⏎ \x1b[31mb\x1b[0m"),
             ("\x1b[38;5;999;38;2;1mx", "x"),
         ];
         for (text, wanted) in table {

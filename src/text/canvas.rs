@@ -1,30 +1,32 @@
 //! What a terminal shows at the end of one line's bytes: cells that a cursor moves over.
 //!
-//! Rows have the terminal's width and go on in the next one where text reaches it; such
-//! rows read as one. Rows that the cursor was sent to read apart. Where the line began on
-//! the screen is not known, so rows reached from there ([`LINE_ROW`]) and rows that were
-//! named by number ([`SCREEN_ROW`]) are two areas. Limits: nothing scrolls, and lines are
-//! neither inserted nor deleted; erased cells keep no background. Memory: eight bytes for
-//! each printed column, and for at most [`PADDED_COLUMNS`] that are left free or filled by
+//! Text that reaches the terminal's width continues in the next row; such rows read as
+//! one. Rows that the cursor was sent to read as separate. Where on the screen the line
+//! began is not known, so rows reached from there ([`LINE_ROW`]) and rows addressed by
+//! number ([`SCREEN_ROW`]) are two areas. Limits: nothing scrolls, lines are neither
+//! inserted nor deleted, and erased cells keep no background. Memory: one [`Cell`] for
+//! each printed column, and for at most [`PADDED_COLUMNS`] that are skipped or filled by
 //! repeating.
+//!
+//! The emulation of whole screens (vt100) cannot take its place: it turns tabs into
+//! spaces, drops what leaves its rows, knows fewer styles, and allocates its screen anew
+//! for each line, which takes a hundred times as long. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use unicode_width::UnicodeWidthChar;
 
-use super::row::{Cell, Row};
 use super::sgr::{Style, StyledText};
 
-/// The width where no terminal says one; also the greatest. It bounds what an insertion
+/// The greatest width, also taken if the width is unknown. It bounds how much an insertion
 /// or deletion moves.
-pub const MAX_COLUMNS: u16 = 1_000;
-/// The cursor is sent at most so many rows away.
-pub const JUMP_ROWS: u64 = 1_000;
-/// A canvas of more columns than these leaves no more free before what is printed, and
-/// repeats no more.
-pub const PADDED_COLUMNS: usize = 1 << 20;
+pub(super) const MAX_COLUMNS: u16 = 1_000;
+/// The farthest that the cursor can be sent.
+const JUMP_ROWS: u64 = 1_000;
+/// A canvas with more columns than this skips none and repeats nothing.
+pub(super) const PADDED_COLUMNS: usize = 1 << 20;
 /// Between the rows of a line.
-pub const ROW_BREAK: &str = " ⏎ ";
+const ROW_BREAK: &str = " ⏎ ";
 
 /// The row in which the line began; far above any count of rows above it.
 const LINE_ROW: u64 = 1 << 40;
@@ -34,7 +36,7 @@ const TAB_STOP: usize = 8;
 /// The bytes of a character and its combining marks, where these come late.
 const LATE_MARKS_BYTES: u16 = 64;
 
-/// Where the cursor is; a column equal to the width stands behind the last one.
+/// The cursor's place; a column equal to the width is after the last one.
 #[derive(Debug, Clone, Copy)]
 struct Cursor {
     row: u64,
@@ -43,37 +45,33 @@ struct Cursor {
 
 /// Rows of cells and a cursor.
 #[derive(Debug)]
-pub struct Canvas {
+pub(super) struct Canvas {
     /// Every text that a cell shows or has shown.
     text: String,
-    styles: Vec<Style>,
-    numbers: HashMap<Style, u16>,
-    style: u16,
+    /// The style of what is printed next.
+    pub style: Style,
     width: usize,
-    /// All rows that hold something, but the cursor's.
+    /// All rows that are not empty, except the cursor's.
     rows: BTreeMap<u64, Row>,
-    /// The cells of all rows but the cursor's.
+    /// The number of cells in all rows except the cursor's.
     stored: usize,
     current: Row,
     cursor: Cursor,
     saved: Cursor,
-    /// The rows that the alternate screen hides.
+    /// The rows and the cursor that the alternate screen hides.
     hidden: Option<(BTreeMap<u64, Row>, Cursor)>,
     last_printed: char,
 }
 
-/// Which part of a row or screen is erased.
+/// Which part of a row or screen is erased, seen from the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Erase {
-    /// From the cursor to the end.
+pub(super) enum Erase {
     After,
-    /// From the beginning to the cursor.
     Before,
-    /// All.
     All,
 }
 
-/// How many columns a character takes that stands for itself.
+/// The width of a character that is not a mark on the one before it.
 fn columns_of(character: char) -> usize {
     character.width().unwrap_or(1).max(1)
 }
@@ -81,15 +79,10 @@ fn columns_of(character: char) -> usize {
 impl Canvas {
     /// An empty one of this width.
     pub fn new(columns: Option<u16>) -> Canvas {
-        let cursor = Cursor {
-            row: LINE_ROW,
-            column: 0,
-        };
+        let cursor = Cursor { row: LINE_ROW, column: 0 };
         Canvas {
             text: String::new(),
-            styles: vec![Style::default()],
-            numbers: HashMap::from([(Style::default(), 0)]),
-            style: 0,
+            style: Style::default(),
             // A wide character has two columns.
             width: usize::from(columns.unwrap_or(MAX_COLUMNS).clamp(2, MAX_COLUMNS)),
             rows: BTreeMap::new(),
@@ -102,23 +95,6 @@ impl Canvas {
         }
     }
 
-    /// The style of what is printed from now on.
-    pub fn set_style(&mut self, style: Style) {
-        if let Some(number) = self.numbers.get(&style) {
-            self.style = *number;
-            return;
-        }
-        // So many styles in one line: those that come later are not shown.
-        let Some(number) = u16::try_from(self.styles.len()).ok() else {
-            self.style = 0;
-            return;
-        };
-        self.styles.push(style);
-        self.numbers.insert(style, number);
-        self.style = number;
-    }
-
-    /// Prints a character where the cursor stands.
     pub fn print(&mut self, character: char) {
         if character.width() == Some(0) && self.add_mark(character) {
             return;
@@ -127,8 +103,7 @@ impl Canvas {
         self.print_wide(character, columns_of(character));
     }
 
-    /// Prints the last character again, as far as there is room for more than a program
-    /// has written.
+    /// Prints the last character again, at most as often as a row has columns.
     pub fn repeat(&mut self, times: usize) {
         let times = times.min(self.width);
         let width = columns_of(self.last_printed);
@@ -147,29 +122,21 @@ impl Canvas {
         }
     }
 
-    /// Adds a character to the text, for cells to show it.
+    /// Adds a character to the text and returns a cell that shows it.
     fn write(&mut self, character: char) -> Option<Cell> {
         // A text of more than 4 GiB has no cells.
         let start = u32::try_from(self.text.len()).ok()?;
         self.text.push(character);
-        Some(Cell {
-            start,
-            length: character.len_utf8() as u16,
-            style: self.style,
-        })
+        Some(Cell { start, length: character.len_utf8() as u16, style: self.style })
     }
 
-    /// Puts a cell where the cursor stands, in the next row if this one has no room.
+    /// Puts a cell at the cursor, in the next row if this one has no room for it.
     fn place(&mut self, cell: Cell, width: usize) {
         if self.cursor.column + width > self.width {
-            self.current.goes_on = true;
+            self.current.wraps = true;
             self.go_to_row(self.cursor.row + 1);
             self.cursor.column = 0;
         }
-        self.put(cell, width);
-    }
-
-    fn put(&mut self, cell: Cell, width: usize) {
         let length = self.current.cells.len();
         if self.cursor.column > length && !self.has_room_for(self.cursor.column - length) {
             self.cursor.column = length;
@@ -213,12 +180,12 @@ impl Canvas {
         true
     }
 
-    /// Moves on to the next tab stop.
+    /// Moves the cursor to the next tab stop.
     pub fn tab(&mut self) {
         let from = self.column();
         let to = ((from / TAB_STOP + 1) * TAB_STOP).min(self.width - 1);
         if to > from && from >= self.current.cells.len() {
-            // Over columns that hold nothing the tab stays a tab.
+            // Over empty columns the tab remains a tab.
             let style = std::mem::take(&mut self.style);
             self.cursor.column = from;
             self.print_wide('\t', to - from);
@@ -227,38 +194,33 @@ impl Canvas {
         self.cursor.column = to;
     }
 
-    /// The cursor's column; behind the last one it is still in it.
+    /// The cursor's column; after the last one it is still in it.
     fn column(&self) -> usize {
         self.cursor.column.min(self.width - 1)
     }
 
-    /// Sends the cursor to a column, counted from 0.
+    /// Moves the cursor to a column, counted from 0.
     pub fn go_to_column(&mut self, column: usize) {
         self.cursor.column = column.min(self.width - 1);
     }
 
-    /// Moves the cursor to the right.
     pub fn go_right(&mut self, columns: usize) {
         self.go_to_column(self.column() + columns);
     }
 
-    /// Moves the cursor to the left.
     pub fn go_left(&mut self, columns: usize) {
         self.go_to_column(self.column().saturating_sub(columns));
     }
 
-    /// Moves the cursor by tab stops to the right.
     pub fn go_right_by_tabs(&mut self, stops: usize) {
         self.go_to_column((self.column() / TAB_STOP + stops) * TAB_STOP);
     }
 
-    /// Moves the cursor by tab stops to the left.
     pub fn go_left_by_tabs(&mut self, stops: usize) {
         let stop = self.column().div_ceil(TAB_STOP);
         self.go_to_column(stop.saturating_sub(stops) * TAB_STOP);
     }
 
-    /// Moves the cursor up.
     pub fn go_up(&mut self, rows: u64) {
         let top = match self.area() {
             LINE_ROW => LINE_ROW - JUMP_ROWS,
@@ -267,27 +229,28 @@ impl Canvas {
         self.go_to_row(self.cursor.row.saturating_sub(rows).max(top));
     }
 
-    /// Moves the cursor down.
     pub fn go_down(&mut self, rows: u64) {
         let bottom = (self.area() + JUMP_ROWS).max(self.cursor.row);
         self.go_to_row((self.cursor.row + rows).min(bottom));
     }
 
-    /// Sends the cursor to a row of the screen, counted from 0.
+    /// Moves the cursor down, to the first column.
+    pub fn next_line(&mut self, rows: u64) {
+        self.go_down(rows);
+        self.go_to_column(0);
+    }
+
+    /// Moves the cursor to a row of the screen, counted from 0.
     pub fn go_to_screen_row(&mut self, row: u64) {
         self.go_to_row(SCREEN_ROW + row.min(JUMP_ROWS));
     }
 
     fn area(&self) -> u64 {
-        if self.cursor.row < SCREEN_ROW {
-            LINE_ROW
-        } else {
-            SCREEN_ROW
-        }
+        if self.cursor.row < SCREEN_ROW { LINE_ROW } else { SCREEN_ROW }
     }
 
     fn go_to_row(&mut self, row: u64) {
-        // Behind the last column the cursor stands in it as soon as it moves.
+        // A cursor after the last column is in it as soon as it moves.
         self.cursor.column = self.column();
         if row == self.cursor.row {
             return;
@@ -302,32 +265,28 @@ impl Canvas {
         self.cursor.row = row;
     }
 
-    /// Remembers where the cursor is.
     pub fn save_cursor(&mut self) {
         self.saved = self.cursor;
     }
 
-    /// Sends it back there.
     pub fn restore_cursor(&mut self) {
         let Cursor { row, column } = self.saved;
         self.go_to_row(row);
         self.cursor.column = column;
     }
 
-    /// Erases in the cursor's row.
     pub fn erase_in_row(&mut self, part: Erase) {
         let column = self.column();
         match part {
             Erase::After => {
                 self.current.blank(column, self.width);
-                self.current.goes_on = false;
+                self.current.wraps = false;
             }
             Erase::Before => self.current.blank(0, column + 1),
             Erase::All => self.current = Row::default(),
         }
     }
 
-    /// Erases rows.
     pub fn erase_in_screen(&mut self, part: Erase) {
         let at = self.cursor.row;
         if part != Erase::Before {
@@ -343,19 +302,19 @@ impl Canvas {
         self.erase_in_row(part);
     }
 
-    /// Erases so many columns from the cursor on.
+    /// Erases columns from the cursor's on.
     pub fn erase_columns(&mut self, columns: usize) {
         let column = self.column();
         self.current.blank(column, column.saturating_add(columns));
     }
 
-    /// Deletes so many columns; what stands behind them moves up.
+    /// Deletes columns; those after them move left.
     pub fn delete_columns(&mut self, columns: usize) {
         let begin = self.column();
         self.current.delete(begin, begin.saturating_add(columns));
     }
 
-    /// Makes room for so many columns; what leaves the row at its end is gone.
+    /// Inserts blank columns; what leaves the row at its end is lost.
     pub fn insert_columns(&mut self, columns: usize) {
         let begin = self.column();
         let room = columns.min(self.width - begin);
@@ -364,7 +323,7 @@ impl Canvas {
         }
     }
 
-    /// Turns to the alternate screen, which is empty.
+    /// Switches to the alternate screen, which is empty.
     pub fn enter_alternate_screen(&mut self) {
         if self.hidden.is_some() {
             return;
@@ -376,7 +335,7 @@ impl Canvas {
         self.go_to_screen_row(0);
     }
 
-    /// Turns back: what the alternate screen showed is gone.
+    /// Switches back; what the alternate screen showed is lost.
     pub fn leave_alternate_screen(&mut self) {
         self.current = Row::default();
         let hidden = self.hidden.take();
@@ -387,33 +346,30 @@ impl Canvas {
         self.stored = self.rows.values().map(|row| row.cells.len()).sum();
     }
 
-    /// Clears all.
     pub fn reset(&mut self) {
         self.erase_in_screen(Erase::All);
-        self.set_style(Style::default());
+        self.style = Style::default();
         self.cursor.column = 0;
     }
 
-    /// All rows that show something, as one line of text; one that is there again and
-    /// again, in whatever colours, stands there once as it is last, with how often.
+    /// All rows that show something, as one line of text. Rows in succession that differ in
+    /// colours at most are shown once, as the last of them, with their count.
     pub fn into_text(mut self) -> String {
         let rows = self.take_rows();
-        let mut shown = rows
-            .chunk_by(|(number, row), (next, _)| row.goes_on && number + 1 == *next)
-            .map(|rows| self.paragraph(rows))
-            .filter(|cells| cells.iter().any(|cell| self.is_ink(*cell)));
-        let (Some(first), second) = (shown.next(), shown.next()) else {
-            return String::new();
-        };
-        let Some(second) = second else {
-            return self.styled(&first);
-        };
-        let texts: Vec<(String, String)> = [first, second]
-            .into_iter()
-            .chain(shown)
+        let shown: Vec<Vec<Cell>> = rows
+            .chunk_by(continues)
+            .map(paragraph)
+            .filter(|cells| cells.iter().any(|cell| self.is_ink(*cell)))
+            .collect();
+        if let [only] = shown.as_slice() {
+            return self.text(only, |cell| cell.style);
+        }
+        let texts: Vec<(String, String)> = shown
+            .iter()
             .map(|cells| {
-                let cells = self.trimmed(&cells);
-                (self.text(cells, |_| Style::default()), self.styled(cells))
+                let cells = self.trimmed(cells);
+                let plain = self.text(cells, |_| Style::default());
+                (plain, self.text(cells, |cell| cell.style))
             })
             .collect();
         let texts: Vec<String> = texts
@@ -426,30 +382,19 @@ impl Canvas {
         texts.join(ROW_BREAK)
     }
 
-    /// The text of the row in which the cursor is, with those that it goes on from.
+    /// The text of the cursor's row, with the rows that continue into it or from it.
     pub fn into_cursor_text(mut self) -> String {
         let at = self.cursor.row;
         let rows = self.take_rows();
-        let found = rows
-            .chunk_by(|(number, row), (next, _)| row.goes_on && number + 1 == *next)
-            .find(|rows| rows.iter().any(|(number, _)| *number == at));
-        found.map_or_else(String::new, |rows| self.styled(&self.paragraph(rows)))
+        rows.chunk_by(continues)
+            .find(|rows| rows.iter().any(|(number, _)| *number == at))
+            .map(|rows| self.text(&paragraph(rows), |cell| cell.style))
+            .unwrap_or_default()
     }
 
     fn take_rows(&mut self) -> Vec<(u64, Row)> {
         self.go_to_row(u64::MAX);
         std::mem::take(&mut self.rows).into_iter().collect()
-    }
-
-    /// The cells of rows that go on in each other, without blank ones at the end.
-    fn paragraph(&self, rows: &[(u64, Row)]) -> Vec<Cell> {
-        let mut cells: Vec<Cell> = Vec::new();
-        for (_, row) in rows {
-            cells.extend_from_slice(&row.cells);
-        }
-        let end = cells.iter().rposition(|cell| *cell != Cell::BLANK);
-        cells.truncate(end.map_or(0, |last| last + 1));
-        cells
     }
 
     /// Without white space at both ends.
@@ -472,11 +417,6 @@ impl Canvas {
         text.unwrap_or_default()
     }
 
-    fn styled(&self, cells: &[Cell]) -> String {
-        let style = |cell: Cell| self.styles.get(usize::from(cell.style)).copied();
-        self.text(cells, |cell| style(cell).unwrap_or_default())
-    }
-
     fn text(&self, cells: &[Cell], style: impl Fn(Cell) -> Style) -> String {
         let mut text = StyledText::default();
         for cell in cells {
@@ -487,5 +427,115 @@ impl Canvas {
             }
         }
         text.finish()
+    }
+}
+
+/// Whether a row's text continues in the next one.
+fn continues((number, row): &(u64, Row), (next, _): &(u64, Row)) -> bool {
+    row.wraps && number + 1 == *next
+}
+
+/// The cells of rows that continue each other, without blank ones at the end.
+fn paragraph(rows: &[(u64, Row)]) -> Vec<Cell> {
+    let rows = rows.iter().map(|(_, row)| row.cells.as_slice());
+    let mut cells = rows.collect::<Vec<_>>().concat();
+    let end = cells.iter().rposition(|cell| *cell != Cell::BLANK);
+    cells.truncate(end.map_or(0, |last| last + 1));
+    cells
+}
+
+/// One column: a range of the canvas's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cell {
+    pub start: u32,
+    pub length: u16,
+    pub style: Style,
+}
+
+impl Cell {
+    /// Nothing was printed here.
+    pub const BLANK: Cell = Cell { start: 0, length: 0, style: Style::PLAIN };
+    /// Part of the wide character or tab before it.
+    pub const CONTINUATION: Cell = Cell { start: 0, length: u16::MAX, style: Style::PLAIN };
+}
+
+/// Cells up to the last one that was printed.
+#[derive(Debug, Clone, Default)]
+struct Row {
+    /// One for each column.
+    pub cells: Vec<Cell>,
+    /// Its text continues in the next row.
+    pub wraps: bool,
+}
+
+impl Row {
+    /// Sets a cell of `width` columns; a wide character that it covers in part is erased.
+    pub fn put(&mut self, begin: usize, width: usize, cell: Cell) {
+        let end = begin + width;
+        self.split_at(begin);
+        self.split_at(end);
+        if self.cells.len() < end {
+            self.cells.resize(end, Cell::BLANK);
+        }
+        let covered = self.cells.get_mut(begin..end);
+        if let Some((first, others)) = covered.and_then(<[Cell]>::split_first_mut) {
+            *first = cell;
+            others.fill(Cell::CONTINUATION);
+        }
+    }
+
+    /// Erases the columns from `begin` to before `end`.
+    pub fn blank(&mut self, begin: usize, end: usize) {
+        self.split_at(begin);
+        self.split_at(end);
+        if end >= self.cells.len() {
+            self.cells.truncate(begin);
+        } else if let Some(erased) = self.cells.get_mut(begin..end) {
+            erased.fill(Cell::BLANK);
+        }
+    }
+
+    /// Deletes the columns from `begin` to before `end`; those after them move left.
+    pub fn delete(&mut self, begin: usize, end: usize) {
+        self.split_at(begin);
+        self.split_at(end);
+        if begin < self.cells.len() {
+            self.cells.drain(begin..end.min(self.cells.len()));
+        }
+    }
+
+    /// Inserts blank columns before `begin`; what no longer fits into the width is lost.
+    pub fn insert(&mut self, begin: usize, columns: usize, width: usize) {
+        self.split_at(begin);
+        if begin >= self.cells.len() {
+            return;
+        }
+        let fits = width.saturating_sub(columns);
+        self.split_at(fits);
+        self.cells.truncate(fits);
+        let begin = begin.min(self.cells.len());
+        let blanks = std::iter::repeat_n(Cell::BLANK, columns);
+        self.cells.splice(begin..begin, blanks);
+    }
+
+    /// Erases a wide character that begins before a column and reaches into it.
+    fn split_at(&mut self, column: usize) {
+        if self.cells.get(column) != Some(&Cell::CONTINUATION) {
+            return;
+        }
+        let (before, behind) = self.cells.split_at_mut(column);
+        for cell in behind {
+            if *cell != Cell::CONTINUATION {
+                break;
+            }
+            *cell = Cell::BLANK;
+        }
+        for cell in before.iter_mut().rev() {
+            let was_first = *cell != Cell::CONTINUATION;
+            *cell = Cell::BLANK;
+            if was_first {
+                break;
+            }
+        }
     }
 }

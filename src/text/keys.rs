@@ -1,31 +1,30 @@
 //! Keys by name, and the bytes that a terminal sends for them.
 //!
-//! The encoding is xterm's, as the terminfo entry `xterm-256color` tells programs, with
-//! its modifier parameter (`CSI 1;5D` is Control and Left). What a terminal has no code
-//! for is an error, never another key.
+//! The encoding is xterm's, which the terminfo entry `xterm-256color` describes, with its
+//! modifier parameter (`CSI 1;5D` is Control and Left). A key for which a terminal has no
+//! code is an error, never another key.
 //!
-//! Limits: no keypad of its own, no function keys above F12, none of the newer keyboard
-//! protocols that programs may ask for.
+//! Limits: no separate keypad, no function keys above F12, none of the newer keyboard
+//! protocols that programs may ask for. Pure.
 
 use super::screen::Modes;
 
-/// What begins a sequence.
 const ESCAPE: u8 = 0x1b;
-/// Names less alike than this are not offered (0 to 1, Jaro-Winkler).
+/// The least likeness of a name that is suggested (0 to 1, Jaro-Winkler).
 const LIKENESS: f64 = 0.75;
-/// How much of a wrong name an error repeats.
+/// How many characters of a wrong name an error repeats.
 const SHOWN_CHARS: usize = 40;
-/// Before and after pasted text, for programs that tell it from typing (mode 2004).
+/// Before and after pasted text, for programs that distinguish it from typing (mode 2004).
 const PASTE_START: &str = "\x1b[200~";
 const PASTE_END: &str = "\x1b[201~";
 /// The same end with a one-character CSI.
 const PASTE_END_C1: &str = "\u{9b}201~";
 
-/// The names, for errors and for people.
+/// The names of keys, for errors and documentation.
 pub const KNOWN: &str = "Enter, Tab, Escape, Space, Backspace, Insert, Delete, Up, Down, Left, Right, Home, End, \
     PageUp, PageDown, F1 to F12 and single characters, each with C-, M- or S- before it (C-c, M-x, S-Tab, C-Left)";
 
-/// A key with what is held down.
+/// A key with its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     modifiers: Modifiers,
@@ -39,7 +38,7 @@ struct Modifiers {
     control: bool,
 }
 
-/// What sort of code a key has.
+/// The kind of code that a key has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Code {
     /// A character as it is.
@@ -104,43 +103,27 @@ const OTHERWISE: [(&str, &str); 12] = [
     ("ArrowRight", "Right"),
 ];
 
-/// Other spellings of what is held down, in lower case, for suggestions only.
-const HELD_OTHERWISE: [(&str, &str); 14] = [
-    ("ctrl-", "C-"),
-    ("ctrl+", "C-"),
-    ("control-", "C-"),
-    ("control+", "C-"),
-    ("alt-", "M-"),
-    ("alt+", "M-"),
-    ("meta-", "M-"),
-    ("meta+", "M-"),
-    ("shift-", "S-"),
-    ("shift+", "S-"),
-    ("c-", "C-"),
-    ("m-", "M-"),
-    ("s-", "S-"),
-    ("^", "C-"),
+/// Spellings of modifiers, in lower case, of which the capital letter with a hyphen is the name.
+const HELD_OTHERWISE: [(&str, &str); 8] = [
+    ("control", "C-"),
+    ("ctrl", "C-"),
+    ("c", "C-"),
+    ("alt", "M-"),
+    ("meta", "M-"),
+    ("m", "M-"),
+    ("shift", "S-"),
+    ("s", "S-"),
 ];
 
-/// Why a name is no key.
+/// Why a name does not stand for a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// It means nothing.
-    #[error("keys: {name:?} is no key{}: known are {KNOWN}; text goes in input", hint(.nearest.as_deref()))]
-    Unknown {
-        /// As it was given, cut.
-        name: String,
-        /// What it may have meant.
-        nearest: Option<String>,
-    },
-    /// A terminal sends nothing of its own for it.
-    #[error("keys: {name} has no code of its own on a terminal{}", hint(.instead.as_deref()))]
-    NoCode {
-        /// As it was given.
-        name: String,
-        /// What has one.
-        instead: Option<String>,
-    },
+    /// It means nothing: the name, cut, and what it may have meant.
+    #[error("keys: {0:?} is not a key{hint}: known are {KNOWN}; text goes in input", hint = hint(.1.as_deref()))]
+    Unknown(String, Option<String>),
+    /// A terminal sends nothing of its own for it: the name, and what has a code instead.
+    #[error("keys: {0} has no code of its own on a terminal{hint}", hint = hint(.1.as_deref()))]
+    NoCode(String, Option<String>),
 }
 
 fn hint(nearest: Option<&str>) -> String {
@@ -152,22 +135,16 @@ impl Key {
     /// matter, that of `C-`, `M-`, `S-` and of characters does.
     ///
     /// # Errors
-    /// When it is no key, or one that a terminal has no code for.
+    /// When it is not a key, or one for which a terminal has no code.
     pub fn parse(name: &str) -> Result<Key, KeyError> {
-        let key = read(name).ok_or_else(|| KeyError::Unknown {
-            name: shown(name),
-            nearest: nearest(name),
-        })?;
+        let key = read(name).ok_or_else(|| KeyError::Unknown(shown(name), nearest(name)))?;
         if !key.has_code() {
-            return Err(KeyError::NoCode {
-                name: shown(name),
-                instead: key.without_what_has_no_code(),
-            });
+            return Err(KeyError::NoCode(shown(name), key.without_what_has_no_code()));
         }
         Ok(key)
     }
 
-    /// What a terminal in these modes sends.
+    /// The bytes that a terminal in these modes sends.
     pub fn bytes(self, modes: Modes) -> Vec<u8> {
         self.encode(modes).unwrap_or_default()
     }
@@ -205,13 +182,10 @@ impl Key {
         }
     }
 
-    /// The same key with fewer held down, by name.
+    /// The name of the same key with fewer modifiers.
     fn without_what_has_no_code(self) -> Option<String> {
         let held = self.modifiers;
-        let without_shift = Modifiers {
-            shift: false,
-            ..held
-        };
+        let without_shift = Modifiers { shift: false, ..held };
         if let (true, Code::Character(character)) = (held.shift && !held.control, self.code) {
             let shifted = Key {
                 modifiers: without_shift,
@@ -219,10 +193,7 @@ impl Key {
             };
             return Some(shifted.name());
         }
-        let without_control = Modifiers {
-            control: false,
-            ..without_shift
-        };
+        let without_control = Modifiers { control: false, ..without_shift };
         [without_shift, without_control]
             .into_iter()
             .map(|modifiers| Key { modifiers, ..self })
@@ -231,24 +202,14 @@ impl Key {
     }
 
     fn name(self) -> String {
-        let mut name = String::new();
-        for (held, prefix) in [
-            (self.modifiers.control, "C-"),
-            (self.modifiers.meta, "M-"),
-            (self.modifiers.shift, "S-"),
-        ] {
-            if held {
-                name.push_str(prefix);
-            }
-        }
+        let Modifiers { shift, meta, control } = self.modifiers;
+        let held = [(control, "C-"), (meta, "M-"), (shift, "S-")].into_iter();
+        let mut name: String = held.filter(|(held, _)| *held).map(|(_, prefix)| prefix).collect();
         match self.code {
             Code::Character(character) => name.push(character),
-            code => name.extend(
-                NAMED
-                    .iter()
-                    .find(|(_, named)| *named == code)
-                    .map(|(name, _)| *name),
-            ),
+            code => {
+                name.extend(NAMED.iter().find(|(_, named)| *named == code).map(|(name, _)| *name))
+            }
         }
         name
     }
@@ -266,7 +227,7 @@ impl Modifiers {
 }
 
 impl Code {
-    /// What the key sends with nothing held down, where that is one character.
+    /// What the key sends without modifiers, if that is one character.
     fn character(self) -> Option<char> {
         match self {
             Code::Character(character) => Some(character),
@@ -279,7 +240,7 @@ impl Code {
         }
     }
 
-    /// What it sends with Control held down.
+    /// What the key sends with Control.
     fn with_control(self) -> Option<u8> {
         match self {
             Code::Backspace => Some(0x08),
@@ -335,7 +296,7 @@ fn read(name: &str) -> Option<Key> {
     Some(Key { modifiers, code })
 }
 
-/// What a wrong name may have meant: only what is a key.
+/// The key that a wrong name may have meant.
 fn nearest(name: &str) -> Option<String> {
     let mut rest = name;
     let mut held = String::new();
@@ -354,17 +315,17 @@ fn nearest(name: &str) -> Option<String> {
     known.then_some(meant)
 }
 
-/// Takes what is held down off a name, however it is spelled.
+/// Splits a modifier off a name, however it is spelled: `Ctrl+`, `alt-`, `^`.
 fn split_held(name: &str) -> Option<(&'static str, &str)> {
-    ["C-", "M-", "S-"]
-        .into_iter()
-        .map(|prefix| (prefix, prefix))
-        .chain(HELD_OTHERWISE)
-        .find_map(|(spelled, prefix)| {
-            let head = name.get(..spelled.len())?;
-            let rest = name.get(spelled.len()..).filter(|rest| !rest.is_empty())?;
-            head.eq_ignore_ascii_case(spelled).then_some((prefix, rest))
-        })
+    let (prefix, rest) = match name.strip_prefix('^') {
+        Some(rest) => ("C-", rest),
+        None => {
+            let (held, rest) = name.split_once(['-', '+'])?;
+            let spelled = |(spelled, _): &&(&str, &str)| held.eq_ignore_ascii_case(spelled);
+            (HELD_OTHERWISE.iter().find(spelled)?.1, rest)
+        }
+    };
+    (!rest.is_empty()).then_some((prefix, rest))
 }
 
 fn nearest_name(name: &str) -> Option<&'static str> {
@@ -390,8 +351,8 @@ fn shown(name: &str) -> String {
     format!("{head}…")
 }
 
-/// Text as a terminal sends it when it is typed or pasted: a line's end is CR. Text of
-/// more than one line is marked as pasted where the program has asked for that.
+/// Text as a terminal sends it when it is typed or pasted: lines end with CR. Text of
+/// several lines is marked as pasted if the program has asked for that.
 pub fn typed(text: &str, modes: Modes) -> Vec<u8> {
     let lines = text.replace("\r\n", "\r").replace('\n', "\r");
     if !modes.bracketed_paste || text.lines().nth(1).is_none() {
@@ -400,8 +361,8 @@ pub fn typed(text: &str, modes: Modes) -> Vec<u8> {
     format!("{PASTE_START}{}{PASTE_END}", without_paste_end(&lines)).into_bytes()
 }
 
-/// Text that cannot end its own paste: what would be left when an end is taken out of it
-/// is looked at as well.
+/// Text that cannot end its own paste. Removing an end may form another one, which is
+/// removed too.
 fn without_paste_end(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for character in text.chars() {
@@ -423,15 +384,8 @@ mod tests {
 
     use super::*;
 
-    const PASTED: Modes = Modes {
-        bracketed_paste: true,
-        ..PLAIN
-    };
-    const PLAIN: Modes = Modes {
-        application_cursor: false,
-        application_keypad: false,
-        bracketed_paste: false,
-    };
+    const PASTED: Modes = Modes { bracketed_paste: true, ..PLAIN };
+    const PLAIN: Modes = Modes { application_cursor: false, bracketed_paste: false };
 
     fn bytes(name: &str) -> String {
         match Key::parse(name) {
@@ -497,16 +451,10 @@ mod tests {
 
     #[test]
     fn unmodified_cursor_keys_follow_application_cursor_mode() {
-        let application = Modes {
-            application_cursor: true,
-            ..PLAIN
-        };
-        for (name, wanted) in [
-            ("Up", "\x1bOA"),
-            ("End", "\x1bOF"),
-            ("C-Up", "\x1b[1;5A"),
-            ("PageUp", "\x1b[5~"),
-        ] {
+        let application = Modes { application_cursor: true, ..PLAIN };
+        for (name, wanted) in
+            [("Up", "\x1bOA"), ("End", "\x1bOF"), ("C-Up", "\x1b[1;5A"), ("PageUp", "\x1b[5~")]
+        {
             let sent = Key::parse(name).map(|key| key.bytes(application));
             assert_eq!(sent.as_deref(), Ok(wanted.as_bytes()), "{name}");
         }
@@ -529,16 +477,13 @@ mod tests {
             ("F13", "F1"),
         ] {
             let error = bytes(name);
-            assert!(
-                error.starts_with(&format!("keys: {name:?} is no key")),
-                "{error}"
-            );
+            assert!(error.starts_with(&format!("keys: {name:?} is not a key")), "{error}");
             assert!(error.contains(&format!("did you mean {meant}?")), "{error}");
             assert!(error.contains("PageDown, F1 to F12"), "{error}");
         }
         for name in ["", "C-", "M-C-", "C-C-x", "ls -la", "日本"] {
             let error = bytes(name);
-            assert!(error.contains("is no key: known are"), "{error}");
+            assert!(error.contains("is not a key: known are"), "{error}");
             assert!(error.contains("text goes in input"), "{error}");
         }
     }
@@ -565,9 +510,7 @@ mod tests {
     #[test]
     fn the_listed_names_are_the_known_ones() {
         for (name, _) in NAMED {
-            let function = name
-                .strip_prefix('F')
-                .is_some_and(|rest| rest.parse::<u8>().is_ok());
+            let function = name.strip_prefix('F').is_some_and(|rest| rest.parse::<u8>().is_ok());
             assert!(function || KNOWN.contains(name), "{name}");
         }
     }

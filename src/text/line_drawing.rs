@@ -1,10 +1,12 @@
 //! The special graphics set of the VT100: lines, corners and a few signs in the place of
-//! letters, for programs that switch to it.
+//! letters, for programs that switch to it. Pure.
 
-/// The final byte of the sequences that choose it.
-pub const SET: u8 = b'0';
+/// The final byte of the sequences that choose the set.
+pub(crate) const SET: u8 = b'0';
+pub(crate) const SHIFT_OUT: u8 = 0x0e;
+pub(crate) const SHIFT_IN: u8 = 0x0f;
 
-/// The first character that is drawn otherwise.
+/// The first character that is drawn differently.
 const FIRST: char = '_';
 /// What is drawn for `_` to `~`.
 const DRAWN: [char; 32] = [
@@ -12,13 +14,52 @@ const DRAWN: [char; 32] = [
     '⎼', '⎽', '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
 ];
 
-/// What this set shows for a character; all that it does not change stays.
-pub fn drawn(character: char) -> char {
+/// The character sets G0 and G1, and which of them is in use.
+#[derive(Debug, Default)]
+pub(crate) struct CharacterSets {
+    /// Whether G0 and G1 are this set.
+    drawing: [bool; 2],
+    /// Whether G1 is in use instead of G0.
+    shifted: bool,
+}
+
+impl CharacterSets {
+    pub fn any_is_drawing(&self) -> bool {
+        self.drawing != [false, false]
+    }
+
+    /// Carries out SO and SI.
+    pub fn shift(&mut self, control: u8) {
+        match control {
+            SHIFT_OUT => self.shifted = true,
+            SHIFT_IN => self.shifted = false,
+            _ => {}
+        }
+    }
+
+    /// Carries out an escape sequence that chooses a set; false for any other.
+    pub fn designate(&mut self, intermediates: &[u8], set: u8) -> bool {
+        let [first, second] = &mut self.drawing;
+        let place = match intermediates {
+            b"(" => first,
+            b")" => second,
+            _ => return false,
+        };
+        *place = set == SET;
+        true
+    }
+
+    /// What the set in use shows for a character.
+    pub fn shown(&self, character: char) -> char {
+        let [first, second] = self.drawing;
+        let is_drawing = if self.shifted { second } else { first };
+        if is_drawing { drawn(character) } else { character }
+    }
+}
+
+fn drawn(character: char) -> char {
     let place = u32::from(character).checked_sub(u32::from(FIRST));
-    place
-        .and_then(|place| DRAWN.get(place as usize))
-        .copied()
-        .unwrap_or(character)
+    place.and_then(|place| DRAWN.get(place as usize)).copied().unwrap_or(character)
 }
 
 #[cfg(test)]

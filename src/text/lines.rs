@@ -1,51 +1,95 @@
 //! Output as numbered lines, cut to a size.
 //!
-//! Takes stretches of raw bytes and gives text: whole lines, one third from the head and
-//! two thirds from the tail, with a marker that names what lies between and how to read
-//! it. Runs of progress lines shrink to the newest. Limits: it sees only the stretches it
-//! is given; where lines are stored is the spool's business.
+//! Turns stretches of raw bytes into text: whole lines, one third from the head and two
+//! thirds from the tail, with a marker that names what is missing between them and how to
+//! read it. Before lines are left out, long lines are cut in the same manner. Runs of
+//! progress lines shrink to the newest, and runs of identical lines to one with their
+//! count. Limits: reads only the stretches that it is given; the spool stores lines. Pure.
+
+mod rows;
 
 use std::ops::Range;
 
+use self::rows::{Content, Cut, Line, LineRow, cap, progress_rows, repeated_rows};
 use super::ansi::{self, Colours};
-use super::progress_lines;
+pub use super::quantity::grouped;
 
-/// A longer line is cut, head and tail kept.
+/// A longer line is cut, with its head and tail kept, if the whole text does not fit.
 pub const LINE_CHARS: usize = 2_000;
 
-/// A place in the output: byte `offset` lies in line `line` (counted from 1).
+/// How much text fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Characters, counted as the strictest client does: in units of UTF-16.
+    pub chars: usize,
+    /// Bytes of UTF-8.
+    pub bytes: usize,
+}
+
+impl Room {
+    /// Room for this many characters, of however many bytes.
+    pub fn of_chars(chars: usize) -> Room {
+        Room { chars, bytes: usize::MAX }
+    }
+
+    /// Takes the room of a line and its newline, if there is enough.
+    pub fn take_line(&mut self, line: &str) -> bool {
+        let (chars, bytes) = (line.encode_utf16().count() + 1, line.len() + 1);
+        let fits = chars <= self.chars && bytes <= self.bytes;
+        if fits {
+            self.chars -= chars;
+            self.bytes -= bytes;
+        }
+        fits
+    }
+
+    /// Takes the room of the beginning of a text, and returns as much of it as fits.
+    pub fn take<'a>(&mut self, text: &'a str) -> &'a str {
+        let mut end = 0;
+        for character in text.chars() {
+            let (chars, bytes) = (character.len_utf16(), character.len_utf8());
+            if chars > self.chars || bytes > self.bytes {
+                break;
+            }
+            self.chars -= chars;
+            self.bytes -= bytes;
+            end += bytes;
+        }
+        text.get(..end).unwrap_or_default()
+    }
+}
+
+/// A byte of the output and the line that it is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
-    /// Bytes before it.
+    /// The number of bytes before it.
     pub offset: u64,
-    /// The number of the line it is in.
+    /// The number of its line, counted from 1.
     pub line: u64,
 }
 
-/// A position, and whether it lies within its line.
+/// A position, and whether it is inside of its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct LinePosition {
     /// The position.
     pub at: Position,
-    /// Whether bytes of its line stand before it.
+    /// Whether bytes of its line come before it.
     pub inside_line: bool,
 }
 
-impl Place {
+impl LinePosition {
     /// Where all output begins.
-    pub const FIRST: Place = Place {
-        at: Position { offset: 0, line: 1 },
-        inside_line: false,
-    };
+    pub const FIRST: LinePosition =
+        LinePosition { at: Position { offset: 0, line: 1 }, inside_line: false };
 
-    /// The first line that begins here or later.
+    /// The number of the first line that begins here or later.
     pub fn next_line(&self) -> u64 {
         self.at.line + u64::from(self.inside_line)
     }
 
-    /// The place behind these bytes, which stand here.
-    pub fn after(self, bytes: &[u8]) -> Place {
-        Place {
+    /// The place after these bytes, which begin here.
+    pub fn after(self, bytes: &[u8]) -> LinePosition {
+        LinePosition {
             at: Position {
                 offset: self.at.offset + bytes.len() as u64,
                 line: self.at.line + memchr::memchr_iter(b'\n', bytes).count() as u64,
@@ -55,22 +99,22 @@ impl Place {
     }
 }
 
-/// Output that lies together.
+/// Contiguous output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// Where it begins.
-    pub start: Place,
+    pub start: LinePosition,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Piece {
     /// Where it ends.
-    pub fn end(&self) -> Place {
+    pub fn end(&self) -> LinePosition {
         self.start.after(&self.bytes)
     }
 
-    /// The byte behind its last one.
+    /// The offset after its last byte.
     pub fn end_offset(&self) -> u64 {
         self.start.at.offset + self.bytes.len() as u64
     }
@@ -78,32 +122,49 @@ impl Piece {
 
 /// A part of what is to be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stretch {
+pub enum OutputSpan {
     /// Output.
     Read(Piece),
-    /// Output that is not here. Two pieces without it between them follow on.
+    /// Output that is not here. Two pieces without it between them are contiguous.
     Missing {
-        /// The lines of which nothing is here; none when only a part of a line is missing.
+        /// The lines that are missing as a whole; empty if only a part of a line is missing.
         lines: Range<u64>,
-        /// Whether it can still be read, or is gone.
+        /// Whether it can still be read; otherwise it is gone.
         readable: bool,
+        /// Missing bytes of the line that is shown before it, as far as known.
+        of_line_before: u64,
+        /// Missing bytes of the line that is shown after it, if that is another one.
+        of_line_behind: u64,
     },
 }
 
-/// How lines are to be shown.
+/// How lines are shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout<'a> {
-    /// All the text may have so many characters.
-    pub max_chars: usize,
+    /// The room for all the text.
+    pub room: Room,
     /// Whether each line begins with its number.
     pub numbered: bool,
-    /// Whether colours stay.
+    /// What happens to identical lines in a row.
+    pub repeats: Repeats,
+    /// What happens to colours.
     pub colours: Colours,
     /// The width of the terminal that the output was written to.
     pub columns: Option<u16>,
-    /// The call that reads omitted lines, `zsh_poll task_id=…`; `from_line` is added.
-    /// Empty: there is none.
+    /// The call that reads omitted lines, `zsh_poll task_id=…`, to which `from_line` is
+    /// added. Empty if there is none.
     pub reader: &'a str,
+}
+
+/// What happens to identical lines in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeats {
+    /// Three or more become one, `waiting for db  (×50)`, with the number of the last, if
+    /// that is shorter. Lines are identical if they are shown alike. Blank lines and lines
+    /// that are cut remain.
+    Collapse,
+    /// Each is shown.
+    Each,
 }
 
 /// Lines ready to be shown.
@@ -111,26 +172,23 @@ pub struct Layout<'a> {
 pub struct Shown {
     /// The text, without a newline at its end.
     pub text: String,
-    /// The first line that was to be shown; 0 when there is none.
+    /// The first line that was to be shown; 0 if there is none.
     pub from_line: u64,
-    /// The last line that was to be shown; 0 when there is none.
+    /// The last line that was to be shown; 0 if there is none.
     pub to_line: u64,
-    /// How many lines in between are left out.
+    /// The number of lines in between that are left out.
     pub omitted_lines: u64,
+    /// The number of bytes that are left out of lines that are shown.
+    pub omitted_bytes: u64,
+    /// What is left out and how to read it, in one line; empty if nothing is.
+    pub omission: String,
 }
 
-/// One line, or some that are missing; there is at least one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Row {
-    Line { number: u64, text: String },
-    Missing { from: u64, to: u64, readable: bool },
-}
-
-/// An unfinished character has at most so many bytes.
+/// The most bytes of an unfinished character.
 pub const UNFINISHED_BYTES: usize = 3;
 
-/// How many bytes at the end are a character of which not all bytes are there. While
-/// more may come they are held back, to be shown with the rest of their line.
+/// The number of bytes at the end that are the beginning of a character. While more may
+/// come they are held back, to be shown with the rest of their line.
 pub fn unfinished_character(bytes: &[u8]) -> usize {
     for (bytes_there, byte) in (1..).zip(bytes.iter().rev().take(UNFINISHED_BYTES)) {
         let bytes_in_all = match byte {
@@ -140,22 +198,23 @@ pub fn unfinished_character(bytes: &[u8]) -> usize {
             0xf0..=0xf4 => 4,
             _ => 1,
         };
-        return if bytes_in_all > bytes_there {
-            bytes_there
-        } else {
-            0
-        };
+        return if bytes_in_all > bytes_there { bytes_there } else { 0 };
     }
     0
 }
 
 /// Lays output out as text.
-pub fn lay_out(stretches: &[Stretch], layout: &Layout) -> Shown {
-    let rows = progress_rows(rows(stretches, layout));
-    let Some(from_line) = rows.first().map(Row::first) else {
+pub fn lay_out(spans: &[OutputSpan], layout: &Layout) -> Shown {
+    let rows = progress_rows(rows(spans, layout));
+    let rows = match layout.repeats {
+        Repeats::Collapse => repeated_rows(rows),
+        Repeats::Each => rows,
+    };
+    let (Some(LineRow { first, .. }), Some(LineRow { last, .. })) = (rows.first(), rows.last())
+    else {
         return Shown::default();
     };
-    let to_line = rows.last().map_or(from_line, Row::last);
+    let (from_line, to_line) = (*first, *last);
     let rows = cap(rows, layout);
     let text: Vec<String> = rows
         .chunk_by(|row, next| row.is_missing() && next.is_missing())
@@ -165,58 +224,85 @@ pub fn lay_out(stretches: &[Stretch], layout: &Layout) -> Shown {
         text: text.join("\n"),
         from_line,
         to_line,
-        omitted_lines: rows.iter().map(Row::missing_lines).sum(),
+        omitted_lines: rows.iter().map(LineRow::missing_lines).sum(),
+        omitted_bytes: rows.iter().map(LineRow::omitted_bytes).sum(),
+        omission: omission(&rows, layout.reader),
     }
 }
 
-/// A line, or one marker for all that is missing in a place.
-fn paragraph(rows: &[Row], layout: &Layout) -> String {
-    let parts: Vec<String> = rows
-        .iter()
-        .map(|row| match row {
-            Row::Line { number, text } if layout.numbered => format!("{number}: {text}"),
-            Row::Line { text, .. } => text.clone(),
-            Row::Missing { from, to, readable } => missing(*from, *to, *readable, layout.reader),
-        })
-        .collect();
-    let parts = parts.join("; ");
-    match rows.first() {
-        Some(Row::Missing { .. }) => format!("… {parts} …"),
-        _ => parts,
-    }
-}
-
-fn missing(from: u64, to: u64, readable: bool, reader: &str) -> String {
-    let count = grouped(to + 1 - from);
-    let lines = if from == to { "line" } else { "lines" };
-    let range = if from == to {
-        grouped(from)
-    } else {
-        format!("{}–{}", grouped(from), grouped(to))
+/// All that is left out, in one line: `986 lines and 4,000 bytes of long lines omitted: …`
+fn omission(rows: &[LineRow], reader: &str) -> String {
+    let lines = |wanted: bool| -> u64 {
+        let missing = rows.iter().filter(|row| row.is_readable() == wanted);
+        missing.map(LineRow::missing_lines).sum()
     };
-    if readable && reader.is_empty() {
-        format!("{count} {lines} omitted ({range})")
-    } else if readable {
-        format!("{count} {lines} omitted ({range}): {reader} from_line={from}")
-    } else {
-        format!("{count} {lines} gone ({range}): past the spool's quota")
-    }
+    let bytes = rows.iter().map(LineRow::omitted_bytes).sum();
+    let first = rows.iter().find_map(LineRow::first_omitted);
+    omission_of(lines(true), bytes, lines(false), first, reader)
 }
 
-/// A number with its thousands apart: `12,345`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
+/// Names what is left out in one line: `lines` and `bytes` of other lines that can be read,
+/// and lines that are `gone`. What can be read begins with line and character `first`.
+pub fn omission_of(
+    lines: u64,
+    bytes: u64,
+    gone: u64,
+    first: Option<(u64, u64)>,
+    reader: &str,
+) -> String {
+    let mut omitted = Vec::new();
+    if lines > 0 {
+        omitted.push(lines_of(lines));
+    }
+    if bytes > 0 {
+        omitted.push(format!("{} bytes of long lines", grouped(bytes)));
+    }
+    let mut parts = Vec::new();
+    if !omitted.is_empty() {
+        parts.push(format!("{} omitted", omitted.join(" and ")));
+    }
+    if gone > 0 {
+        parts.push(format!("{} gone", lines_of(gone)));
+    }
+    match first {
+        Some((line, character)) if !reader.is_empty() && !parts.is_empty() => {
+            let mut call = format!("{reader} from_line={line}");
+            if character > 1 {
+                call += &format!(" from_char={character}");
+            }
+            format!("{}: {call}", parts.join(", "))
         }
-        text.push(digit);
+        _ => parts.join(", "),
     }
-    text
 }
 
-/// A line cut to so many characters: one third of its head, two thirds of its tail.
+/// `1 line`, `20 lines`
+pub fn lines_of(count: u64) -> String {
+    let noun = if count == 1 { "line" } else { "lines" };
+    format!("{} {noun}", grouped(count))
+}
+
+/// A line, or one marker for all that is missing between two lines.
+fn paragraph(rows: &[LineRow], layout: &Layout) -> String {
+    let parts: Vec<String> = rows.iter().map(|row| row.shown(layout)).collect();
+    let parts = parts.join("; ");
+    if rows.first().is_some_and(LineRow::is_missing) { format!("… {parts} …") } else { parts }
+}
+
+fn missing_lines(from: u64, to: u64, readable: bool, reader: &str) -> String {
+    let lines = lines_of(to + 1 - from);
+    let range =
+        if from == to { grouped(from) } else { format!("{}–{}", grouped(from), grouped(to)) };
+    if readable && reader.is_empty() {
+        format!("{lines} omitted ({range})")
+    } else if readable {
+        format!("{lines} omitted ({range}): {reader} from_line={from}")
+    } else {
+        format!("{lines} gone ({range}): past the spool's quota")
+    }
+}
+
+/// A line cut to `limit` characters: one third from its head, two thirds from its tail.
 pub fn clip(text: &str, limit: usize) -> String {
     let length = text.chars().count();
     if length <= limit {
@@ -225,118 +311,86 @@ pub fn clip(text: &str, limit: usize) -> String {
     let head: String = text.chars().take(limit / 3).collect();
     let tail_length = limit - limit / 3;
     let tail: String = text.chars().skip(length - tail_length).collect();
-    format!(
-        "{head}… {} characters omitted …{tail}",
-        grouped((length - limit) as u64)
-    )
+    format!("{head}… {} characters omitted …{tail}", grouped((length - limit) as u64))
 }
 
-impl Row {
-    fn first(&self) -> u64 {
-        match self {
-            Row::Line { number, .. } => *number,
-            Row::Missing { from, .. } => *from,
-        }
-    }
+/// A line of output, cut if it has more characters than `limit`, and the number of bytes
+/// that are left out.
+pub fn line_cut_to(limit: usize, text: &str, number: u64, reader: &str) -> (String, u64) {
+    let mut row = LineRow::line(number, text.to_owned());
+    row.shorten(limit);
+    let text = row.as_line().map(|line| line.shown(number, reader));
+    (text.unwrap_or_default(), row.omitted_bytes())
+}
 
-    fn last(&self) -> u64 {
-        match self {
-            Row::Line { number, .. } => *number,
-            Row::Missing { to, .. } => *to,
-        }
-    }
+/// The marker after the beginning of a line: how many bytes follow it, and from which
+/// character on.
+pub fn line_continues(bytes: u64, number: u64, character: u64, reader: &str) -> String {
+    let cut = Cut { omitted: bytes, ..Cut::default() };
+    cut.marker(number, character, reader)
+}
 
-    fn is_missing(&self) -> bool {
-        matches!(self, Row::Missing { .. })
+/// Adds the end of a line whose middle is missing.
+fn join(row: &mut LineRow, rest: &[u8], missing: Cut, layout: &Layout) {
+    let Some(Line { text, cut, .. }) = row.as_line_mut() else {
+        return;
+    };
+    if ansi::is_rewritten(rest) {
+        *text = ansi::readable(rest, layout.colours, layout.columns);
+        return;
     }
+    // A line that is cut loses its colours: a sequence could be cut as well.
+    *text = ansi::readable(text.as_bytes(), Colours::Drop, None);
+    *cut = Some(Cut { tail: ansi::readable(rest, Colours::Drop, layout.columns), ..missing });
+}
 
-    fn missing_lines(&self) -> u64 {
-        match self {
-            Row::Line { .. } => 0,
-            Row::Missing { from, to, .. } => to + 1 - from,
-        }
-    }
-
-    /// Adds the end of a line whose middle is missing.
-    fn join(&mut self, rest: &[u8], layout: &Layout) {
-        let Row::Line { text, .. } = self else {
-            return;
-        };
-        if ansi::is_rewritten(rest) {
-            *text = whole_line(rest, layout);
-            return;
-        }
-        // Colours do not stay where a line is cut: a sequence could be cut as well.
-        let head = ansi::readable(text.as_bytes(), Colours::Drop, None);
-        let head: String = head.chars().take(LINE_CHARS / 3).collect();
-        let tail = ansi::readable(rest, Colours::Drop, layout.columns);
-        let tail = last_chars(&tail, LINE_CHARS - LINE_CHARS / 3);
-        *text = format!("{head}… middle of the line omitted …{tail}");
-    }
-
-    /// Marks a line whose end is missing, so that it does not look whole.
-    fn break_off(&mut self) {
-        if let Row::Line { text, .. } = self {
-            text.push('…');
-        }
-    }
-
-    fn chars(&self, numbered: bool) -> usize {
-        match self {
-            Row::Line { number, text } => {
-                let label = if numbered {
-                    number.to_string().len() + 2
-                } else {
-                    0
-                };
-                text.chars().count() + label + 1
+/// Splits output into lines. A line with a missing part is shown cut.
+fn rows(spans: &[OutputSpan], layout: &Layout) -> Vec<LineRow> {
+    let mut rows: Vec<LineRow> = Vec::new();
+    // The row of a line that continues after its piece, and what is missing of that line
+    // and of the next one.
+    let mut open: Option<usize> = None;
+    let mut of_open = Cut::default();
+    let mut of_next = Cut::default();
+    for span in spans {
+        match span {
+            OutputSpan::Missing { lines, readable, of_line_before, of_line_behind } => {
+                of_open.add(*of_line_before, *readable);
+                of_next.add(*of_line_behind, *readable);
+                if !lines.is_empty() {
+                    rows.push(LineRow {
+                        first: lines.start,
+                        last: lines.end - 1,
+                        content: Content::Missing { readable: *readable },
+                    });
+                }
             }
-            Row::Missing { .. } => 0,
-        }
-    }
-}
-
-/// Splits output into lines. A line of which a part is missing is shown cut.
-fn rows(stretches: &[Stretch], layout: &Layout) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
-    // The row of a line that goes on behind its piece.
-    let mut open = None;
-    for stretch in stretches {
-        match stretch {
-            Stretch::Missing { lines, .. } if lines.is_empty() => {}
-            Stretch::Missing { lines, readable } => rows.push(Row::Missing {
-                from: lines.start,
-                to: lines.end - 1,
-                readable: *readable,
-            }),
-            Stretch::Read(piece) => {
+            OutputSpan::Read(piece) => {
                 let mut lines = split(&piece.bytes);
                 let mut number = piece.start.at.line;
-                let rest = if piece.start.inside_line {
-                    lines.next()
-                } else {
-                    None
-                };
-                let goes_on = open.take().and_then(|place: usize| rows.get_mut(place));
-                match (goes_on, rest) {
-                    (Some(row), Some(rest)) if row.last() == number => {
-                        row.join(rest, layout);
+                let begun = piece.start.inside_line;
+                let rest = begun.then(|| lines.next()).flatten();
+                let missing = std::mem::take(&mut of_open);
+                let of_this = std::mem::take(&mut of_next);
+                let open_row = open.take().and_then(|place| rows.get_mut(place));
+                match (open_row, rest) {
+                    (Some(row), Some(rest)) if row.last == number => {
+                        join(row, rest, missing, layout);
                         number += 1;
                     }
-                    (goes_on, rest) => {
-                        if let Some(row) = goes_on {
-                            row.break_off();
+                    (open_row, rest) => {
+                        if let Some(row) = open_row {
+                            row.break_off(missing);
                         }
                         if let Some(rest) = rest {
-                            let text = tail_of_line(rest, layout);
-                            rows.push(Row::Line { number, text });
+                            rows.push(end_of_line(number, rest, of_this, layout));
                             number += 1;
                         }
                     }
                 }
                 for line in lines {
-                    let text = whole_line(line, layout);
-                    rows.push(Row::Line { number, text });
+                    let text = ansi::readable(line, layout.colours, layout.columns);
+                    rows.push(LineRow::line(number, text));
                     number += 1;
                 }
                 if piece.bytes.last().is_some_and(|last| *last != b'\n') {
@@ -345,176 +399,83 @@ fn rows(stretches: &[Stretch], layout: &Layout) -> Vec<Row> {
             }
         }
     }
-    if let (Some(place), Some(Stretch::Missing { .. })) = (open, stretches.last())
+    if let (Some(place), Some(OutputSpan::Missing { .. })) = (open, spans.last())
         && let Some(row) = rows.get_mut(place)
     {
-        row.break_off();
+        row.break_off(of_open);
     }
     rows
 }
 
-/// The lines of a piece; what follows its last newline is a line only if there is
-/// something.
+/// The lines of a piece. After its last newline there is no empty line.
 fn split(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ended = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let lines = (!bytes.is_empty()).then(|| ended.split(|byte| *byte == b'\n'));
     lines.into_iter().flatten()
 }
 
-/// The end of a line whose beginning is missing. Where a carriage return rewrites it,
-/// what is missing was not to be seen.
-fn tail_of_line(rest: &[u8], layout: &Layout) -> String {
+/// The end of a line whose beginning is missing. If it rewrites the line, the missing part
+/// would not be shown.
+fn end_of_line(number: u64, rest: &[u8], missing: Cut, layout: &Layout) -> LineRow {
     if ansi::is_rewritten(rest) {
-        return whole_line(rest, layout);
+        return LineRow::line(number, ansi::readable(rest, layout.colours, layout.columns));
     }
-    let text = ansi::readable(rest, Colours::Drop, layout.columns);
-    format!("…{}", last_chars(&text, LINE_CHARS))
+    let mut row = LineRow::line(number, String::new());
+    join(&mut row, rest, missing, layout);
+    row
 }
 
-/// A line as it is shown. One that is cut has no colours: a sequence could be cut as well.
-fn whole_line(line: &[u8], layout: &Layout) -> String {
-    let text = ansi::readable(line, layout.colours, layout.columns);
-    if text.len() <= LINE_CHARS {
-        return text;
-    }
-    match layout.colours {
-        Colours::Drop => clip(&text, LINE_CHARS),
-        Colours::Keep => {
-            let plain = ansi::readable(line, Colours::Drop, layout.columns);
-            if plain.chars().count() <= LINE_CHARS {
-                text
-            } else {
-                clip(&plain, LINE_CHARS)
-            }
-        }
-    }
+/// The first `count` characters.
+pub fn first_chars(text: &str, count: usize) -> &str {
+    let end = text.char_indices().nth(count);
+    let end = end.map_or(text.len(), |(place, _)| place);
+    text.get(..end).unwrap_or_default()
 }
 
-/// The last so many characters.
+/// The last `count` characters.
 pub fn last_chars(text: &str, count: usize) -> &str {
-    let start = text
-        .char_indices()
-        .rev()
-        .take(count)
-        .last()
-        .map_or(text.len(), |(place, _)| place);
+    let start = text.char_indices().rev().take(count).last().map_or(text.len(), |(place, _)| place);
     text.get(start..).unwrap_or_default()
-}
-
-/// Shrinks runs of progress lines to the newest.
-fn progress_rows(rows: Vec<Row>) -> Vec<Row> {
-    let mut kept: Vec<Row> = Vec::with_capacity(rows.len());
-    let mut run = progress_lines::Run::default();
-    for row in rows {
-        let goes_on = match &row {
-            Row::Line { text, .. } => run.takes(text),
-            Row::Missing { .. } => {
-                run = progress_lines::Run::default();
-                false
-            }
-        };
-        if goes_on {
-            kept.pop();
-        }
-        kept.push(row);
-    }
-    kept
-}
-
-/// Leaves out the middle when all is too long. The last line is shown even if it alone
-/// is over the room.
-fn cap(mut rows: Vec<Row>, layout: &Layout) -> Vec<Row> {
-    let total: usize = rows.iter().map(|row| row.chars(layout.numbered)).sum();
-    if total <= layout.max_chars.saturating_add(1) {
-        return rows;
-    }
-    let head_room = layout.max_chars / 3;
-    let head = count_fitting(rows.iter(), head_room, layout.numbered);
-    let tail_room = layout.max_chars - head_room;
-    let tail = count_fitting(rows.iter().rev(), tail_room, layout.numbered).max(1);
-    let tail_start = rows.len().saturating_sub(tail).max(head);
-    if tail_start == head {
-        return rows;
-    }
-    let after = rows.split_off(tail_start);
-    let middle: Vec<Row> = rows
-        .drain(head..)
-        .map(|row| match row {
-            Row::Line { number, .. } => Row::Missing {
-                from: number,
-                to: number,
-                readable: true,
-            },
-            missing @ Row::Missing { .. } => missing,
-        })
-        .collect();
-    let mut kept: Vec<Row> = Vec::with_capacity(rows.len() + after.len() + 1);
-    for row in rows.into_iter().chain(middle).chain(after) {
-        match (kept.last_mut(), &row) {
-            (
-                Some(Row::Missing {
-                    to: end,
-                    readable: before,
-                    ..
-                }),
-                Row::Missing { to, readable, .. },
-            ) if before == readable => *end = *to,
-            _ => kept.push(row),
-        }
-    }
-    kept
-}
-
-fn count_fitting<'a>(rows: impl Iterator<Item = &'a Row>, room: usize, numbered: bool) -> usize {
-    let mut used = 0;
-    rows.take_while(|row| {
-        used += row.chars(numbered);
-        used <= room
-    })
-    .count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(line: u64, text: &str) -> Stretch {
-        Stretch::Read(Piece {
-            start: Place {
-                at: Position { offset: 0, line },
-                inside_line: false,
-            },
+    fn read(line: u64, text: &str) -> OutputSpan {
+        OutputSpan::Read(Piece {
+            start: LinePosition { at: Position { offset: 0, line }, inside_line: false },
             bytes: text.as_bytes().to_vec(),
         })
     }
 
     /// What begins within its first line.
-    fn rest(line: u64, text: &str) -> Stretch {
-        let Stretch::Read(mut piece) = read(line, text) else {
+    fn rest(line: u64, text: &str) -> OutputSpan {
+        let OutputSpan::Read(mut piece) = read(line, text) else {
             unreachable!("it was just read");
         };
         piece.start.inside_line = true;
-        Stretch::Read(piece)
+        OutputSpan::Read(piece)
     }
 
-    fn omitted(lines: Range<u64>) -> Stretch {
-        Stretch::Missing {
-            lines,
-            readable: true,
-        }
+    /// These lines, and so many bytes of the lines before and behind them.
+    fn missing(lines: Range<u64>, readable: bool, parts: (u64, u64)) -> OutputSpan {
+        OutputSpan::Missing { lines, readable, of_line_before: parts.0, of_line_behind: parts.1 }
     }
 
-    fn gone(lines: Range<u64>) -> Stretch {
-        Stretch::Missing {
-            lines,
-            readable: false,
-        }
+    fn omitted(lines: Range<u64>) -> OutputSpan {
+        missing(lines, true, (0, 0))
+    }
+
+    fn gone(lines: Range<u64>) -> OutputSpan {
+        missing(lines, false, (0, 0))
     }
 
     fn layout(max_chars: usize, numbered: bool) -> Layout<'static> {
         Layout {
-            max_chars,
+            room: Room::of_chars(max_chars),
             numbered,
+            repeats: Repeats::Collapse,
             colours: Colours::Drop,
             columns: None,
             reader: "zsh_poll task_id=ab",
@@ -525,10 +486,7 @@ mod tests {
     fn lines_are_numbered_from_where_the_piece_begins() {
         let shown = lay_out(&[read(801, "a\nb\nc\n")], &layout(1000, true));
         assert_eq!(shown.text, "801: a\n802: b\n803: c");
-        assert_eq!(
-            (shown.from_line, shown.to_line, shown.omitted_lines),
-            (801, 803, 0)
-        );
+        assert_eq!((shown.from_line, shown.to_line, shown.omitted_lines), (801, 803, 0));
     }
 
     #[test]
@@ -539,10 +497,7 @@ mod tests {
 
     #[test]
     fn nothing_is_no_line() {
-        assert_eq!(
-            lay_out(&[read(1, "")], &layout(1000, true)),
-            Shown::default()
-        );
+        assert_eq!(lay_out(&[read(1, "")], &layout(1000, true)), Shown::default());
     }
 
     #[test]
@@ -558,30 +513,97 @@ mod tests {
     }
 
     #[test]
-    fn one_long_line_is_cut_in_the_same_manner() {
-        let text = format!("{}END\n", "x".repeat(10_000));
-        let shown = lay_out(&[read(1, &text)], &layout(30_000, false));
-        assert!(shown.text.ends_with("xEND"));
-        assert!(
-            shown.text.contains("… 8,003 characters omitted …"),
-            "{}",
-            shown.text.len()
+    fn long_lines_are_whole_where_all_of_the_text_fits() {
+        let long = "x".repeat(10_000);
+        let text = format!("{long}\nbetween\n{long}END\n");
+        let shown = lay_out(&[read(1, &text)], &layout(20_012, false));
+        assert!(shown.text == text.trim_end(), "{}", shown.omission);
+        assert_eq!((shown.omitted_bytes, shown.omission.as_str()), (0, ""));
+    }
+
+    #[test]
+    fn a_line_that_is_cut_says_how_much_is_omitted_and_how_to_read_it() {
+        let text = format!("{}END\nlast\n", "é".repeat(10_000));
+        let shown = lay_out(&[read(7, &text)], &layout(9_000, true));
+        let marker = "é… 16,006 bytes omitted: zsh_poll task_id=ab from_line=7 from_char=667 …é";
+        assert!(shown.text.contains(marker), "{}", shown.text);
+        assert!(shown.text.ends_with("éEND\n8: last"), "{}", shown.text);
+        assert_eq!((shown.omitted_lines, shown.omitted_bytes), (0, 16_006));
+        assert_eq!(
+            shown.omission,
+            "16,006 bytes of long lines omitted: zsh_poll task_id=ab from_line=7 from_char=667"
         );
-        assert!(shown.text.chars().count() < 2_100);
+    }
+
+    #[test]
+    fn all_that_is_omitted_is_named_in_one_line() {
+        let lines: String = (2..=500).map(|n| format!("line {n} of many\n")).collect();
+        let long = "y".repeat(3_000);
+        let text = format!("{long}\n{lines}");
+        let shown = lay_out(&[read(1, &text), gone(501..503)], &layout(7_000, false));
+        let (lines, bytes) = (shown.omitted_lines - 2, shown.omitted_bytes);
+        assert!(lines > 0 && bytes == 1_000, "{}", shown.text);
+        let omission = format!(
+            "{lines} lines and 1,000 bytes of long lines omitted, 2 lines gone: \
+             zsh_poll task_id=ab from_line=1 from_char=667"
+        );
+        assert_eq!(shown.omission, omission);
+    }
+
+    #[test]
+    fn room_is_counted_in_bytes_as_well_and_in_the_units_of_the_strictest_client() {
+        let lines = |text: &str| format!("{text}\n").repeat(100);
+        let layout = |chars, bytes| Layout {
+            room: Room { chars, bytes },
+            repeats: Repeats::Each,
+            ..layout(0, false)
+        };
+        let fits = |text: &str, chars, bytes| {
+            let shown = lay_out(&[read(1, &lines(text))], &layout(chars, bytes));
+            assert!(shown.text.len() <= bytes.saturating_add(200), "{}", shown.text.len());
+            shown.omission.is_empty()
+        };
+        assert!(fits("日本語日本語日本語", 1_000, usize::MAX));
+        assert!(!fits("日本語日本語日本語", 1_000, 1_000));
+        assert!(!fits("🦀🦀🦀🦀🦀🦀🦀🦀🦀", 1_000, usize::MAX));
     }
 
     #[test]
     fn a_line_whose_middle_was_not_read_shows_both_ends() {
         let head = read(1, &format!("BEGIN{}", "a".repeat(3000)));
         let tail = rest(1, &format!("{}END\nnext\n", "b".repeat(3000)));
-        let shown = lay_out(&[head, omitted(2..2), tail], &layout(30_000, true));
+        let unread = missing(2..2, true, (50_000, 0));
+        let shown = lay_out(&[head, unread, tail], &layout(5_000, true));
         assert!(shown.text.starts_with("1: BEGINaaa"));
-        assert!(
-            shown.text.contains("middle of the line omitted"),
-            "{}",
-            shown.text
-        );
+        let marker = "… 54,008 bytes omitted: zsh_poll task_id=ab from_line=1 from_char=667 …b";
+        assert!(shown.text.contains(marker), "{}", shown.text);
         assert!(shown.text.ends_with("bEND\n2: next"), "{}", shown.text);
+        assert_eq!(shown.omitted_bytes, 54_008);
+    }
+
+    #[test]
+    fn lines_that_are_read_in_part_say_how_much_of_each_is_omitted() {
+        let spans = [read(1, "one\ntw"), missing(3..50, true, (10, 20)), rest(50, "zz\nlast")];
+        let shown = lay_out(&spans, &layout(1000, false));
+        assert_eq!(
+            shown.text,
+            "one\ntw… 10 bytes omitted: zsh_poll task_id=ab from_line=2 from_char=3 …\n\
+             … 47 lines omitted (3–49): zsh_poll task_id=ab from_line=3 …\n\
+             … 20 bytes omitted: zsh_poll task_id=ab from_line=50 from_char=1 …zz\nlast"
+        );
+        assert_eq!((shown.omitted_lines, shown.omitted_bytes), (47, 30));
+        let middle = [
+            read(1, "ab"),
+            missing(2..2, true, (5, 0)),
+            missing(2..2, false, (7, 0)),
+            rest(1, "yz"),
+        ];
+        let shown = lay_out(&middle, &layout(1000, false));
+        assert_eq!(
+            shown.text,
+            "ab… 5 bytes omitted: zsh_poll task_id=ab from_line=1 from_char=3; \
+             7 bytes gone: past the spool's quota …yz"
+        );
     }
 
     #[test]
@@ -597,23 +619,20 @@ mod tests {
     #[test]
     fn lines_between_pieces_are_marked_as_omitted_or_gone() {
         let (head, tail) = (read(1, "a\nb\n"), read(50, "zz\n"));
-        let stretches = [head.clone(), omitted(3..50), tail.clone()];
-        let shown = lay_out(&stretches, &layout(1000, false));
+        let spans = [head.clone(), omitted(3..50), tail.clone()];
+        let shown = lay_out(&spans, &layout(1000, false));
         assert_eq!(
             shown.text,
             "a\nb\n… 47 lines omitted (3–49): zsh_poll task_id=ab from_line=3 …\nzz"
         );
         assert_eq!(shown.omitted_lines, 47);
         let shown = lay_out(&[head, gone(3..50), tail], &layout(1000, false));
-        assert_eq!(
-            shown.text,
-            "a\nb\n… 47 lines gone (3–49): past the spool's quota …\nzz"
-        );
+        assert_eq!(shown.text, "a\nb\n… 47 lines gone (3–49): past the spool's quota …\nzz");
     }
 
     #[test]
     fn what_is_omitted_and_what_is_gone_in_one_place_share_a_marker() {
-        let stretches = [
+        let spans = [
             gone(1..5),
             read(5, "five\n"),
             omitted(6..10),
@@ -621,7 +640,7 @@ mod tests {
             omitted(20..21),
             read(21, "end\n"),
         ];
-        let shown = lay_out(&stretches, &layout(1000, true));
+        let shown = lay_out(&spans, &layout(1000, true));
         assert_eq!(
             shown.text,
             "… 4 lines gone (1–4): past the spool's quota …\n5: five\n\
@@ -636,35 +655,22 @@ mod tests {
     #[test]
     fn what_the_size_leaves_out_and_what_is_gone_stay_apart() {
         let head: String = (1..=50).map(|number| format!("line {number}\n")).collect();
-        let tail: String = (91..=150)
-            .map(|number| format!("line {number}\n"))
-            .collect();
-        let stretches = [read(1, &head), gone(51..91), read(91, &tail)];
-        let shown = lay_out(&stretches, &layout(200, false));
-        let markers: Vec<&str> = shown
-            .text
-            .lines()
-            .filter(|line| line.starts_with('…'))
-            .collect();
+        let tail: String = (91..=150).map(|number| format!("line {number}\n")).collect();
+        let spans = [read(1, &head), gone(51..91), read(91, &tail)];
+        let shown = lay_out(&spans, &layout(200, false));
+        let markers: Vec<&str> = shown.text.lines().filter(|line| line.starts_with('…')).collect();
         assert_eq!(
             markers,
-            [
-                "… 41 lines omitted (10–50): zsh_poll task_id=ab from_line=10; \
+            ["… 41 lines omitted (10–50): zsh_poll task_id=ab from_line=10; \
               40 lines gone (51–90): past the spool's quota; \
-              46 lines omitted (91–136): zsh_poll task_id=ab from_line=91 …"
-            ]
+              46 lines omitted (91–136): zsh_poll task_id=ab from_line=91 …"]
         );
     }
 
     #[test]
     fn a_line_cut_by_a_gap_does_not_look_whole() {
-        let stretches = [
-            read(1, "one\ntw"),
-            gone(3..50),
-            rest(50, "zz\nlas"),
-            gone(52..53),
-        ];
-        let shown = lay_out(&stretches, &layout(1000, false));
+        let spans = [read(1, "one\ntw"), gone(3..50), rest(50, "zz\nlas"), gone(52..53)];
+        let shown = lay_out(&spans, &layout(1000, false));
         assert_eq!(
             shown.text,
             "one\ntw…\n… 47 lines gone (3–49): past the spool's quota …\n…zz\nlas…\n\
@@ -693,11 +699,81 @@ mod tests {
 
     #[test]
     fn progress_lines_shrink_to_the_newest() {
-        let shown = lay_out(
-            &[read(1, "start\n 10%\n 20%\n 30%\ndone\n")],
-            &layout(1000, true),
-        );
+        let shown = lay_out(&[read(1, "start\n 10%\n 20%\n 30%\ndone\n")], &layout(1000, true));
         assert_eq!(shown.text, "1: start\n4:  30%\n5: done");
+    }
+
+    #[test]
+    fn identical_lines_in_a_row_are_one_with_their_count() {
+        let text = format!("begin\n{}end\n{}", "waiting for db\n".repeat(50), "again\n".repeat(3));
+        let shown = lay_out(&[read(1, &text)], &layout(1000, false));
+        assert_eq!(shown.text, "begin\nwaiting for db  (×50)\nend\nagain  (×3)");
+        assert_eq!((shown.from_line, shown.to_line), (1, 55));
+        assert_eq!(shown.omitted_lines, 0);
+        let shown = lay_out(&[read(101, &text)], &layout(1000, true));
+        assert_eq!(
+            shown.text,
+            "101: begin\n151: waiting for db  (×50)\n152: end\n155: again  (×3)"
+        );
+        let all = Layout { repeats: Repeats::Each, ..layout(1000, false) };
+        assert_eq!(lay_out(&[read(1, &text)], &all).text, text.trim_end());
+        let many = "x\n".repeat(12_345);
+        let shown = lay_out(&[read(1, &many)], &layout(1000, false));
+        assert_eq!(shown.text, "x  (×12,345)");
+        assert_eq!((shown.from_line, shown.to_line), (1, 12_345));
+    }
+
+    #[test]
+    fn a_first_row_that_is_shown_for_several_lines_begins_with_the_first_of_them() {
+        for text in ["waiting\nwaiting\nwaiting\n", "10%\n20%\n30%\n"] {
+            let shown = lay_out(&[read(7, text)], &layout(1000, true));
+            assert!(shown.text.starts_with("9: "), "{}", shown.text);
+            assert_eq!((shown.from_line, shown.to_line), (7, 9));
+        }
+    }
+
+    #[test]
+    fn lines_stay_that_are_few_short_blank_or_apart() {
+        for text in [
+            "two of them\ntwo of them\n",
+            "ok\nok\nok\n",
+            "}\n}\n}\n}\n",
+            "\n\n\n\n\n",
+            "  \n  \n  \n  \n  \n",
+            "one\ntwo\none\ntwo\none\ntwo\n",
+            "alike\nalike \nalike\nalike \n",
+            "alike (×2)\nalike  (×2)\nalike (×2)\n",
+        ] {
+            let shown = lay_out(&[read(1, text)], &layout(30_000, false));
+            let lines = text.lines().count();
+            assert_eq!(shown.text.split('\n').count(), lines, "{text:?}");
+        }
+        let apart =
+            [read(1, "same line\nsame line\n"), omitted(3..5), read(5, "same line\nsame line\n")];
+        let shown = lay_out(&apart, &layout(1000, false));
+        assert_eq!(shown.text.matches("same line").count(), 4);
+    }
+
+    #[test]
+    fn lines_are_identical_when_they_are_shown_alike() {
+        let text = "\x1b[31msame line\x1b[0m\nsame line\n\x1b[32msame line\x1b[0m\n";
+        let shown = lay_out(&[read(1, text)], &layout(1000, false));
+        assert_eq!(shown.text, "same line  (×3)");
+        let coloured = Layout { colours: Colours::Keep, ..layout(1000, false) };
+        let shown = lay_out(&[read(1, text)], &coloured);
+        assert_eq!(shown.text.lines().count(), 3, "{:?}", shown.text);
+    }
+
+    #[test]
+    fn of_identical_lines_that_are_left_out_each_is_counted() {
+        let wide = |letter: &str| format!("{}\n", letter.repeat(60)).repeat(10);
+        let text: String = ["a", "b", "c", "d", "e"].map(wide).concat();
+        let shown = lay_out(&[read(1, &text)], &layout(216, true));
+        let lines: Vec<&str> = shown.text.lines().collect();
+        let marker = "… 20 lines omitted (11–30): zsh_poll task_id=ab from_line=11 …";
+        assert!(lines.contains(&marker), "{}", shown.text);
+        assert!(shown.text.ends_with("e  (×10)"), "{}", shown.text);
+        assert_eq!((shown.to_line, shown.omitted_lines), (50, 20));
     }
 
     proptest::proptest! {
@@ -705,6 +781,22 @@ mod tests {
         fn any_text_any_cap_no_panic(text in ".{0,400}", cap in 0usize..300, numbered: bool) {
             let shown = lay_out(&[read(3, &text)], &layout(cap, numbered));
             proptest::prop_assert!(shown.to_line >= shown.from_line);
+        }
+
+        #[test]
+        fn each_line_is_shown_counted_or_left_out(
+            lines in proptest::collection::vec("(a|bb|same line|)", 1..80), cap in 10usize..400
+        ) {
+            let shown = lay_out(&[read(1, &lines.join("\n"))], &layout(cap, false));
+            let rows = shown.text.split('\n').filter(|row| !row.starts_with('…'));
+            proptest::prop_assume!(shown.to_line > 0);
+            let shown_lines: u64 = rows
+                .map(|row| match row.rsplit_once("  (×") {
+                    Some((_, times)) => times.trim_end_matches(')').parse().expect("a count"),
+                    None => 1,
+                })
+                .sum();
+            proptest::prop_assert_eq!(shown_lines + shown.omitted_lines, shown.to_line);
         }
 
         #[test]

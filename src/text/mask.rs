@@ -1,14 +1,14 @@
 //! Secrets that were typed into a task, taken out of what it prints.
 //!
-//! A [`Mask`] stands between a task's output and all that keeps or shows it. Every
-//! occurrence of a secret becomes `[secret NAME]`, also one that comes in pieces: the end
-//! of a chunk that may be the beginning of a secret is held back until more comes, until
-//! the end, or, where it is too short to tell anything, until the output has been silent.
-//! Occurrences that overlap are one; of those that begin at the same byte the longest
-//! gives the name.
+//! A task's output passes through a [`Mask`] before it is stored or shown. Every occurrence
+//! of a secret becomes `[secret NAME]`, even if it comes in pieces: the end of a chunk that
+//! may be the beginning of a secret is held back until more comes, until the output ends,
+//! or, if it is too short to reveal anything, until the output has been silent.
+//! Overlapping occurrences are one; of those that begin at the same byte the longest gives
+//! the name.
 //!
-//! Limits: knows a secret as it stands, and as JSON and the shells quote it. What a
-//! program makes of it otherwise (another encoding, a line broken in its middle) passes.
+//! Limits: finds a secret verbatim and as JSON and the shells quote it. Other forms
+//! (another encoding, a line break in its middle) are not found. Pure.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -17,15 +17,14 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 use zeroize::Zeroizing;
 
-/// A shorter secret would mask ordinary text, and is soon guessed.
+/// A shorter secret would mask ordinary text, and is easily guessed.
 pub const MIN_SECRET_BYTES: usize = 4;
-/// A terminal's line takes 4,095 bytes, Enter among them; what is longer is cut by it
-/// without a word.
+/// A terminal's line holds 4,095 bytes, including Enter; longer ones are cut silently.
 pub const MAX_SECRET_BYTES: usize = 4_094;
 
-/// After silence the beginning of a secret is shown if it is no longer than this, and no
-/// more than a quarter: a prompt that ends so is not kept from its reader, and a secret
-/// that comes in two halves is not given away.
+/// After silence the beginning of a secret is shown if it is at most this long and at most
+/// a quarter of it: a prompt that ends like this is not withheld, and a secret that comes
+/// in two halves is not revealed.
 const MOST_SHOWN: usize = 3;
 /// See [`MOST_SHOWN`].
 const MOST_SHOWN_PART: usize = 4;
@@ -35,15 +34,15 @@ const QUOTED_BY_BASH: &[u8] = b" !\"$&'()*,;<>?[\\]^`{|}";
 /// What zsh's `${(q)…}` puts one before.
 const QUOTED_BY_ZSH: &[u8] = b" \"#$&'()*;<>?[\\]^`{|}";
 
-/// A secret's bytes, overwritten when dropped. They can be typed and masked, and shown by
-/// nothing: there is no `Debug` and no `Display`.
+/// A secret's bytes, overwritten when dropped. They can be typed and masked but not shown:
+/// there is no `Debug` and no `Display`.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
-/// Why bytes are no secret that can be typed and masked.
+/// Why bytes cannot be typed and masked as a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// There are none.
+    /// No bytes.
     #[error("it is empty")]
     Empty,
     /// Less than [`MIN_SECRET_BYTES`].
@@ -52,7 +51,7 @@ pub enum Unusable {
     /// More than [`MAX_SECRET_BYTES`].
     #[error("it is longer than the {MAX_SECRET_BYTES} bytes that a terminal takes in a line")]
     Long,
-    /// A terminal takes these for keys: Enter, Ctrl-C, end of file.
+    /// Control characters are keys to a terminal: Enter, Ctrl-C, end of file.
     #[error("it holds a line end or another control character, which a terminal takes for a key")]
     Control,
 }
@@ -77,7 +76,7 @@ impl Secret {
         &self.0
     }
 
-    /// The ways in which programs print it: as it stands, in JSON, and quoted for a shell.
+    /// The ways in which programs print it: verbatim, in JSON, and quoted for a shell.
     fn forms(&self) -> Vec<Zeroizing<Vec<u8>>> {
         vec![
             self.0.clone(),
@@ -88,8 +87,8 @@ impl Secret {
         ]
     }
 
-    /// With `escape` before each of these bytes; a single quote ends the quoting and
-    /// begins it again.
+    /// With `escape` before each special byte. A single quote ends the quoting and begins it
+    /// again.
     fn escaped(&self, special: &[u8], escape: &[u8]) -> Zeroizing<Vec<u8>> {
         let longest = self.0.len() * (escape.len() + 2);
         let mut escaped = Zeroizing::new(Vec::with_capacity(longest));
@@ -106,15 +105,15 @@ impl Secret {
     }
 }
 
-/// One form of a secret, and what stands in its place.
+/// One form of a secret, and the label that replaces it.
 struct Needle {
     form: Zeroizing<Vec<u8>>,
     label: String,
 }
 
 impl Needle {
-    /// Where the bytes' end begins that may be the beginning of this; the longest such
-    /// end. The whole of it is none.
+    /// Where the longest end of the bytes begins that is a beginning of this needle, but not
+    /// all of it.
     fn beginning_at_end_of(&self, bytes: &[u8]) -> Option<usize> {
         let from = bytes.len().saturating_sub(self.form.len() - 1);
         (from..bytes.len()).find(|at| {
@@ -124,27 +123,27 @@ impl Needle {
     }
 }
 
-/// A place where a secret stands.
+/// An occurrence of a secret.
 struct Occurrence {
     range: Range<usize>,
-    /// Which needle's.
+    /// The index of its needle.
     of: usize,
 }
 
-/// Takes the secrets out of a stream of bytes.
+/// Masks the secrets in a stream of bytes.
 #[derive(Default)]
 pub struct Mask {
     needles: Vec<Needle>,
-    /// The end of what came: it may be the beginning of a secret.
+    /// The end of the output so far, which may be the beginning of a secret.
     held: Zeroizing<Vec<u8>>,
-    /// So many bytes of it are out of the way already: masked, or shown.
+    /// How many bytes of it are already masked or shown.
     settled: usize,
-    /// So many bytes of it stand under a label that was given.
+    /// How many bytes of it are replaced by a label that was already shown.
     labelled: usize,
 }
 
 impl Mask {
-    /// From now on this secret is masked by its name.
+    /// Masks this secret from now on.
     pub fn cover(&mut self, name: &str, secret: &Secret) {
         let label = format!("[secret {name}]");
         for form in secret.forms() {
@@ -155,7 +154,7 @@ impl Mask {
         }
     }
 
-    /// What of the output so far can be shown now; borrowed when there is nothing to mask.
+    /// The output that can be shown now; borrowed if there is nothing to mask.
     pub fn feed<'a>(&mut self, chunk: &'a [u8]) -> Cow<'a, [u8]> {
         if chunk.is_empty() {
             return Cow::Borrowed(chunk);
@@ -169,7 +168,7 @@ impl Mask {
             return Cow::Owned(self.advance(chunk, &found, cut));
         }
         let mut bytes = std::mem::take(&mut self.held);
-        // Not in place: what it grows out of would stay in memory.
+        // Not in place: growing would leave a copy in memory.
         let mut whole = Zeroizing::new(Vec::with_capacity(bytes.len() + chunk.len()));
         whole.append(&mut bytes);
         whole.extend_from_slice(chunk);
@@ -178,18 +177,16 @@ impl Mask {
         Cow::Owned(self.advance(&whole, &found, cut))
     }
 
-    /// Whether something is held back that silence may bring out.
+    /// Whether output is held back that can be shown after silence.
     pub fn waits_for_silence(&self) -> bool {
         self.settled < self.held.len()
             && self.needles.iter().all(|needle| {
                 let most = MOST_SHOWN.min(needle.form.len() / MOST_SHOWN_PART);
-                needle
-                    .beginning_at_end_of(&self.held)
-                    .is_none_or(|at| self.held.len() - at <= most)
+                needle.beginning_at_end_of(&self.held).is_none_or(|at| self.held.len() - at <= most)
             })
     }
 
-    /// The output has been silent: what is held back and tells nothing of a secret. If the
+    /// After silence: the output that was held back and reveals nothing of a secret. If the
     /// rest of a secret follows after all, that is masked.
     pub fn release(&mut self) -> Vec<u8> {
         if !self.waits_for_silence() {
@@ -200,22 +197,21 @@ impl Mask {
         shown
     }
 
-    /// The output has ended: all that is left.
+    /// After the end of the output: all that is left of it.
     pub fn finish(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         let found = self.occurrences(&held);
         self.advance(&held, &found, held.len())
     }
 
-    /// Where the end begins that may be the beginning of a secret.
+    /// Where the end of the bytes begins that may be the beginning of a secret.
     fn beginning_at_end_of(&self, bytes: &[u8]) -> usize {
         let beginnings = self.needles.iter();
         let first = beginnings.filter_map(|needle| needle.beginning_at_end_of(bytes));
         first.min().unwrap_or(bytes.len())
     }
 
-    /// Every occurrence, in the order of their beginnings, the longest
-    /// first.
+    /// All occurrences by their beginnings, the longest first.
     fn occurrences(&self, bytes: &[u8]) -> Vec<Occurrence> {
         let mut found = Vec::new();
         for (of, needle) in self.needles.iter().enumerate() {
@@ -237,7 +233,7 @@ impl Mask {
         let mut shown = Vec::with_capacity(bytes.len());
         let mut settled = self.settled;
         let mut labelled = self.labelled;
-        // What begins at the cut or behind it may be part of something longer.
+        // An occurrence from the cut on may be part of a longer one.
         for Occurrence { range, of } in found.iter().take_while(|found| found.range.start < cut) {
             if range.start >= labelled {
                 let label = self.needles.get(*of).map_or("", |needle| &needle.label);
@@ -303,10 +299,7 @@ mod tests {
     fn a_secret_is_masked_however_it_is_cut() {
         let secrets = [("DB", "hunter2!")];
         let expected = "say [secret DB] twice: [secret DB]\n";
-        assert_eq!(
-            masked(&secrets, &["say hunter2! twice: hunter2!\n"]),
-            expected
-        );
+        assert_eq!(masked(&secrets, &["say hunter2! twice: hunter2!\n"]), expected);
         let halves = ["say hun", "ter2! twice: hunter2", "!\n"];
         assert_eq!(masked(&secrets, &halves), expected);
         let text = "say hunter2! twice: hunter2!\n";
@@ -419,13 +412,8 @@ mod tests {
     }
 
     /// Secrets of few letters, so that they overlap and begin one another.
-    const KNOTTED: [(&str, &str); 5] = [
-        ("V", "abab"),
-        ("W", "ababbab"),
-        ("X", "bbbbb"),
-        ("Y", "babab"),
-        ("Z", "aabba"),
-    ];
+    const KNOTTED: [(&str, &str); 5] =
+        [("V", "abab"), ("W", "ababbab"), ("X", "bbbbb"), ("Y", "babab"), ("Z", "aabba")];
 
     proptest! {
         #[test]

@@ -1,8 +1,8 @@
 //! Progress bars that print a line for each step.
 //!
-//! Lines belong to one run when they are alike but for numbers and bar characters and
-//! their percentage or counter does not fall. Tables (`df -h`) and lists whose text
-//! differs are no progress.
+//! Lines belong to one run if they differ only in numbers and bar characters and their
+//! percentage or counter does not fall. Tables (`df -h`) and lists whose text differs are
+//! not progress. Pure.
 
 use std::sync::LazyLock;
 
@@ -12,15 +12,15 @@ use regex::Regex;
 static MEASURE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?:^|[^\d.])(\d+(?:\.\d+)?)\s?%|\b(\d+)\s?/\s?(\d+)\b").ok());
 
-/// Characters that bars are drawn with; their number says nothing about a line's shape.
+/// Characters that bars are drawn with, which do not count for a line's shape.
 const BAR: &[char] = &[
     '=', '>', '-', '#', '.', ' ', '|', '/', '\\', '█', '▉', '▊', '▋', '▌', '▍', '▎', '▏', '░', '▒',
     '▓', '━', '╸', '╺', '─', '■', '□', '●', '○', '⣿',
 ];
 
-/// The run of progress lines that goes on at the moment.
+/// The current run of progress lines.
 #[derive(Debug, Default)]
-pub struct Run {
+pub(super) struct Run {
     last: Option<Step>,
 }
 
@@ -41,55 +41,41 @@ impl Share {
     fn leads_to(self, next: Share) -> bool {
         match (self, next) {
             (Share::Percent(before), Share::Percent(after)) => after >= before,
-            (
-                Share::Counter { done, all },
-                Share::Counter {
-                    done: after,
-                    all: same,
-                },
-            ) => after >= done && all == same,
+            (Share::Counter { done, all }, Share::Counter { done: after, all: same }) => {
+                after >= done && all == same
+            }
             _ => false,
         }
     }
 }
 
 impl Run {
-    /// Takes the next line in: true when it replaces the one before it.
+    /// Takes in the next line; true if it replaces the one before it.
     pub fn takes(&mut self, line: &str) -> bool {
         let step = step(line);
-        let goes_on = match (&self.last, &step) {
+        let continues = match (&self.last, &step) {
             (Some(last), Some(next)) => last.shape == next.shape && last.share.leads_to(next.share),
             _ => false,
         };
         self.last = step;
-        goes_on
+        continues
     }
 }
 
 fn step(line: &str) -> Option<Step> {
     let found = MEASURE.as_ref()?.captures(line)?;
-    let number = |group: usize| {
-        found
-            .get(group)
-            .and_then(|text| text.as_str().parse::<f64>().ok())
-    };
+    let number = |group: usize| found.get(group).and_then(|text| text.as_str().parse::<f64>().ok());
     let share = match number(1) {
         Some(percent) if percent <= 100.0 => Share::Percent(percent),
         Some(_) => return None,
-        None => Share::Counter {
-            done: number(2)?,
-            all: number(3)?,
-        },
+        None => Share::Counter { done: number(2)?, all: number(3)? },
     };
     if let Share::Counter { done, all } = share
         && done > all
     {
         return None;
     }
-    Some(Step {
-        shape: shape(line),
-        share,
-    })
+    Some(Step { shape: shape(line), share })
 }
 
 /// The line without bar characters, each number as one `0`.
@@ -127,10 +113,7 @@ mod tests {
         assert_eq!(kept(&["10%", "20%", "30%"]), 1);
         assert_eq!(kept(&["[=>   ] 10%", "[===> ] 60%", "[=====] 100%"]), 1);
         assert_eq!(
-            kept(&[
-                "Receiving objects:  41% (41/100)",
-                "Receiving objects:  42% (42/100)"
-            ]),
+            kept(&["Receiving objects:  41% (41/100)", "Receiving objects:  42% (42/100)"]),
             1
         );
         assert_eq!(kept(&["fetched 3/10 files", "fetched 9/10 files"]), 1);
@@ -140,11 +123,7 @@ mod tests {
     #[test]
     fn what_differs_in_words_or_falls_is_no_progress() {
         assert_eq!(
-            kept(&[
-                "/dev/sda1 40G 10G 26% /",
-                "tmpfs 40G 10G 27% /run",
-                "udev 1G 0G 28% /dev"
-            ]),
+            kept(&["/dev/sda1 40G 10G 26% /", "tmpfs 40G 10G 27% /run", "udev 1G 0G 28% /dev"]),
             3
         );
         assert_eq!(kept(&["1% a", "2% b", "3% c"]), 3);

@@ -1,24 +1,34 @@
-//! Amounts in words.
+//! Quantities for people to read. Pure.
 
 use std::time::Duration;
 
-/// Bytes for people: `2.0 KB`, `5.5 MB`.
+/// A number of bytes: `2.0 KB`, `5.5 MB`.
 pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
     if bytes < 1000 {
         return format!("{bytes} B");
     }
     let mut value = bytes as f64 / 1000.0;
-    let mut units = UNITS.iter();
-    let mut unit = units.next().copied().unwrap_or_default();
-    for larger in units {
+    let mut unit = "KB";
+    for larger in ["MB", "GB", "TB"] {
         if value < 1000.0 {
             break;
         }
-        value /= 1000.0;
-        unit = larger;
+        (value, unit) = (value / 1000.0, larger);
     }
     format!("{value:.1} {unit}")
+}
+
+/// A number with thousands separators: `12,345`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// Whole seconds, minutes, hours: `18s`, `3m05s`, `2h10m`.

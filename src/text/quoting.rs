@@ -1,13 +1,12 @@
 //! Where words and quotes of a command line end.
 //!
-//! Roughly as a shell sees it, and good enough for any text that merely looks like one:
-//! quotes that never close reach to the end. All that ends a word or a quote is ASCII,
-//! so that every position returned is on a character boundary.
+//! Roughly as a shell reads it, which is good enough for text that resembles a command
+//! line: quotes that never close reach to the end. Only ASCII ends a word or a quote, so
+//! every position returned is on a character boundary.
 //!
-//! Limits: no expansions, no here-documents, no comments; not the lexer of commands.
+//! Limits: no expansions, no here-documents, no comments; not the lexer of commands. Pure.
 
-/// The end of the shell word at `start`. All that ends a word is ASCII, so that every
-/// position returned is on a character boundary.
+/// The end of the shell word at `start`.
 pub(crate) fn word_end(bytes: &[u8], start: usize, enclosing: Option<u8>) -> usize {
     let mut at = start;
     let mut depth = 0_usize;
@@ -37,7 +36,7 @@ pub(crate) fn word_end(bytes: &[u8], start: usize, enclosing: Option<u8>) -> usi
     bytes.len()
 }
 
-/// The quote that opens at `at`: also an escaped one inside of double quotes.
+/// The quote that opens at `at`, including an escaped one inside of double quotes.
 pub(crate) fn opening_quote(
     bytes: &[u8],
     at: usize,
@@ -52,8 +51,8 @@ pub(crate) fn opening_quote(
     }
 }
 
-/// The position after the closing `quote`; the end of what encloses it, or of the text,
-/// where none closes.
+/// The position after the closing `quote`. If there is none, the end of the enclosing quote
+/// or of the text.
 pub(crate) fn quoted_end(bytes: &[u8], start: usize, quote: &[u8], enclosing: Option<u8>) -> usize {
     let mut at = start;
     while let Some(&byte) = bytes.get(at) {
@@ -71,7 +70,7 @@ pub(crate) fn quoted_end(bytes: &[u8], start: usize, quote: &[u8], enclosing: Op
     bytes.len()
 }
 
-/// A backslash and what it escapes, if that is ASCII: never into a character.
+/// The length of a backslash and the character that it escapes, if that is ASCII.
 fn escape_len(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at + 1) {
         Some(next) if next.is_ascii() => 2,
@@ -88,7 +87,7 @@ pub(crate) fn find_end(bytes: &[u8], start: usize, ends: impl Fn(u8) -> bool) ->
         .map_or(bytes.len(), |length| start + length)
 }
 
-/// Follows the shell's quotes through a text, once, from its beginning.
+/// Follows the shell's quotes through a text, from its beginning.
 pub(crate) struct Quotes<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -96,16 +95,11 @@ pub(crate) struct Quotes<'a> {
 }
 
 impl<'a> Quotes<'a> {
-    /// At the text's beginning.
     pub(crate) fn new(text: &'a str) -> Self {
-        Quotes {
-            bytes: text.as_bytes(),
-            at: 0,
-            open: None,
-        }
+        Quotes { bytes: text.as_bytes(), at: 0, open: None }
     }
 
-    /// The quote that is open at `position`, which never goes back from call to call.
+    /// The quote that is open at `position`, which must not decrease from call to call.
     pub(crate) fn enclosing(&mut self, position: usize) -> Option<u8> {
         while self.at < position {
             let Some(&byte) = self.bytes.get(self.at) else {
@@ -169,9 +163,8 @@ mod tests {
     fn quotes_are_followed_once_through_a_text() {
         let text = "don't \"a 'b' \\\" c\" 'd'";
         let mut quotes = Quotes::new(text);
-        let open: String = (0..=text.len())
-            .map(|at| quotes.enclosing(at).map_or('.', char::from))
-            .collect();
+        let open: String =
+            (0..=text.len()).map(|at| quotes.enclosing(at).map_or('.', char::from)).collect();
         let expected = [".".repeat(7), "\"".repeat(11), "..''.".to_owned()].concat();
         assert_eq!(open, expected);
     }

@@ -1,13 +1,13 @@
-//! Takes secrets out of text that is kept: commands in the database, logs, agent text.
+//! Removes secrets from text that is stored: commands in the database, logs, agent text.
 //!
-//! A secret is known by its own shape (`ghp_…`, a JWT, a private key block), by what
-//! stands before it (`--password`, `API_KEY=`, `Authorization:`), or because the caller
-//! knows its value. Only the value is replaced, so that the text stays readable.
-//! In doubt the value goes: a lost word costs less than a leaked secret.
+//! A secret is recognised by its own shape (`ghp_…`, a JWT, a private key block), by what
+//! precedes it (`--password`, `API_KEY=`, `Authorization:`), or because the caller knows
+//! its value. Only the value is replaced, so that the text remains readable. In doubt the
+//! value is replaced: a lost word costs less than a leaked secret.
 //!
-//! Limits: the text is read as a shell, JSON or YAML would roughly read it, not parsed;
-//! a secret without shape, name or known value is not found. Pure, and linear in the
-//! text's length: no rule looks back, and the number of passes is fixed.
+//! Limits: the text is read roughly as a shell, JSON or YAML would read it, not parsed; a
+//! secret without a shape, a name or a known value is not found. Pure, and linear in the
+//! text's length: no rule backtracks, and the number of passes is fixed. Pure.
 
 mod rules;
 
@@ -24,20 +24,20 @@ use self::rules::{
 };
 use super::quoting::{Quotes, find_end, opening_quote, quoted_end, word_end};
 
-/// What stands in place of a secret.
+/// Replaces a secret.
 pub const PLACEHOLDER: &str = "[redacted]";
 
 /// Known values shorter than this are too likely to be ordinary words.
 const MIN_LITERAL_CHARS: usize = 8;
 
-/// A replacement may uncover one more secret; ordinary text is stable after one pass.
+/// A replacement may reveal another secret; ordinary text is stable after one pass.
 const MAX_PASSES: usize = 4;
 
-/// How long a value may be that is a number with a few words.
+/// The greatest length of a value that is a number with a few words.
 const MAX_COUNT_BYTES: usize = 100;
 
-/// A rule that is compiled when a text first holds one of its words: most commands hold
-/// none, and all rules together cost milliseconds and megabytes.
+/// A rule that is compiled when a text first contains one of its words: most commands
+/// contain none, and all rules together cost milliseconds and megabytes.
 struct Rule {
     words: Words,
     source: String,
@@ -46,21 +46,17 @@ struct Rule {
 
 impl Rule {
     fn new(words: Words, source: impl Into<String>) -> Rule {
-        Rule {
-            words,
-            source: source.into(),
-            compiled: OnceLock::new(),
-        }
+        Rule { words, source: source.into(), compiled: OnceLock::new() }
     }
 
-    /// The rule, if it can match the text that `folded` is made of.
+    /// The rule, if it can match the text; `folded` is the text by [`fold`].
     fn within(&self, folded: &str) -> Option<&Regex> {
         let may_match = self.words.iter().any(|word| folded.contains(word));
         may_match.then(|| self.regex())
     }
 
-    /// The rules are constants and compiled by every test, so that this cannot fail.
-    /// Word boundaries are ASCII ones: the others cost the regex engine its fast path.
+    /// The rules are constants that the tests compile, so this cannot fail. Word boundaries
+    /// are ASCII ones: others cost the regex engine its fast path.
     fn regex(&self) -> &Regex {
         self.compiled.get_or_init(|| {
             Regex::new(&self.source.replace(r"\b", r"(?-u:\b)"))
@@ -122,8 +118,8 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// A redactor that also replaces the given values wherever they stand. Values of
-    /// less than 8 characters are left out: they would take ordinary words with them.
+    /// A redactor that also replaces the given values anywhere. Values of less than 8
+    /// characters are ignored: they are too often part of ordinary words.
     pub fn new(literals: impl IntoIterator<Item = String>) -> Self {
         let mut literals: Vec<String> = literals
             .into_iter()
@@ -136,9 +132,9 @@ impl Redactor {
         Redactor { literals }
     }
 
-    /// The text without its secrets; borrowed when there are none. Doing it twice
-    /// changes nothing more. A text that is not stable after four passes is made of
-    /// secrets in one another and is replaced as a whole.
+    /// The text without its secrets; borrowed if there are none. Redacting it again changes
+    /// nothing. A text that is not stable after four passes consists of nested secrets and
+    /// is replaced as a whole.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(mut redacted) = self.pass(text) else {
             return Cow::Borrowed(text);
@@ -152,14 +148,13 @@ impl Redactor {
         Cow::Owned(PLACEHOLDER.to_owned())
     }
 
-    /// One pass of all rules; `None` when the text stays as it is.
+    /// One pass of all rules; `None` if it changes nothing.
     fn pass(&self, text: &str) -> Option<String> {
         let folded = fold(text);
         let mut secrets = shaped(text, &folded);
         for literal in &self.literals {
             secrets.extend(
-                text.match_indices(literal.as_str())
-                    .map(|(at, found)| at..at + found.len()),
+                text.match_indices(literal.as_str()).map(|(at, found)| at..at + found.len()),
             );
         }
         secrets.extend(named(text, &folded));
@@ -173,9 +168,7 @@ impl Redactor {
 pub fn is_secret_name(name: &str) -> bool {
     static WHOLE: LazyLock<Rule> =
         LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, format!("(?i)^{SECRET_NAME}$")));
-    WHOLE
-        .within(&fold(name))
-        .is_some_and(|rule| rule.is_match(name))
+    WHOLE.within(&fold(name)).is_some_and(|rule| rule.is_match(name))
 }
 
 fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
@@ -189,10 +182,10 @@ fn shaped(text: &str, folded: &str) -> Vec<Range<usize>> {
     secrets
 }
 
-/// Values that are secret for what stands before them.
+/// Values that are secret because of what precedes them.
 fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     let mut starts: Vec<(usize, Extent)> = Vec::new();
-    // Where a name counts things.
+    // The starts of values whose names count things.
     let mut counting: BTreeSet<usize> = BTreeSet::new();
     let counts = |found: &str| {
         static NAME: LazyLock<Rule> = LazyLock::new(|| Rule::new(SECRET_NAME_WORDS, COUNTING_NAME));
@@ -219,7 +212,7 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     }
     let assignments = RULES.assignment.within(folded).into_iter();
     for found in assignments.flat_map(|rule| rule.find_iter(text)) {
-        // Long options have a rule of their own: `--key=2` and `--token-file=x` stay.
+        // Long options have their own rule: `--key=2` and `--token-file=x` remain.
         if !found.as_str().starts_with("--") {
             starts.push((found.end(), extent_of_assignment(&text[..found.start()])));
             if counts(found.as_str()) {
@@ -227,10 +220,7 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
             }
         }
     }
-    for (rule, extent) in [
-        (&RULES.line_entry, Extent::Line),
-        (&RULES.inline_entry, Extent::Item),
-    ] {
+    for (rule, extent) in [(&RULES.line_entry, Extent::Line), (&RULES.inline_entry, Extent::Item)] {
         let Some(rule) = rule.within(folded) else {
             continue;
         };
@@ -251,8 +241,8 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     let mut secrets = Vec::new();
     for (at, extent) in starts {
         let enclosing = quotes.enclosing(at);
-        // One that begins within a value of its kind is part of it; reading that again
-        // would cost quadratic time on nested ones.
+        // One that begins inside a value of the same kind is part of it. Reading it again
+        // would take quadratic time for nested ones.
         if read_to.get(&extent).is_some_and(|&end| at < end) {
             continue;
         }
@@ -265,15 +255,13 @@ fn named(text: &str, folded: &str) -> Vec<Range<usize>> {
     secrets
 }
 
-/// Whether a value is a number, maybe with words: `1,200`, `2.3k sent, 120 received.`
+/// Whether a value is a number, possibly with words: `1,200`, `2.3k sent, 120 received.`
 fn is_count(value: &str) -> bool {
     let is_number = |word: &str| {
         let digits = word.trim_start_matches(['$', '~', '+', '-']);
         let digits = digits.trim_end_matches(['k', 'K', 'm', 'M', '%']);
         digits.starts_with(|c: char| c.is_ascii_digit())
-            && digits
-                .chars()
-                .all(|c| c.is_ascii_digit() || matches!(c, '.' | ',' | '_' | '/'))
+            && digits.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ',' | '_' | '/'))
     };
     let is_word = |word: &str| word.chars().all(char::is_alphabetic);
     let words = value.split_whitespace();
@@ -296,14 +284,10 @@ fn extent_of_assignment(before: &str) -> Extent {
     let last_word = opener.split_ascii_whitespace().next_back().unwrap_or("");
     let is_command_line =
         last_word == "eval" || (last_word.starts_with('-') && last_word.ends_with('c'));
-    match is_command_line {
-        true => Extent::Word,
-        false => Extent::Enclosed(quote),
-    }
+    if is_command_line { Extent::Word } else { Extent::Enclosed(quote) }
 }
 
-/// Where the value that starts at `start` lies, without the quotes around it; empty
-/// where there is none.
+/// The range of the value at `start`, without the quotes around it; empty if there is none.
 fn value(text: &str, start: usize, extent: Extent, enclosing: Option<u8>) -> Range<usize> {
     let bytes = text.as_bytes();
     let range = match extent {
@@ -342,21 +326,17 @@ fn unquoted(text: &str, range: Range<usize>) -> Range<usize> {
     };
     let start = (range.start + quote.len()).min(range.end);
     let value = text.as_bytes().get(start..range.end).unwrap_or_default();
-    match value.ends_with(quote) {
-        true => start..range.end - quote.len(),
-        false => start..range.end,
-    }
+    let closing = if value.ends_with(quote) { quote.len() } else { 0 };
+    start..range.end - closing
 }
 
-/// The end of a quoted word without the quote that closes it.
+/// The end of a quoted word, without its closing quote.
 fn unclosed(text: &str, range: Range<usize>) -> Range<usize> {
-    let kept = text[range.clone()]
-        .trim_end_matches(['"', '\'', '\\'])
-        .len();
+    let kept = text[range.clone()].trim_end_matches(['"', '\'', '\\']).len();
     range.start..range.start + kept
 }
 
-/// The text with each range, or run of ranges that touch, replaced once.
+/// The text with each range, or run of adjacent ranges, replaced once.
 fn replace(text: &str, mut secrets: Vec<Range<usize>>) -> String {
     secrets.retain(|secret| !secret.is_empty());
     secrets.sort_by_key(|secret| (secret.start, secret.end));
@@ -667,10 +647,7 @@ mod tests {
     #[test]
     fn a_known_value_within_the_placeholder_does_not_grow_the_text() {
         let redactor = Redactor::new(["redacted".to_owned()]);
-        assert_eq!(
-            redactor.redact("KEY=abc redacted"),
-            "KEY=[redacted] redacted"
-        );
+        assert_eq!(redactor.redact("KEY=abc redacted"), "KEY=[redacted] redacted");
     }
 
     #[test]
@@ -746,10 +723,7 @@ mod tests {
             assert_eq!(fold(word), *word);
         }
         assert_eq!(redact("TO\u{212a}EN=abc"), "TO\u{212a}EN=[redacted]");
-        assert_eq!(
-            redact("--pa\u{17f}sword=abc"),
-            "--pa\u{17f}sword=[redacted]"
-        );
+        assert_eq!(redact("--pa\u{17f}sword=abc"), "--pa\u{17f}sword=[redacted]");
     }
 
     proptest! {

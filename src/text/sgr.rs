@@ -1,19 +1,19 @@
 //! Colours and other attributes of characters (SGR), read and written.
 //!
-//! Codes as ECMA-48 and xterm have them. Limits: fonts, frames and ideogram marks are
-//! not kept.
+//! The codes are those of ECMA-48 and xterm. Limits: fonts, frames and ideogram marks are
+//! not kept. Pure.
 
 use std::fmt::Write;
 
 use vte::Params;
 
-/// Bold, faint, italic, blinking, …: one bit each, at the place of its code.
+/// The codes of bold, faint, italic, blinking and so on.
 const FLAGS: [u16; 9] = [1, 2, 3, 5, 6, 7, 8, 9, OVERLINE];
 const OVERLINE: u16 = 53;
 
-/// How a character is shown; the default is a terminal's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Style {
+/// How a character is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Style {
     /// Bit N is set for `FLAGS[N]`.
     flags: u16,
     /// 0: none, 1: single, 2: double, 3: curly, 4: dotted, 5: dashed.
@@ -23,7 +23,7 @@ pub struct Style {
     underline_colour: Option<Colour>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Colour {
     /// One of the sixteen: 8 and above are the bright ones.
     Named(u8),
@@ -33,7 +33,16 @@ enum Colour {
 }
 
 impl Style {
-    /// Takes in one sequence's parameters; none stand for 0. Unknown ones are passed over.
+    /// The default: a terminal's own style.
+    pub const PLAIN: Style = Style {
+        flags: 0,
+        underline: 0,
+        foreground: None,
+        background: None,
+        underline_colour: None,
+    };
+
+    /// Applies the parameters of one sequence, of which unknown ones are ignored.
     pub fn apply(&mut self, params: &Params) {
         let mut groups = params.iter();
         while let Some(group) = groups.next() {
@@ -83,16 +92,12 @@ impl Style {
         }
     }
 
-    /// Writes the shortest sequence that leads from `self` to `next`.
-    pub fn write_change(self, next: Style, text: &mut String) {
+    /// Writes the shortest sequence that changes `self` to `next`.
+    fn write_change(self, next: Style, text: &mut String) {
         if self == next {
             return;
         }
-        let from = if self.must_be_reset_for(next) {
-            Style::default()
-        } else {
-            self
-        };
+        let from = if self.must_be_reset_for(next) { Style::default() } else { self };
         let mut codes: Vec<String> = Vec::new();
         if from != self {
             codes.push("0".to_owned());
@@ -134,10 +139,7 @@ impl Style {
 }
 
 fn bit(code: u16) -> u16 {
-    FLAGS
-        .iter()
-        .position(|known| *known == code)
-        .map_or(0, |place| 1 << place)
+    FLAGS.iter().position(|known| *known == code).map_or(0, |place| 1 << place)
 }
 
 impl Colour {
@@ -179,36 +181,26 @@ impl Colour {
     }
 }
 
-/// Text under way whose style changes.
+/// Builds text whose style changes.
 #[derive(Debug, Default)]
-pub struct StyledText {
+pub(super) struct StyledText {
     text: String,
     style: Style,
 }
 
 impl StyledText {
-    /// Room for so many bytes.
     pub fn with_capacity(bytes: usize) -> StyledText {
-        StyledText {
-            text: String::with_capacity(bytes),
-            style: Style::default(),
-        }
+        StyledText { text: String::with_capacity(bytes), style: Style::default() }
     }
 
-    /// Adds text of this style.
     pub fn push(&mut self, text: &str, style: Style) {
-        let mut characters = text.chars();
-        match (characters.next(), characters.next()) {
-            (Some(only), None) => self.push_character(only, style),
-            _ => {
-                self.turn(style);
-                self.text.push_str(text);
-            }
+        // A cell has one character as a rule. Copying it as a slice would take most of the
+        // time, with some C libraries.
+        for character in text.chars() {
+            self.push_character(character, style);
         }
     }
 
-    /// Adds a character of this style. Text comes by characters, and copying each as a
-    /// slice takes most of the time that lines take, with some C libraries.
     pub fn push_character(&mut self, character: char, style: Style) {
         self.turn(style);
         self.text.push(character);
@@ -221,7 +213,6 @@ impl StyledText {
         }
     }
 
-    /// Begins again.
     pub fn clear(&mut self) {
         self.text.clear();
         self.style = Style::default();

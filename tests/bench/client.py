@@ -73,13 +73,17 @@ class Server:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def end(self):
+        """Closes the input and waits for the end; nothing, once it has ended."""
         self.guard.stdin.close()
         try:
             self.guard.wait(timeout=EXIT_LIMIT)
         except subprocess.TimeoutExpired:
             self.guard.kill()
             self.guard.wait()
+
+    def __exit__(self, *_):
+        self.end()
         self.guard.stdout.close()
         self.errors.close()
         self.scratch.cleanup()
@@ -102,21 +106,25 @@ class Server:
             left = max(0, deadline - time.monotonic())
             if not select.select([self.output], [], [], left)[0]:
                 raise BenchFailed(f"no answer within {ANSWER_LIMIT} s")
-            chunk = os.read(self.output, READ_BYTES)
-            self.arrived = time.time()
-            if not chunk:
-                self.errors.seek(0)
-                raise BenchFailed(f"the server ended: {self.errors.read().decode()}")
-            *lines, self.rest = (self.rest + chunk).split(b"\n")
-            for line in lines:
-                frame = json.loads(line)
-                # A server's own requests and notifications are passed over.
-                if frame.get("id") is not None and "method" not in frame:
-                    self.answers[frame["id"]] = frame
+            self.take_frames()
         frame = self.answers.pop(request)
         if "error" in frame:
             raise BenchFailed(f"a request was refused: {frame['error']}")
         return frame["result"]
+
+    def take_frames(self):
+        """Takes what can be read, and waits until there is something."""
+        chunk = os.read(self.output, READ_BYTES)
+        self.arrived = time.time()
+        if not chunk:
+            self.errors.seek(0)
+            raise BenchFailed(f"the server ended: {self.errors.read().decode()}")
+        *lines, self.rest = (self.rest + chunk).split(b"\n")
+        for line in lines:
+            frame = json.loads(line)
+            # A server's own requests and notifications are passed over.
+            if frame.get("id") is not None and "method" not in frame:
+                self.answers[frame["id"]] = frame
 
     def request(self, method, params):
         """Sends a request and returns its result."""

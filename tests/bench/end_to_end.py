@@ -20,6 +20,8 @@ MIB = 1024 * 1024
 # After the first new output a poll waits so long for more; it is not the server's delay.
 SETTLE_S = 0.030
 RUNNING_TASKS = 60
+# As many as a server keeps by default.
+FINISHED_TASKS = 1000
 # A line of output is long enough not to be a flood of line ends, short enough for text.
 LINE = "the quick brown fox jumps over the lazy dog, 64 bytes in a line"
 FLOOD = f"yes '{LINE}' | head -c {{}}"
@@ -227,6 +229,18 @@ def kill(binary, rounds=40):
     return [times("`zsh_kill` of a tree that obeys TERM", samples, 100, 20, meaning=meaning)]
 
 
+def end(binary, rounds=5):
+    """From the end of the input to the server's own, with all the finished tasks that it keeps."""
+    samples = []
+    for _ in range(rounds):
+        with Server(binary) as server:
+            for _ in range(FINISHED_TASKS):
+                server.call("zsh", command="echo done")
+            samples.append(timed(server.end))
+    meaning = "from the end of its input to the exit of the guard; clients kill after 2 s"
+    return [times(f"end with {FINISHED_TASKS:,} finished tasks", samples, 1000, 300, meaning=meaning)]
+
+
 def overhead(binary):
     """Characters of an answer beyond the output, the echoed line and insights."""
     with Server(binary) as server:
@@ -257,4 +271,4 @@ def size(binary):
     return [Figure("binary, stripped", os.path.getsize(measured) / MIB, "MiB", 10, 6, detail, meaning)]
 
 
-MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, start, kill, overhead, size]
+MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, start, kill, end, overhead, size]

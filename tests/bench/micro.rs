@@ -16,18 +16,20 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use zsh_tool::agent::executor::Executors;
 use zsh_tool::agent::stream::Framer;
 use zsh_tool::base::clock::{Clock, SystemClock};
-use zsh_tool::mcp::render::{Palette, TaskResult};
-use zsh_tool::mcp::view::View;
+use zsh_tool::mcp::render::result::{Palette, TaskResult};
+use zsh_tool::mcp::render::view::View;
 use zsh_tool::process::signals::Exit;
-use zsh_tool::progress::tracker::{ChangeKind, Settings, Totals, Tracker};
+use zsh_tool::progress::tracker::{ChangeKind, Totals, Tracker, TrackerSettings};
 use zsh_tool::protocol::message;
 use zsh_tool::protocol::reader::FrameReader;
 use zsh_tool::shell::lexer::lex;
+use zsh_tool::shell::outcome::Outcome;
 use zsh_tool::shell::template::template;
 use zsh_tool::task::live::{End, Facts, Input, LiveTask};
-use zsh_tool::task::state::Outcome;
 use zsh_tool::text::ansi::{self, Colours};
-use zsh_tool::text::lines::{Layout, Piece, Place, Shown, Stretch, lay_out};
+use zsh_tool::text::lines::{
+    Layout, LinePosition, OutputSpan, Piece, Repeats, Room, Shown, lay_out,
+};
 use zsh_tool::text::redact::Redactor;
 use zsh_tool::text::screen::Screen;
 
@@ -54,23 +56,21 @@ fn output(criterion: &mut Criterion) {
     let plain = repeated(PLAIN_LINE, CHUNK);
     let mut group = criterion.benchmark_group("output");
     bytes(&mut group, "counting lines", &plain, |output| {
-        Place::FIRST.after(output).next_line()
+        LinePosition::FIRST.after(output).next_line()
     });
     bytes(&mut group, "plain lines to text", &plain, readable);
     let coloured = repeated(COLOURED_LINE, CHUNK);
     bytes(&mut group, "coloured lines to text", &coloured, readable);
     let rewritten = repeated(REWRITTEN, CHUNK);
     bytes(&mut group, "rewritten lines to text", &rewritten, readable);
-    let piece = [Stretch::Read(Piece {
-        start: Place::FIRST,
-        bytes: plain.clone(),
-    })];
+    let piece = [OutputSpan::Read(Piece { start: LinePosition::FIRST, bytes: plain.clone() })];
     bytes(&mut group, "laying out a result", &plain, |_| {
         lay_out(
             &piece,
             &Layout {
-                max_chars: SHOWN_CHARS,
+                room: Room::of_chars(SHOWN_CHARS),
                 numbered: true,
+                repeats: Repeats::Collapse,
                 colours: Colours::Drop,
                 columns: None,
                 reader: "zsh_poll task_id=3dc8c9ee",
@@ -95,10 +95,7 @@ fn readable(output: &[u8]) -> usize {
 }
 
 fn command_lines(criterion: &mut Criterion) {
-    let commands: Vec<&str> = COMMANDS
-        .lines()
-        .filter_map(|line| line.strip_prefix("$ "))
-        .collect();
+    let commands: Vec<&str> = COMMANDS.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
     let mut group = criterion.benchmark_group("command line");
     group.throughput(Throughput::Elements(commands.len() as u64));
     let each = |what: fn(&str) -> usize| {
@@ -125,13 +122,8 @@ fn redaction(criterion: &mut Criterion) {
     let entries = b"DATABASE_PASSWORD=correct-horse-battery user=somebody host=localhost\n";
     let secret = String::from_utf8_lossy(&repeated(entries, CHUNK)).into_owned();
     let mut group = criterion.benchmark_group("redaction of output");
-    for (name, output) in [
-        ("without a secret", &plain),
-        ("a secret in each line", &secret),
-    ] {
-        bytes(&mut group, name, output.as_bytes(), |_| {
-            redactor.redact(black_box(output)).len()
-        });
+    for (name, output) in [("without a secret", &plain), ("a secret in each line", &secret)] {
+        bytes(&mut group, name, output.as_bytes(), |_| redactor.redact(black_box(output)).len());
     }
     group.finish();
 }
@@ -150,6 +142,7 @@ fn results(criterion: &mut Criterion) {
             duration: Duration::from_millis(400),
             pipestatus: vec![1, 0],
             moved_to: None,
+            output_cut: false,
         });
     });
     group.bench_function("of a finished task", |bencher| {
@@ -160,24 +153,12 @@ fn results(criterion: &mut Criterion) {
 
 /// The text and its twin for programs.
 fn rendered(task: &LiveTask) -> usize {
-    let result = TaskResult {
-        facts: &task.facts,
-        view: View::of(task),
-        shown: Shown {
-            text: "hello\nworld".to_owned(),
-            from_line: 1,
-            to_line: 2,
-            omitted_lines: 0,
-        },
-        new_bytes: 12,
-        numbered: true,
-        matched: None,
-        screen: None,
-        estimate: None,
-        insights: Vec::new(),
-        log_path: Some("/home/somebody/.local/state/zsh-tool/output/3dc8c9ee.0".to_owned()),
-    };
-    result.text(Palette::Plain).len() + result.meta().to_string().len()
+    let shown =
+        Shown { text: "hello\nworld".to_owned(), from_line: 1, to_line: 2, ..Shown::default() };
+    let result = TaskResult { shown, new_bytes: 12, ..TaskResult::of(View::of(task), Vec::new()) };
+    let log_path = "/home/somebody/.local/state/zsh-tool/output/3dc8c9ee.0".to_owned();
+    let text = result.text(&task.facts, None, Palette::Plain);
+    text.len() + result.meta(&task.facts, None, Some(log_path)).to_string().len()
 }
 
 fn facts() -> Facts {
@@ -189,7 +170,7 @@ fn facts() -> Facts {
         directory: PathBuf::from("/home/somebody/project"),
         started: SystemClock.now(),
         timeout: Some(Duration::from_secs(120)),
-        timeout_most: None,
+        timeout_max: None,
         input: Input::None,
         pid: 1,
         shell_note: None,
@@ -219,7 +200,7 @@ fn tracker(criterion: &mut Criterion) {
     let start = Instant::now();
     let mut group = criterion.benchmark_group("progress");
     group.throughput(Throughput::Elements(1));
-    let mut tracker = Tracker::new(Settings::default(), start);
+    let mut tracker = Tracker::new(TrackerSettings::default(), start);
     let mut now = start;
     let mut totals = Totals::default();
     group.bench_function("a look, a change and a judgement", |bencher| {
@@ -227,14 +208,14 @@ fn tracker(criterion: &mut Criterion) {
             now += Duration::from_secs(10);
             totals.io += 1000;
             totals.output += 64;
-            tracker.look(now, totals, None);
+            tracker.probe(now, totals, None);
             tracker.change(now, ChangeKind::Output, black_box("12 of 340 tests passed"));
             tracker.status(now)
         });
     });
-    let mut tracker = Tracker::new(Settings::default(), start);
+    let mut tracker = Tracker::new(TrackerSettings::default(), start);
     group.bench_function("a heartbeat", |bencher| {
-        bencher.iter(|| tracker.heartbeat(black_box(start), Some(1)));
+        bencher.iter(|| tracker.heartbeat(black_box(start)));
     });
     group.finish();
 }

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 
+import callers
 import end_to_end
 import in_process
 import machine
@@ -78,7 +79,7 @@ class Report:
 
     def add_figures(self):
         figures = []
-        for measure in [*end_to_end.MEASUREMENTS, *probe.MEASUREMENTS, *turns.MEASUREMENTS]:
+        for measure in [*end_to_end.MEASUREMENTS, *callers.MEASUREMENTS, *probe.MEASUREMENTS, *turns.MEASUREMENTS]:
             if self.wants(measure.__name__):
                 tell(measure.__name__)
                 figures += measure(self.binary)

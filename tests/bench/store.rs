@@ -8,12 +8,12 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Map, Value, json};
-use zsh_tool::alan::outcome::Ending;
 use zsh_tool::alan::pattern::{Pattern, RemoteCommand, Ssh};
-use zsh_tool::alan::rows::Entry;
-use zsh_tool::alan::run::{Ended, Run};
+use zsh_tool::alan::rows::JournalRow;
+use zsh_tool::alan::run::Ending;
+use zsh_tool::alan::run::{EndedRun, Run};
 use zsh_tool::alan::schema::Derivation;
-use zsh_tool::alan::store::{Settings, Store};
+use zsh_tool::alan::store::{Store, StoreSettings};
 use zsh_tool::neverhang::Rules;
 use zsh_tool::text::redact::Redactor;
 
@@ -32,13 +32,14 @@ fn main() {
 
 fn measure(size: usize) -> Value {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = Store::open(Settings {
+    let store = Store::open(StoreSettings {
         path: directory.path().join("alan.db"),
         session: "bench".to_owned(),
         derivation: Derivation {
             version: 1,
             hash: str::to_owned,
             template: str::to_owned,
+            with_subcommands: |_| None,
             redactor: Redactor::default(),
         },
         old_databases: Vec::new(),
@@ -93,9 +94,9 @@ fn fill(store: &Store, size: usize) {
         let kind = if number % 2 == 0 { 0 } else { number % 1000 };
         let at = now - Duration::from_secs(((size - number) / 2) as u64);
         let rows = run(&pattern(kind), number, at).rows(&number.to_string(), "bench");
-        entries.extend(rows.observations.into_iter().map(Entry::Observations));
-        entries.push(Entry::RecentCommands(rows.recent));
-        entries.extend(rows.ssh.map(Entry::SshObservations));
+        entries.extend(rows.observations.into_iter().map(JournalRow::Observations));
+        entries.push(JournalRow::RecentCommands(rows.recent));
+        entries.extend(rows.ssh.map(JournalRow::SshObservations));
     }
     store.import(&entries).expect("rows");
 }
@@ -104,6 +105,7 @@ fn pattern(kind: usize) -> Pattern {
     Pattern {
         hash: format!("{kind:016x}"),
         template: format!("program{kind} *"),
+        subcommand_template: Some(format!("program{kind} with *")),
         preview: format!("program{kind} with some arguments"),
         program: Some(format!("program{kind}")),
         segments: Vec::new(),
@@ -117,8 +119,8 @@ fn pattern(kind: usize) -> Pattern {
     }
 }
 
-fn run(pattern: &Pattern, number: usize, at: SystemTime) -> Run {
-    let ended = Ended {
+fn run(pattern: &Pattern, number: usize, at: SystemTime) -> Run<'static> {
+    let ended = EndedRun {
         pattern: pattern.clone(),
         ending: Ending::Exited(i32::from(number.is_multiple_of(3))),
         duration: Duration::from_millis(1000 + (number * 37 % 5000) as u64),

@@ -10,6 +10,7 @@ import { randomUUID } from 'node:crypto';
 import { spawn } from 'node:child_process';
 
 const VERSION_KEY = 'io.modelcontextprotocol/protocolVersion';
+const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId';
 const NAMED = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
@@ -100,6 +101,10 @@ class Server {
     if (message.method === 'notifications/progress') {
       const { reply, token } = this.tokens.get(message.params.progressToken);
       reply.tell({ ...message, params: { ...message.params, progressToken: token } });
+    } else if (message.params?._meta?.[SUBSCRIPTION_KEY] !== undefined) {
+      const { _meta } = message.params;
+      const subscribed = this.waiting.get(_meta[SUBSCRIPTION_KEY]);
+      subscribed?.reply.tell({ ...message, params: { ...message.params, _meta: { ..._meta, [SUBSCRIPTION_KEY]: subscribed.id } } });
     } else if (message.method === undefined && this.waiting.has(message.id)) {
       const { reply, id } = this.waiting.get(message.id);
       this.waiting.delete(message.id);

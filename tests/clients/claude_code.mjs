@@ -14,6 +14,17 @@ const ZSH = 'mcp__zsh-tool__zsh';
 const POLL = 'mcp__zsh-tool__zsh_poll';
 const taskIn = (result) => /task=([0-9a-f]{8})/.exec(result)?.[1] ?? 'none';
 
+// The servers proper, below their guards.
+const serverPids = () =>
+  fs.readdirSync('/proc').filter((pid) => {
+    try {
+      const command = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+      return command.includes('\0--guarded\0') && fs.readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`HOME=${scratch}\0`);
+    } catch {
+      return false;
+    }
+  }).map(Number);
+
 const project = path.join(scratch, 'project');
 fs.mkdirSync(project);
 const servers = path.join(scratch, 'servers.json');
@@ -57,7 +68,7 @@ const { code, printed, results, tools } = await headless([
 ]);
 // In its terminal interface, on a terminal that `script` provides. Only there it takes
 // tasks. The steps go on as long as the interface runs.
-async function interactive(steps, drive) {
+async function interactive(steps, drive, ...more) {
   const accepted = { hasTrustDialogAccepted: true, hasCompletedProjectOnboarding: true };
   const settings = {
     hasCompletedOnboarding: true,
@@ -67,7 +78,7 @@ async function interactive(steps, drive) {
   };
   fs.writeFileSync(path.join(scratch, '.claude.json'), JSON.stringify(settings));
   const api = await scripted(MESSAGES, steps);
-  const claude = `claude --mcp-config ${servers} --strict-mcp-config --dangerously-skip-permissions`;
+  const claude = `claude --mcp-config ${servers} --strict-mcp-config --dangerously-skip-permissions ${more.join(' ')}`;
   const child = spawn('script', ['-qfec', `stty rows 40 cols 140; exec ${claude}`, '/dev/null'], {
     cwd: project,
     env: { ...environment(api.url), TERM: 'xterm-256color' },
@@ -82,7 +93,8 @@ async function interactive(steps, drive) {
     seen: () => drawn.replace(/\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07]*\x07)/g, ' '),
     type: (keys) => child.stdin.write(keys),
   });
-  for (const key of ['\x03', '\x03']) {
+  // The third answers its question when a task still runs.
+  for (const key of ['\x03', '\x03', '\r']) {
     child.stdin.write(key);
     await Promise.race([ended, sleep(500)]);
   }
@@ -102,9 +114,16 @@ check('and its status', /⟳ RUNNING.*task=[0-9a-f]{8} {2}stdin=no/.test(yielded
 check('and how long it has been silent', /^◷ silent \d+s/m.test(yielded), yielded);
 check('a poll gives what is new, numbered', polled.includes('2: over') && !polled.includes('begun\n'), polled);
 check('and the end', /✘ exit=3/.test(polled), polled);
+check('and no colours, which no person would see', !results.join('').includes('\x1b'), polled);
 check('a wrong argument is named', wrong.includes('did you mean timeout'), wrong);
 check('a background command is told of', /RUNNING/.test(background), background);
 check('nothing is left after Claude Code', await eventually(() => running().length === 0), running());
+
+// More than it passes on, in characters of which it counts some twice.
+const long = { command: "yes '🦀🦀🦀🦀 0123456789' | cat -n | head -n 40000", max_output: 490000, yield_after: PATIENCE };
+const [largest = ''] = (await headless([{ call: { name: ZSH, input: long } }, { text: 'the script is over' }])).results;
+check('the longest result reaches the model whole', largest.length > 480000 && largest.length <= 490000, largest.length);
+check('and names what it leaves out', /^… [\d,]+ lines omitted: zsh_poll .*from_line=\d+$/m.test(largest.slice(-1000)), largest.slice(-1000));
 
 const notification = (turn) => turn?.messages.flatMap(({ content }) => content).findLast((block) => block.type === 'text')?.text;
 await interactive(
@@ -125,7 +144,8 @@ await interactive(
     const sees = (what) => eventually(() => seen().includes(what));
     check('it shows progress while a command runs', await sees('tick-1'), seen().slice(-1000));
     check('the turn ends while the task goes on', await sees('the first turn is over') || api.turns.length === 3);
-    const [, begun = ''] = api.results();
+    const [shown = '', begun = ''] = api.results();
+    check('what a person watches is coloured', shown.includes('\x1b[32m✔ exit=0\x1b[0m'), shown);
     check('the model is told of a task', /server-side task [0-9a-f]{8}/.test(begun), begun);
     check('its end begins a turn by itself', await eventually(() => api.turns.length > 3), api.turns.length);
     const told = notification(api.turns[3]) ?? '';
@@ -136,16 +156,65 @@ await interactive(
     check('and the model is told so', /[Ss]topped|cancel/.test(api.results().at(-1)), api.results().at(-1));
   },
 );
+// A server's end while a task of the client's runs: the next server answers for it.
+const begins = (sign) => [
+  { call: { name: ZSH, input: { command: `echo ${sign}; sleep 67`, background: true } } },
+  { text: `begun ${sign}` },
+  { text: `told of ${sign}` },
+];
+const toldOf = async (what, sign, api, turns) => {
+  const begun = Date.now();
+  await eventually(() => api.turns.length > turns);
+  const [took, told] = [Date.now() - begun, notification(api.turns[turns]) ?? ''];
+  check(`${what}: the model is told of the failure`, told.includes('<status>failed</status>'), told);
+  check(`${what}: and why`, told.includes('the server ended before the command did'), told);
+  check(`${what}: and what it printed`, told.includes(sign) && told.includes('INTERRUPTED'), told);
+  console.log(`      ${what}: told after ${took} ms`);
+  check(`${what}: within 5 s`, took < 5000, took);
+};
+const begin = async ({ api, seen, type }, sign) => {
+  await eventually(() => seen().includes('❯'));
+  type('go');
+  await eventually(() => seen().includes('❯ go') || /❯\s+go/.test(seen()));
+  type('\r');
+  await eventually(() => api.turns.length > 1 && seen().includes(`begun ${sign}`));
+};
+const press = async ({ seen, type }, keys, what) => {
+  const before = seen().length;
+  type(keys);
+  return eventually(() => seen().slice(before).replace(/\s+/g, '').includes(what));
+};
+for (const kills of [false, true]) {
+  const sign = kills ? 'killed' : 'reconnected';
+  await interactive(begins(sign), async (terminal) => {
+    await begin(terminal, sign);
+    if (kills) {
+      const [guarded] = serverPids();
+      process.kill(guarded, 'SIGKILL');
+      await eventually(() => serverPids().length === 0);
+    }
+    check(`${sign}: its list of servers opens`, (await press(terminal, '/mcp', '/mcp')) && (await press(terminal, '\r', 'MCPservers')));
+    check(`${sign}: the server's menu opens`, await press(terminal, '\r', 'Reconnect'), terminal.seen().slice(-800));
+    if (!kills) await press(terminal, '\x1b[B', '❯Reconnect');
+    const turns = terminal.api.turns.length;
+    terminal.type('\r');
+    await toldOf(sign, sign, terminal.api, turns);
+  });
+}
+await interactive(begins('resumed').slice(0, 2), (terminal) => begin(terminal, 'resumed'));
+await interactive([{ text: 'told' }], async ({ api, seen }) => {
+  await eventually(() => seen().includes('❯'));
+  await toldOf('resumed', 'resumed', api, 0);
+}, '--continue');
 check('nothing is left after its interface', await eventually(() => running().length === 0), running());
 
-// What the README says on permissions, taken from there: settings and a hook.
-const readme = fs.readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-const block = (language, part) =>
-  [...readme.matchAll(/^```(\w+)\n(.*?)^```/gms)].find(([, found, text]) => found === language && text.includes(part))[2];
+// What the reference says on permissions, taken from there: settings and a hook.
+const reference = fs.readFileSync(new URL('../../data/help/permissions.txt', import.meta.url), 'utf8');
+const block = (part) => reference.split('\n\n').find((text) => text.startsWith('    ') && text.includes(part)).replace(/^ {4}/gm, '') + '\n';
 const folder = path.join(scratch, '.claude');
 fs.mkdirSync(path.join(folder, 'hooks'), { recursive: true });
-fs.writeFileSync(path.join(folder, 'hooks/refuse.sh'), block('sh', '#!/bin/sh'), { mode: 0o755 });
-const settings = { ...JSON.parse(block('json', '"permissions"')), ...JSON.parse(block('json', 'PreToolUse')) };
+fs.writeFileSync(path.join(folder, 'hooks/refuse.sh'), block('#!/bin/sh'), { mode: 0o755 });
+const settings = { ...JSON.parse(block('"permissions"')), ...JSON.parse(block('PreToolUse')) };
 fs.writeFileSync(path.join(folder, 'settings.json'), JSON.stringify(settings));
 fs.mkdirSync(path.join(project, 'precious'));
 const guarded = await headless([
@@ -154,7 +223,7 @@ const guarded = await headless([
   { text: 'the script is over' },
 ]);
 const [refused = '', allowed = ''] = guarded.results;
-check('the hook of the README refuses by pattern', refused.includes('refused by ~/.claude/hooks/refuse.sh'), refused);
+check('the hook of the reference refuses by pattern', refused.includes('refused by ~/.claude/hooks/refuse.sh'), refused);
 check('and lets other commands through', allowed.includes('precious') && allowed.includes('exit=0'), allowed);
 check('and Bash is denied', !guarded.tools.some((tool) => tool.name === 'Bash') && tools.some((tool) => tool.name === 'Bash'), guarded.tools.map((tool) => tool.name));
 check('nothing is left in the end', await eventually(() => running().length === 0), running());

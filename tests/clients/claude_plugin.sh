@@ -43,11 +43,14 @@ servers() {
 
 check "the plugin manifest is valid" claude plugin validate --strict "$repo/.claude-plugin/plugin.json"
 check "the marketplace manifest is valid" claude plugin validate --strict "$repo"
-check "it installs" scripts/install "$binary"
+allow='"allow": ["mcp__plugin_zsh-tool_zsh-tool"]'
+check "it installs and prints the permission" shows '"allow": \["mcp__plugin_zsh-tool_zsh-tool"\]' scripts/install "$binary"
+check "and how to deny Bash" grep -qF '"deny": ["Bash"]' "$scratch/shown"
 check "what was laid out is valid" claude plugin validate --strict "$plugin"
 check "it is enabled" shows '"enabled": true' claude plugin list --json
 check "it brings the skill and the command" shows 'zsh-tool-config' claude plugin details zsh-tool
 check "its server connects" elsewhere shows 'zsh-tool:.*Connected' claude mcp list
+check "the permission that was printed allows its tools" elsewhere "$2/node" "$repo/tests/clients/plugin_permission.mjs" "$allow"
 check "no process is left" hides . servers
 check "it installs again" scripts/install "$binary"
 check "its server connects again" elsewhere shows 'zsh-tool:.*Connected' claude mcp list

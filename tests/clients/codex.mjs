@@ -11,19 +11,16 @@ const [binary, programs] = process.argv.slice(2);
 const call = (name, input) => ({ call: { name: { name, namespace: 'mcp__zsh_tool' }, input } });
 const taskIn = (result) => /task=([0-9a-f]{8})/.exec(result)?.[1] ?? 'none';
 
-const api = await scripted(RESPONSES, [
-  call('zsh', { command: 'echo begun; sleep 4; echo over; exit 3', yield_after: 2.5 }),
-  (result) => call('zsh_poll', { task_id: taskIn(result), wait_for: 'end', listen: PATIENCE }),
-  call('zsh', { command: 'true', timout: 5 }),
-  call('zsh', { command: 'setsid sleep 62 & sleep 63', background: true }),
-  { text: 'the script is over' },
-]);
 const project = path.join(scratch, 'project');
 fs.mkdirSync(path.join(scratch, '.codex'));
 fs.mkdirSync(project);
-fs.writeFileSync(
-  path.join(scratch, '.codex/config.toml'),
-  `model = "scripted"
+
+// Runs one prompt with a model of this name; what the model was given, and what Codex printed.
+async function run(model, steps) {
+  const api = await scripted(RESPONSES, steps);
+  fs.writeFileSync(
+    path.join(scratch, '.codex/config.toml'),
+    `model = "${model}"
 model_provider = "scripted"
 
 [model_providers.scripted]
@@ -36,20 +33,31 @@ command = "${binary}"
 args = ["serve"]
 env = { ZSH_TOOL_STATE_DIR = "${path.join(scratch, 'state')}" }
 `,
-);
-const args = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', 'go'];
-const environment = { PATH: `${programs}:${process.env.PATH}`, HOME: scratch };
-const child = spawn('codex', args, { cwd: project, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
-let printed = '';
-child.stdout.on('data', (more) => (printed += more));
-child.stderr.on('data', (more) => (printed += more));
-const timer = setTimeout(() => child.kill(), 3 * PATIENCE * 1000);
-const code = await new Promise((ended) => child.on('close', ended));
-clearTimeout(timer);
+  );
+  const args = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', 'go'];
+  const environment = { PATH: `${programs}:${process.env.PATH}`, HOME: scratch };
+  const child = spawn('codex', args, { cwd: project, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
+  let printed = '';
+  child.stdout.on('data', (more) => (printed += more));
+  child.stderr.on('data', (more) => (printed += more));
+  const timer = setTimeout(() => child.kill(), 3 * PATIENCE * 1000);
+  const code = await new Promise((ended) => child.on('close', ended));
+  clearTimeout(timer);
+  api.close();
+  return { code, printed, results: api.results(), tools: api.turns[0]?.tools ?? [] };
+}
 
-const [yielded = '', polled = '', wrong = '', background = ''] = api.results();
+const { code, printed, results, tools } = await run('scripted', [
+  call('zsh', { command: 'echo begun; sleep 4; echo over; exit 3', yield_after: 2.5 }),
+  (result) => call('zsh_poll', { task_id: taskIn(result), wait_for: 'end', listen: PATIENCE }),
+  call('zsh', { command: 'true', timout: 5 }),
+  call('zsh', { command: 'setsid sleep 62 & sleep 63', background: true }),
+  { text: 'the script is over' },
+]);
+
+const [yielded = '', polled = '', wrong = '', background = ''] = results;
 check('Codex runs the script to its end', code === 0 && printed.includes('the script is over'), printed.slice(-1500));
-check('the tools are listed', JSON.stringify(api.turns[0]?.tools ?? []).includes('zsh_poll'), api.turns[0]?.tools);
+check('the tools are listed', JSON.stringify(tools).includes('zsh_poll'), tools);
 check('the model is shown the command', yielded.includes('$ echo begun; sleep 4; echo over; exit 3\n'), yielded);
 check('and its output so far', yielded.includes('\nbegun\n'), yielded);
 check('and its status, without colours', /⟳ RUNNING {2}\d.*task=[0-9a-f]{8} {2}stdin=no/.test(yielded), yielded);
@@ -59,5 +67,25 @@ check('and the end', /✘ exit=3/.test(polled), polled);
 check('a wrong argument is named', wrong.includes('did you mean timeout'), wrong);
 check('a background command is told of', /RUNNING/.test(background), background);
 check('nothing is left after Codex', await eventually(() => running().length === 0), running());
-api.close();
+
+// 60,000 characters, three bytes each for the most part, of which Codex would cut the middle.
+const long = { command: 'for n in {1..6000}; do print -r -- "$n 日本語"; done', max_output: 100000, yield_after: PATIENCE };
+const omission = /^… ([\d,]+) lines omitted \(\d.*from_line=(\d+) …$/m;
+const reminder = /^… [\d,]+ lines omitted: zsh_poll task_id=[0-9a-f]{8} from_line=(\d+)$/m;
+const known = await run('gpt-5.5', [
+  call('zsh', long),
+  (result) => call('zsh_poll', { task_id: taskIn(result), from_line: Number(reminder.exec(result)?.[1] ?? 1) }),
+  { text: 'the script is over' },
+]);
+const [whole = '', read = ''] = known.results;
+const ends = (text) => [text.slice(0, 300), text.slice(-600)];
+check('of a long result Codex cuts nothing', !whole.includes('truncated') && whole.includes('\n6000 日本語\n'), ends(whole));
+check('the model reads the marker where lines are omitted', omission.test(whole), ends(whole));
+check('and again at the end', reminder.test(whole), ends(whole));
+const next = Number(omission.exec(whole)?.[2]);
+check('the call that is named reads on there', read.includes(`\n${next}: ${next} 日本語\n`), ends(read));
+const unknown = await run('scripted', [call('zsh', long), { text: 'the script is over' }]);
+const [cut = ''] = unknown.results;
+check('with a model that it does not know Codex cuts the marker', cut.includes('truncated') && !omission.test(cut), ends(cut));
+check('and the model reads it at the end', reminder.test(cut), ends(cut));
 finish();

@@ -26,9 +26,7 @@ fn asked(env: &Env, base_url: &str) -> Finished {
 
 fn lines(finished: &Finished) -> Vec<Value> {
     let text = finished.text();
-    text.lines()
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
 /// The last line, and that it ends in this error.
@@ -122,14 +120,8 @@ fn failures_before_the_first_word_are_tried_again() {
 fn an_answer_that_breaks_off_is_an_error_and_is_not_begun_again() {
     let env = Env::new();
     for (step, cause) in [
-        (
-            json!({"stream": ["par", "tial"], "unfinished": true}),
-            "broke",
-        ),
-        (
-            json!({"stream": ["par", "tial"], "error": "out of memory"}),
-            "out of memory",
-        ),
+        (json!({"stream": ["par", "tial"], "unfinished": true}), "broke"),
+        (json!({"stream": ["par", "tial"], "error": "out of memory"}), "out of memory"),
     ] {
         let endpoint = Endpoint::start(&env, &json!([step]));
         let finished = asked(&env, &endpoint.base_url());
@@ -152,17 +144,11 @@ fn each_class_of_failure_has_its_word() {
     command.env_remove("THE_KEY");
     let finished = run_with_input(command, b"hi".to_vec());
     assert!(
-        finished
-            .stderr
-            .contains("(the key comes from $THE_KEY, which is not set)"),
+        finished.stderr.contains("(the key comes from $THE_KEY, which is not set)"),
         "{}",
         finished.stderr
     );
-    assert_error(
-        &asked(&env, Refusing::new().url()),
-        "connection_refused",
-        "cannot connect to",
-    );
+    assert_error(&asked(&env, Refusing::new().url()), "connection_refused", "cannot connect to");
 }
 
 #[test]
@@ -170,18 +156,10 @@ fn without_an_endpoint_or_a_prompt_it_is_a_usage_error() {
     let env = Env::new();
     let finished = run_with_input(zsh_tool(&env, &["agent-openai"]), b"hi".to_vec());
     assert_eq!(finished.code, 2);
-    assert!(
-        finished.stderr.contains("openai.base_url is not set"),
-        "{}",
-        finished.stderr
-    );
+    assert!(finished.stderr.contains("openai.base_url is not set"), "{}", finished.stderr);
     let finished = run_with_input(configured(&env, "http://127.0.0.1:9/v1"), b" \n".to_vec());
     assert_eq!(finished.code, 2);
-    assert!(
-        finished.stderr.contains("the prompt is empty"),
-        "{}",
-        finished.stderr
-    );
+    assert!(finished.stderr.contains("the prompt is empty"), "{}", finished.stderr);
     assert!(!ran(&env, &["--help"]).text().contains("agent-openai"));
 }
 
@@ -195,9 +173,7 @@ fn the_endpoint_is_configured_by_a_mapping_or_by_its_keys() {
     let finished = ran(&env, &["config"]);
     let text = finished.text();
     let row = |key: &str| {
-        let row = text
-            .lines()
-            .find(|line| line.starts_with(&format!("{key} ")));
+        let row = text.lines().find(|line| line.starts_with(&format!("{key} ")));
         row.unwrap_or_else(|| panic!("{key} in {text}")).to_owned()
     };
     assert!(row("openai.base_url").contains(" http://127.0.0.1:11434/v1 "));

@@ -52,12 +52,7 @@ fn entry(name: &str, argv: &[&str], prompt_by: Option<PromptBy>) -> UserExecutor
 
 /// Every command line, with and without a model: program, arguments, prompt on stdin.
 const COMMAND_LINES: &[(&str, Option<&str>, &str, bool)] = &[
-    (
-        "claude",
-        None,
-        "claude|-p|--output-format|stream-json|--verbose|--session-id|SESSION",
-        true,
-    ),
+    ("claude", None, "claude|-p|--output-format|stream-json|--verbose|--session-id|SESSION", true),
     (
         "claude",
         Some("opus"),
@@ -65,19 +60,9 @@ const COMMAND_LINES: &[(&str, Option<&str>, &str, bool)] = &[
         true,
     ),
     ("codex", None, "codex|exec|--json|-", true),
-    (
-        "codex",
-        Some("gpt"),
-        "codex|exec|--json|--model|gpt|-",
-        true,
-    ),
+    ("codex", Some("gpt"), "codex|exec|--json|--model|gpt|-", true),
     ("cline", None, "cline|--json|--|PROMPT", false),
-    (
-        "cline",
-        Some("m"),
-        "cline|--json|--model|m|--|PROMPT",
-        false,
-    ),
+    ("cline", Some("m"), "cline|--json|--model|m|--|PROMPT", false),
     (
         "aider",
         None,
@@ -92,12 +77,7 @@ const COMMAND_LINES: &[(&str, Option<&str>, &str, bool)] = &[
          |--model|m|--message=PROMPT",
         false,
     ),
-    (
-        "gemini",
-        None,
-        "gemini|--output-format|stream-json|--session-id|SESSION",
-        true,
-    ),
+    ("gemini", None, "gemini|--output-format|stream-json|--session-id|SESSION", true),
     (
         "gemini",
         Some("m"),
@@ -132,16 +112,7 @@ fn no_executor_of_ours_skips_what_an_agent_asks_for() {
     let executors = executors(&[]);
     for name in executors.names() {
         let line = launch(&executors, name, "go", Some("m")).argv.join(" ");
-        for word in [
-            "dangerous",
-            "skip",
-            "yolo",
-            "bypass",
-            "yes",
-            "approv",
-            "trust",
-            "full",
-        ] {
+        for word in ["dangerous", "skip", "yolo", "bypass", "yes", "approv", "trust", "full"] {
             assert!(!line.contains(word), "{line}");
         }
     }
@@ -173,11 +144,7 @@ fn agents_know_their_run_by_their_environment() {
 fn prompts_lose_their_nul_and_what_an_argument_cannot_hold() {
     let user = [
         entry("mine", &["agent"], Some(PromptBy::Argument)),
-        entry(
-            "yours",
-            &["agent", "--do={prompt}", "-q"],
-            Some(PromptBy::Argument),
-        ),
+        entry("yours", &["agent", "--do={prompt}", "-q"], Some(PromptBy::Argument)),
     ];
     let executors = executors(&user);
     let of_stdin = launch(&executors, "claude", "a\0b", None).stdin;
@@ -200,16 +167,8 @@ fn the_user_adds_programs_and_changes_ours() {
     let user = [
         entry("mine", &["/opt/agent", "-x"], None),
         entry("command", &["other"], None),
-        entry(
-            "claude",
-            &["/opt/claude", "--permission-mode", "plan"],
-            None,
-        ),
-        entry(
-            "codex",
-            &["codex", "--sandbox", "workspace-write"],
-            Some(PromptBy::Stdin),
-        ),
+        entry("claude", &["/opt/claude", "--permission-mode", "plan"], None),
+        entry("codex", &["codex", "--sandbox", "workspace-write"], Some(PromptBy::Stdin)),
         entry("aider", &["aider", "--yes-always"], None),
         entry("gemini", &[], Some(PromptBy::Argument)),
         entry("empty", &[], None),
@@ -225,25 +184,14 @@ fn the_user_adds_programs_and_changes_ours() {
              --permission-mode plan"
         )
     );
-    assert_eq!(
-        argv("codex").join(" "),
-        "codex exec --json --sandbox workspace-write -"
-    );
+    assert_eq!(argv("codex").join(" "), "codex exec --json --sandbox workspace-write -");
     assert!(argv("aider").ends_with(&["--yes-always".to_owned(), "--message=go".to_owned()]));
-    assert_eq!(
-        executors.find("claude").expect("claude").program(),
-        "/opt/claude"
-    );
+    assert_eq!(executors.find("claude").expect("claude").program(), "/opt/claude");
     let problem = |name| executors.find(name).expect_err(name).to_string();
     assert!(problem("gemini").contains("executors.gemini of config.yaml: its prompt_by"));
     assert!(problem("empty").contains("executors.empty of config.yaml: it has no argv"));
     let names: Vec<&str> = executors.names().collect();
-    assert_eq!(
-        names,
-        [
-            "claude", "codex", "openai", "aider", "cline", "mine", "command"
-        ]
-    );
+    assert_eq!(names, ["claude", "codex", "openai", "aider", "cline", "mine", "command"]);
 }
 
 #[test]
@@ -253,14 +201,8 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
     assert!(matches!(error, UnknownExecutor::NoSuch { .. }));
     let text = error.to_string();
     assert!(text.contains("\"cursor\"") && text.contains("claude, codex, openai, aider, cline"));
-    let text = executors
-        .find("command")
-        .expect_err("no program")
-        .to_string();
-    assert!(
-        text.contains("executors.command of config.yaml: it has no argv"),
-        "{text}"
-    );
+    let text = executors.find("command").expect_err("no program").to_string();
+    assert!(text.contains("executors.command of config.yaml: it has no argv"), "{text}");
 }
 
 #[test]
@@ -285,10 +227,8 @@ fn said(executor: &Executor, path: &str) -> (Vec<Activity>, Answer) {
     let mut framer = Framer::new(executor.framing());
     let mut records: Vec<_> = bytes.chunks(7).flat_map(|part| framer.push(part)).collect();
     records.extend(framer.finish());
-    let activities: Vec<Activity> = records
-        .iter()
-        .flat_map(|record| executor.classify(record))
-        .collect();
+    let activities: Vec<Activity> =
+        records.iter().flat_map(|record| executor.classify(record)).collect();
     let mut answer = executor.answer();
     for activity in &activities {
         answer.see(activity);
@@ -303,17 +243,8 @@ fn short(activities: &[Activity]) -> Vec<String> {
         Activity::Text(text) => Some(format!("text {text}")),
         Activity::ToolCall { name, argument } => Some(format!("call {name} {argument}")),
         Activity::ToolResult { text, failed } => {
-            let text: String = text
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .chars()
-                .take(24)
-                .collect();
-            Some(format!(
-                "{} {text}",
-                if *failed { "failed" } else { "result" }
-            ))
+            let text: String = text.lines().next().unwrap_or_default().chars().take(24).collect();
+            Some(format!("{} {text}", if *failed { "failed" } else { "result" }))
         }
         Activity::Final(end) => Some(format!("final {:?} {}", end.error, end.text)),
         Activity::FileWritten { path } => Some(format!("wrote {path}")),
@@ -386,10 +317,7 @@ fn recorded_streams_are_understood() {
 fn the_errors_of_recorded_streams_are_told_apart() {
     let executors = executors(&[]);
     for (path, expected) in [
-        (
-            "claude/streams/refused.ndjson",
-            AgentError::ConnectionRefused,
-        ),
+        ("claude/streams/refused.ndjson", AgentError::ConnectionRefused),
         ("claude/streams/auth.ndjson", AgentError::AuthFailed),
         ("claude/streams/api.ndjson", AgentError::ApiError),
         ("claude/streams/bad.ndjson", AgentError::ApiError),
@@ -433,10 +361,7 @@ impl Left {
             fs::create_dir(scratch.path().join(name)).expect("a directory");
         }
         let environment = Vec::new();
-        Left {
-            scratch,
-            environment,
-        }
+        Left { scratch, environment }
     }
 
     fn of(case: &str) -> Left {
@@ -495,10 +420,7 @@ fn a_finished_conversation_is_success() {
         // Also when the id is not known: it is the newest of this directory.
         assert_eq!(left.recover(name, None), done(), "{name}");
     }
-    assert_eq!(
-        Left::of("gemini/document").recover("gemini", Some(SESSION)),
-        done()
-    );
+    assert_eq!(Left::of("gemini/document").recover("gemini", Some(SESSION)), done());
     assert_eq!(Left::of("cline/shown").recover("cline", None), done());
 }
 
@@ -506,22 +428,10 @@ fn a_finished_conversation_is_success() {
 fn acts_without_an_answer_are_partial_work() {
     for (name, session, parts) in [
         ("claude", Some(SESSION), ["- Read: ", "- Bash: false"]),
-        (
-            "codex",
-            Some(CODEX_SESSION),
-            ["what was done:", "- exec_command: ls"],
-        ),
-        (
-            "gemini",
-            Some(SESSION),
-            ["- read_file: a.txt", "- write_file: b.txt"],
-        ),
+        ("codex", Some(CODEX_SESSION), ["what was done:", "- exec_command: ls"]),
+        ("gemini", Some(SESSION), ["- read_file: a.txt", "- write_file: b.txt"]),
         ("cline", None, ["- read_files: ", "- run_commands: ls"]),
-        (
-            "aider",
-            None,
-            ["- wrote new.txt", "- Commit: 1a2b3c4 feat: Add new.txt"],
-        ),
+        ("aider", None, ["- wrote new.txt", "- Commit: 1a2b3c4 feat: Add new.txt"]),
     ] {
         let recovery = Left::of(&format!("{name}/partial")).recover(name, session);
         let Recovery::Partial { what } = recovery else {
@@ -554,10 +464,7 @@ fn a_torn_answer_is_no_answer() {
         match name {
             // It has done nothing else.
             "aider" => assert_eq!(recovery, Recovery::Nothing),
-            _ => assert!(
-                matches!(recovery, Recovery::Partial { .. }),
-                "{name}: {recovery:?}"
-            ),
+            _ => assert!(matches!(recovery, Recovery::Partial { .. }), "{name}: {recovery:?}"),
         }
     }
 }
@@ -570,12 +477,7 @@ fn a_storage_that_was_moved_is_found() {
         ("gemini", Some(SESSION), "GEMINI_CLI_HOME", "moved"),
         ("cline", None, "CLINE_DIR", "moved"),
         ("cline", None, "CLINE_DATA_DIR", "moved/data"),
-        (
-            "aider",
-            None,
-            "AIDER_CHAT_HISTORY_FILE",
-            "moved/chats/history.md",
-        ),
+        ("aider", None, "AIDER_CHAT_HISTORY_FILE", "moved/chats/history.md"),
     ] {
         let left = Left::of(&format!("{name}/moved"));
         assert_eq!(left.recover(name, session), Recovery::Nothing, "{name}");
@@ -611,11 +513,7 @@ fn conversations_of_before_and_of_other_directories_are_not_taken() {
     }
     for name in ["claude", "codex", "gemini", "cline"] {
         let left = Left::nothing();
-        copy(
-            &fixture(&format!("{name}/success")),
-            left.scratch.path(),
-            "/another/project",
-        );
+        copy(&fixture(&format!("{name}/success")), left.scratch.path(), "/another/project");
         assert_eq!(left.recover(name, None), Recovery::Nothing, "{name}");
     }
 }
@@ -651,14 +549,8 @@ fn a_pipe_in_the_storage_holds_nobody_up() {
 #[test]
 fn programs_that_keep_nothing_leave_nothing() {
     let left = Left::nothing();
-    for name in [
-        "mine", "openai", "claude", "codex", "gemini", "cline", "aider",
-    ] {
-        assert_eq!(
-            left.recover(name, Some(SESSION)),
-            Recovery::Nothing,
-            "{name}"
-        );
+    for name in ["mine", "openai", "claude", "codex", "gemini", "cline", "aider"] {
+        assert_eq!(left.recover(name, Some(SESSION)), Recovery::Nothing, "{name}");
     }
 }
 
@@ -701,14 +593,7 @@ fn records_of_any_shape_mean_something() {
     use serde_json::{Value, json};
     use zsh_tool::agent::stream::Record;
     let executors = executors(&[entry("mine", &["agent"], None)]);
-    let odd = [
-        json!(null),
-        json!(7),
-        json!("x"),
-        json!([]),
-        json!({}),
-        json!([[{"a": null}]]),
-    ];
+    let odd = [json!(null), json!(7), json!("x"), json!([]), json!({}), json!([[{"a": null}]])];
     for name in executors.names() {
         let executor = executors.find(name).expect(name);
         let path = fixture(&format!("{name}/streams/ok.ndjson"));

@@ -36,9 +36,8 @@ fn number(connection: &Connection, sql: &str) -> i64 {
 #[track_caller]
 fn assert_sound(path: &Path) {
     let connection = open_database(path);
-    let found: String = connection
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .expect("a check");
+    let found: String =
+        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
     assert_eq!(found, "ok");
     let recent = number(&connection, "SELECT count(*) FROM recent_commands");
     let runs = "SELECT count(*) FROM observations WHERE duration_ms > 0";
@@ -152,9 +151,7 @@ fn a_second_server_killed_while_it_starts_harms_nothing() {
     let before = observations(&database(&env));
     let result = client.run("true");
     assert!(result.text.contains("Retry #2"), "{}", result.text);
-    wait_until("it goes on recording", || {
-        (observations(&database(&env)) > before).then_some(())
-    });
+    wait_until("it goes on recording", || (observations(&database(&env)) > before).then_some(()));
     assert_sound(&database(&env));
 }
 
@@ -232,10 +229,7 @@ fn two_servers_record_ten_thousand_observations_in_one_file() {
     });
     let path = database(&env);
     wait_for_observations(&path, 10_000);
-    let recent = number(
-        &open_database(&path),
-        "SELECT count(*) FROM recent_commands",
-    );
+    let recent = number(&open_database(&path), "SELECT count(*) FROM recent_commands");
     assert_eq!(recent, 400);
 }
 
@@ -258,9 +252,7 @@ pub fn commands_go_on_while_locked(mode: &str, at_least: Duration) {
         client
     });
     let holder = open_database(&database(&env));
-    holder
-        .pragma_update(None, "locking_mode", mode)
-        .expect("a mode");
+    holder.pragma_update(None, "locking_mode", mode).expect("a mode");
     holder.execute_batch("BEGIN EXCLUSIVE").expect("the lock");
     let locked = Instant::now();
     let client = env.client();
@@ -407,10 +399,7 @@ fn a_read_only_database_costs_a_warning_and_stays_as_it_is() {
     let client = unprivileged::client(&env);
     assert_warns_once(&client, "Permission denied");
     run_many(&client, 20);
-    let mode = fs::metadata(database(&env))
-        .expect("it")
-        .permissions()
-        .mode();
+    let mode = fs::metadata(database(&env)).expect("it").permissions().mode();
     assert_eq!(mode & 0o777, 0o400);
     assert_eq!(observations(&database(&env)), 1);
 }
@@ -446,10 +435,8 @@ fn what_is_recorded_on_a_full_disk_is_written_when_there_is_space() {
             let _ = fs::remove_file(env.work().join(format!("copy.db{suffix}")));
         }
         for suffix in ["", "-wal"] {
-            let copied = client.run(&format!(
-                "cp {small}/alan.db{suffix} {}{suffix}",
-                copy.display()
-            ));
+            let copied =
+                client.run(&format!("cp {small}/alan.db{suffix} {}{suffix}", copy.display()));
             if copied.status() != "completed" {
                 return None;
             }

@@ -30,10 +30,7 @@ fn cancelling_a_poll_leaves_the_task_running() {
     let env = Env::new();
     let client = env.client();
     let sleep = UniqueSleep::new();
-    let started = client.call(
-        "zsh",
-        json!({"command": sleep.to_string(), "yield_after": 0}),
-    );
+    let started = client.call("zsh", json!({"command": sleep.to_string(), "yield_after": 0}));
     let task = started.task_id();
     sleep.wait_for(1);
     let end = json!({"task_id": &task, "wait_for": "end", "listen": 50});
@@ -65,11 +62,7 @@ fn progress_rises_at_most_twice_a_second_and_ends_with_the_response() {
     let id = call.id().clone();
     let is_progress = |frame: &Frame| frame.value["method"] == json!("notifications/progress");
     wait_until("progress is told again and again", || {
-        let told = client
-            .frames()
-            .iter()
-            .filter(|frame| is_progress(frame))
-            .count();
+        let told = client.frames().iter().filter(|frame| is_progress(frame)).count();
         (told >= 4).then_some(())
     });
     fs::write(env.work().join("enough"), "").expect("a file");
@@ -79,11 +72,8 @@ fn progress_rises_at_most_twice_a_second_and_ends_with_the_response() {
 
     let frames = client.frames();
     let response = frames.iter().position(|frame| frame.answers(&id));
-    let progress: Vec<(usize, &Frame)> = frames
-        .iter()
-        .enumerate()
-        .filter(|(_, frame)| is_progress(frame))
-        .collect();
+    let progress: Vec<(usize, &Frame)> =
+        frames.iter().enumerate().filter(|(_, frame)| is_progress(frame)).collect();
     let mut last = f64::NEG_INFINITY;
     for (position, frame) in &progress {
         let params = &frame.value["params"];
@@ -96,12 +86,7 @@ fn progress_rises_at_most_twice_a_second_and_ends_with_the_response() {
         assert!(Some(*position) < response, "progress after the response");
     }
     let allowed = 2 * (result.elapsed + Duration::from_secs(1)).as_secs() as usize;
-    assert!(
-        progress.len() <= allowed,
-        "{} in {:?}",
-        progress.len(),
-        result.elapsed
-    );
+    assert!(progress.len() <= allowed, "{} in {:?}", progress.len(), result.elapsed);
 }
 
 #[test]
@@ -132,15 +117,10 @@ fn a_task_that_ended_unseen_is_told_once_ahead_of_the_next_result() {
     let env = Env::new();
     let client = env.client();
     let unseen = client
-        .call(
-            "zsh",
-            json!({"command": "mkfifo go; read < go; exit 7", "yield_after": 0}),
-        )
+        .call("zsh", json!({"command": "mkfifo go; read < go; exit 7", "yield_after": 0}))
         .task_id();
-    let opened = client.call(
-        "zsh",
-        json!({"command": "until [[ -p go ]] { }; echo > go", "yield_after": 30}),
-    );
+    let opened = client
+        .call("zsh", json!({"command": "until [[ -p go ]] { }; echo > go", "yield_after": 30}));
     assert_eq!(opened.status(), "completed", "{}", opened.text);
     let told = format!("┌ notify: task '{unseen}' failed (exit=7, ");
     if !opened.text.starts_with(&told) {

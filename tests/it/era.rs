@@ -49,7 +49,7 @@ fn error_code(client: &Client, method: &str, params: Value, meta: Value) -> Valu
 }
 
 /// A command that becomes a task of the client's; its id.
-fn begin_task(client: &Client, mut arguments: Value) -> String {
+pub fn begin_task(client: &Client, mut arguments: Value) -> String {
     arguments["background"] = json!(true);
     let call = json!({"name": "zsh", "arguments": arguments});
     let created = result(client, "tools/call", call, taking_tasks());
@@ -59,20 +59,20 @@ fn begin_task(client: &Client, mut arguments: Value) -> String {
     created["taskId"].as_str().expect("a task id").to_owned()
 }
 
-fn get_task(client: &Client, task: &str) -> Value {
+pub fn get_task(client: &Client, task: &str) -> Value {
     let task = result(client, "tasks/get", json!({"taskId": task}), taking_tasks());
     assert_eq!(task["resultType"], json!("complete"), "{task}");
     task
 }
 
-fn await_task(client: &Client, task: &str) -> Value {
+pub fn await_task(client: &Client, task: &str) -> Value {
     wait_until("the task is over", || {
         let task = get_task(client, task);
         (task["status"] != json!("working")).then_some(task)
     })
 }
 
-fn text(result: &Value) -> &str {
+pub fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_default()
 }
 
@@ -99,14 +99,8 @@ fn an_envelope_that_lacks_something_is_refused_by_name() {
         (json!({}), VERSION_KEY),
         (json!({VERSION_KEY: VERSION}), CAPABILITIES_KEY),
         (json!({CAPABILITIES_KEY: {}}), VERSION_KEY),
-        (
-            json!({VERSION_KEY: 20260728, CAPABILITIES_KEY: {}}),
-            VERSION_KEY,
-        ),
-        (
-            json!({VERSION_KEY: VERSION, CAPABILITIES_KEY: "none"}),
-            CAPABILITIES_KEY,
-        ),
+        (json!({VERSION_KEY: 20260728, CAPABILITIES_KEY: {}}), VERSION_KEY),
+        (json!({VERSION_KEY: VERSION, CAPABILITIES_KEY: "none"}), CAPABILITIES_KEY),
     ] {
         let answer = ask(&client, "server/discover", json!({}), meta.clone()).wait();
         assert_eq!(answer["error"]["code"], json!(INVALID_PARAMS), "{meta}");
@@ -140,15 +134,9 @@ fn an_unknown_version_is_answered_with_those_that_are_served() {
 fn what_the_handshake_era_has_is_unknown_in_the_stateless_one() {
     let env = Env::new();
     let client = env.client_before_initialize();
-    for method in [
-        "initialize",
-        "ping",
-        "logging/setLevel",
-        "subscriptions/listen",
-        "tasks/result",
-        "tasks/list",
-        "prompts/list",
-    ] {
+    for method in
+        ["initialize", "ping", "logging/setLevel", "tasks/result", "tasks/list", "prompts/list"]
+    {
         let code = error_code(&client, method, json!({}), taking_tasks());
         assert_eq!(code, json!(METHOD_NOT_FOUND), "{method}");
     }
@@ -188,10 +176,7 @@ fn both_eras_list_the_same_tools_and_one_says_how_long_the_list_holds() {
         [(); 2].map(|()| result(&client, "tools/list", json!({}), plain()).to_string());
     assert_eq!(first, second);
     let stateless: Value = serde_json::from_str(&first).expect("JSON");
-    assert_eq!(
-        stateless["tools"].to_string(),
-        legacy["result"]["tools"].to_string()
-    );
+    assert_eq!(stateless["tools"].to_string(), legacy["result"]["tools"].to_string());
     assert_eq!(stateless["cacheScope"], json!("public"));
     assert!(stateless["ttlMs"].as_u64() > Some(0));
     assert_eq!(legacy["result"].get("ttlMs"), None);
@@ -250,10 +235,7 @@ fn a_task_goes_to_its_end_and_its_result_is_the_whole_output() {
     let env = Env::new();
     let client = env.client_before_initialize();
     let pipe = env.named_pipe("go");
-    let task = begin_task(
-        &client,
-        json!({"command": "echo one; read < go; echo two; exit 3"}),
-    );
+    let task = begin_task(&client, json!({"command": "echo one; read < go; echo two; exit 3"}));
     let working = wait_until("it shows its newest line", || {
         let working = get_task(&client, &task);
         (working["statusMessage"] == json!("one")).then_some(working)
@@ -264,10 +246,7 @@ fn a_task_goes_to_its_end_and_its_result_is_the_whole_output() {
     assert!(working["pollIntervalMs"].as_u64() > Some(0), "{working}");
     for time in ["createdAt", "lastUpdatedAt"] {
         let written = working[time].as_str().unwrap_or_default();
-        assert!(
-            written.starts_with("20") && written.ends_with('Z'),
-            "{working}"
-        );
+        assert!(written.starts_with("20") && written.ends_with('Z'), "{working}");
     }
     for absent in ["result", "error", "inputRequests", "requestState"] {
         assert_eq!(working.get(absent), None, "{working}");
@@ -308,34 +287,24 @@ fn a_task_that_was_told_by_its_client_is_told_by_no_notice() {
 fn the_result_of_a_task_is_cut_as_the_call_asked() {
     let env = Env::new();
     let client = env.client_before_initialize();
-    let task = begin_task(
-        &client,
-        json!({"command": "print -l {1..9000}", "max_output": 500}),
-    );
+    let task = begin_task(&client, json!({"command": "print -l {1..9000}", "max_output": 500}));
     let ended = await_task(&client, &task);
     let shown = text(&ended["result"]);
     assert!(shown.chars().count() < 1_000, "{}", shown.len());
-    assert!(
-        shown.contains("\n1\n") && shown.contains("\n9000\n"),
-        "{shown}"
-    );
+    assert!(shown.contains("\n1\n") && shown.contains("\n9000\n"), "{shown}");
 }
 
 #[test]
 fn the_result_of_a_task_says_all_there_is_to_say_however_often_it_is_asked_for() {
     let env = Env::new();
     let client = env.client_before_initialize();
-    let task = begin_task(
-        &client,
-        json!({"command": "no-such-command-anywhere", "timeout": 99_999}),
-    );
+    let task =
+        begin_task(&client, json!({"command": "no-such-command-anywhere", "timeout": 99_999}));
     let ended = await_task(&client, &task);
     let said = text(&ended["result"]);
-    for part in [
-        "timeout 99999 s is above the maximum",
-        "A.L.A.N.: command not found",
-        "New pattern",
-    ] {
+    for part in
+        ["timeout 99999 s is above the maximum", "A.L.A.N.: command not found", "New pattern"]
+    {
         assert!(said.contains(part), "{part}: {said}");
     }
     for _ in 0..2 {
@@ -355,6 +324,51 @@ fn the_result_of_a_task_is_coloured_for_the_client_that_shows_colours() {
     let shown = result(&client, "tasks/get", json!({"taskId": task}), meta);
     let shown = text(&shown["result"]);
     assert!(shown.contains("\x1b[31m✘ exit=3\x1b[0m"), "{shown:?}");
+}
+
+#[test]
+fn where_no_person_watches_nothing_is_coloured() {
+    let env = Env::new();
+    let client = env.client_before_initialize();
+    let call = json!({"name": "zsh", "arguments": {"command": "exit 3"}});
+    let text_for = |mut meta: Value| {
+        meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "claude-code", "version": "2"});
+        text(&result(&client, "tools/call", call.clone(), meta)).to_owned()
+    };
+    // Headless, Claude Code does not declare the tasks extension.
+    let headless = text_for(plain());
+    assert!(headless.contains("\n✘ exit=3 "), "{headless:?}");
+    assert!(text_for(taking_tasks()).contains("\x1b[31m✘ exit=3\x1b[0m"));
+    client.initialize_as("claude-code", "2025-06-18");
+    let legacy = client.run("exit 3");
+    assert!(legacy.text.contains("\n✘ exit=3 "), "{:?}", legacy.text);
+}
+
+#[test]
+fn a_subscription_is_acknowledged_and_brings_nothing() {
+    let env = Env::new();
+    let client = env.client_before_initialize();
+    let listen = |params: Value| ask(&client, "subscriptions/listen", params, plain());
+    let wanted = json!({"notifications": {"toolsListChanged": true, "taskIds": ["ab"]}});
+    let open = listen(wanted);
+    let acknowledged = wait_until("the subscription is acknowledged", || {
+        let mut frames = client.frames().into_iter().map(|frame| frame.value);
+        frames.find(|frame| frame["method"] == json!("notifications/subscriptions/acknowledged"))
+    });
+    let params = &acknowledged["params"];
+    assert_eq!(params["notifications"], json!({}), "{acknowledged}");
+    let id = &params["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(id, open.id(), "{acknowledged}");
+    let refused = listen(json!({})).wait();
+    assert_eq!(refused["error"]["code"], json!(INVALID_PARAMS), "{refused}");
+    client.notify("notifications/cancelled", json!({"requestId": open.id()}));
+    // The server goes on, and has not answered the subscription.
+    result(&client, "tools/list", json!({}), plain());
+    assert!(!open.has_arrived());
+    client.initialize();
+    let legacy = client.request("subscriptions/listen", json!({"notifications": {}}));
+    let refused = legacy.wait();
+    assert_eq!(refused["error"]["code"], json!(METHOD_NOT_FOUND), "{refused}");
 }
 
 #[test]
@@ -405,12 +419,7 @@ fn cancelling_a_task_after_its_end_spares_what_it_left_behind() {
     let task = begin_task(&client, json!({"command": format!("{sleep} &")}));
     assert_eq!(await_task(&client, &task)["status"], json!("completed"));
     sleep.wait_for(1);
-    result(
-        &client,
-        "tasks/cancel",
-        json!({"taskId": task}),
-        taking_tasks(),
-    );
+    result(&client, "tasks/cancel", json!({"taskId": task}), taking_tasks());
     assert_eq!(get_task(&client, &task)["status"], json!("completed"));
     assert_eq!(sleep.running().len(), 1);
     client.close_stdin();
@@ -421,17 +430,13 @@ fn cancelling_a_task_after_its_end_spares_what_it_left_behind() {
 fn a_task_that_waits_for_input_says_so_and_goes_on_when_it_gets_some() {
     let env = Env::new();
     let client = env.client_before_initialize();
-    let task = begin_task(
-        &client,
-        json!({"command": "read 'x?Name: '; echo hello $x", "pty": true}),
-    );
+    let task =
+        begin_task(&client, json!({"command": "read 'x?Name: '; echo hello $x", "pty": true}));
     wait_until("it says what it waits for", || {
         let working = get_task(&client, &task);
         assert_eq!(working["status"], json!("working"), "{working}");
         let message = working["statusMessage"].as_str().unwrap_or_default();
-        message
-            .starts_with("waits for input \"Name:\"")
-            .then_some(())
+        message.starts_with("waits for input \"Name:\"").then_some(())
     });
     let update = json!({"taskId": task, "inputResponses": {"unheard-of": {"action": "accept"}}});
     result(&client, "tasks/update", update, taking_tasks());

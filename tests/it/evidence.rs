@@ -35,11 +35,7 @@ fn a_password_that_another_users_process_asks_for_is_found() {
         assert_asks(&result, "password", command);
         assert_eq!(result.meta["reader"]["seen"], json!(false), "{command}");
         let prompt = result.meta["prompt"].as_str().unwrap_or_default();
-        assert!(
-            prompt.to_lowercase().contains("password"),
-            "{}",
-            result.text
-        );
+        assert!(prompt.to_lowercase().contains("password"), "{}", result.text);
         let line = format!("⌨ WAITING FOR A PASSWORD \"{prompt}\"");
         assert!(result.text.contains(&line), "{}", result.text);
     }
@@ -88,9 +84,7 @@ fn what_works_for_another_user_is_neither_waiting_nor_unnamed() {
             let mut conditions = conditions.iter();
             conditions.find(|found| found["name"] == "sleep").cloned()
         };
-        let told = poll_until(&client, first, "sleep is named", |result| {
-            named(result).is_some()
-        });
+        let told = poll_until(&client, first, "sleep is named", |result| named(result).is_some());
         let named = named(&told).expect("it is named");
         assert_eq!(named["kind"], json!("other_user"), "{named}");
         assert_eq!(named["user"], json!("root"), "{named}");
@@ -150,11 +144,7 @@ fn without_proc_the_lack_of_evidence_is_told_once_and_signs_go_on_being_seen() {
     let client = Client::start(command, env.path("stderr"));
     client.initialize();
     let health = client.call("zsh_health", json!({}));
-    assert!(
-        health.text.contains("/proc cannot be read"),
-        "{}",
-        health.text
-    );
+    assert!(health.text.contains("/proc cannot be read"), "{}", health.text);
     let lack = "no processes can be seen";
     let first = on_terminal(&client, "cat", 2);
     let result = poll_until(&client, first, "a look has found nothing", |result| {

@@ -19,18 +19,8 @@ fn exec_gives_the_output_as_it_is_a_status_line_and_the_exit_code() {
     let env = Env::new();
     let not_found = b"zsh:1: command not found: no-such-command-at-all\n";
     let rows: [(&str, &[u8], i32, &str); 5] = [
-        (
-            "printf 'a\\n\\0\\033[31mb\\r\\xff'",
-            b"a\n\0\x1b[31mb\r\xff",
-            0,
-            "✔ exit=0  ",
-        ),
-        (
-            "echo on stderr >&2; exit 3",
-            b"on stderr\n",
-            3,
-            "✘ exit=3  ",
-        ),
+        ("printf 'a\\n\\0\\033[31mb\\r\\xff'", b"a\n\0\x1b[31mb\r\xff", 0, "✔ exit=0  "),
+        ("echo on stderr >&2; exit 3", b"on stderr\n", 3, "✘ exit=3  "),
         ("false | true", b"", 0, "✔ exit=0  pipestatus=[1,0]  "),
         ("kill -KILL $$", b"", 137, "✘ exit=137  "),
         ("no-such-command-at-all", not_found, 127, "✘ exit=127  "),
@@ -39,11 +29,7 @@ fn exec_gives_the_output_as_it_is_a_status_line_and_the_exit_code() {
         let finished = ran(&env, &["exec", "--", command]);
         assert_eq!(finished.code, code, "{command}: {finished:?}");
         assert_eq!(finished.stdout, output, "{command}");
-        assert!(
-            finished.stderr.starts_with(status),
-            "{command}: {}",
-            finished.stderr
-        );
+        assert!(finished.stderr.starts_with(status), "{command}: {}", finished.stderr);
         assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
     }
     assert_none_left(env.mark());
@@ -72,11 +58,7 @@ fn the_deadline_ends_the_tree_with_exit_code_124() {
     let command = format!("(env -i setsid {sleep} &); {sleep}");
     let finished = ran(&env, &["exec", "--timeout", "0.5", "--", &command]);
     assert_eq!(finished.code, 124);
-    assert!(
-        finished.stderr.starts_with("⏱ TIMEOUT"),
-        "{}",
-        finished.stderr
-    );
+    assert!(finished.stderr.starts_with("⏱ TIMEOUT"), "{}", finished.stderr);
     sleep.assert_gone();
     assert_none_left(env.mark());
 }
@@ -85,9 +67,8 @@ fn the_deadline_ends_the_tree_with_exit_code_124() {
 fn stdin_passes_through_byte_for_byte() {
     let env = Env::new();
     // More than all queues hold, no text, and no two stretches alike.
-    let bytes: Vec<u8> = (0..1_500_000_u32)
-        .map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8)
-        .collect();
+    let bytes: Vec<u8> =
+        (0..1_500_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let piped = run_with_input(zsh_tool(&env, &["exec", "cat"]), bytes.clone());
     assert_eq!(piped.code, 0, "{}", piped.stderr);
     assert!(piped.stdout == bytes, "{} bytes came", piped.stdout.len());
@@ -105,9 +86,7 @@ fn a_command_that_does_not_read_its_input_ends_all_the_same() {
     let env = Env::new();
     let mut program = Program::start(zsh_tool(&env, &["exec", "head -n 1"]));
     let mut stdin = program.stdin.take().expect("a piped stdin");
-    stdin
-        .write_all(b"first\nsecond\n")
-        .expect("room in the pipe");
+    stdin.write_all(b"first\nsecond\n").expect("room in the pipe");
     let finished = program.finish_with_stdin_open();
     assert_eq!(finished.text(), "first\n");
     assert_eq!(finished.code, 0);
@@ -127,9 +106,7 @@ fn a_slow_reader_loses_nothing_even_when_little_is_kept() {
     let mut program = Program::start(zsh_tool(&env, &["exec", "seq 1 1500000"]));
     assert_eq!(program.read_line(), "1");
     let finished = program.finish();
-    let numbers: Vec<String> = (2..=1_500_000)
-        .map(|number| format!("{number}\n"))
-        .collect();
+    let numbers: Vec<String> = (2..=1_500_000).map(|number| format!("{number}\n")).collect();
     assert!(finished.text() == numbers.concat(), "{}", finished.stderr);
 }
 
@@ -144,10 +121,7 @@ fn a_signal_ends_the_tree_in_order() {
         program.signal(signal);
         let finished = program.finish_with_stdin_open();
         assert_eq!(finished.code, code, "{signal}: {finished:?}");
-        assert!(
-            finished.stderr.contains("✘ KILLED"),
-            "{signal}: {finished:?}"
-        );
+        assert!(finished.stderr.contains("✘ KILLED"), "{signal}: {finished:?}");
         sleep.assert_gone();
         assert_none_left(env.mark());
     }
@@ -235,12 +209,7 @@ fn leftovers_are_ended_and_named() {
 #[test]
 fn json_is_one_object_with_the_whole_result() {
     let env = Env::new();
-    let arguments = [
-        "exec",
-        "--json",
-        "--",
-        "echo a; cd /; echo b; true | (exit 4)",
-    ];
+    let arguments = ["exec", "--json", "--", "echo a; cd /; echo b; true | (exit 4)"];
     let finished = ran(&env, &arguments);
     assert_eq!(finished.code, 4);
     assert_eq!(finished.stderr, "");
@@ -267,11 +236,7 @@ fn what_cannot_start_is_an_error_as_a_shell_has_it() {
     command.env("PATH", "/nonexistent");
     let finished = run(command);
     assert_eq!(finished.code, 127);
-    assert!(
-        finished.stderr.contains("no shell found"),
-        "{}",
-        finished.stderr
-    );
+    assert!(finished.stderr.contains("no shell found"), "{}", finished.stderr);
     assert_eq!(finished.text(), "");
 
     let broken = env.path("zsh");

@@ -8,12 +8,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use zsh_tool::monitor::access::Token;
-use zsh_tool::monitor::connection::Limits;
-use zsh_tool::monitor::http::Server;
-use zsh_tool::monitor::request::Request;
-use zsh_tool::monitor::response::{Event, EventSource, Next, Response, Routes};
-use zsh_tool::monitor::stream::Pace;
+use zsh_tool::monitor::http::access::Token;
+use zsh_tool::monitor::http::connection::Limits;
+use zsh_tool::monitor::http::listener::Server;
+use zsh_tool::monitor::http::request::Request;
+use zsh_tool::monitor::http::response::{Event, EventSource, Response, Routes, StreamStep};
+use zsh_tool::monitor::http::sse::Pace;
 use zsh_tool::task::live::Cancel;
 
 use crate::support::client::PATIENCE;
@@ -34,12 +34,9 @@ const MORE_THAN_PLACES: usize = 3 * PLACES;
 fn limits() -> Limits {
     Limits {
         connections: PLACES,
+        head: LONG,
         request: LONG,
-        idle: LONG,
-        pace: Pace {
-            keep_alive: LONG,
-            write: LONG,
-        },
+        pace: Pace { keep_alive: LONG, write: LONG },
     }
 }
 
@@ -97,9 +94,9 @@ struct Quiet {
 }
 
 impl EventSource for Quiet {
-    fn next(&mut self, deadline: Instant, cancel: &Cancel) -> Next {
+    fn next(&mut self, deadline: Instant, cancel: &Cancel) -> StreamStep {
         cancel.wait_until(deadline);
-        Next::Quiet
+        StreamStep::Quiet
     }
 }
 
@@ -109,11 +106,8 @@ struct Flood {
 }
 
 impl EventSource for Flood {
-    fn next(&mut self, _: Instant, _: &Cancel) -> Next {
-        Next::Event(Event {
-            data: "x".repeat(64 * 1024),
-            ..Event::default()
-        })
+    fn next(&mut self, _: Instant, _: &Cancel) -> StreamStep {
+        StreamStep::Event(Event { data: "x".repeat(64 * 1024), ..Event::default() })
     }
 }
 
@@ -121,12 +115,12 @@ impl EventSource for Flood {
 struct Count(u64);
 
 impl EventSource for Count {
-    fn next(&mut self, _: Instant, _: &Cancel) -> Next {
+    fn next(&mut self, _: Instant, _: &Cancel) -> StreamStep {
         if self.0 == 3 {
-            return Next::End;
+            return StreamStep::End;
         }
         self.0 += 1;
-        Next::Event(Event {
+        StreamStep::Event(Event {
             id: Some(self.0.to_string()),
             name: Some("number"),
             data: format!("line {}\nand another", self.0),
@@ -138,7 +132,7 @@ impl EventSource for Count {
 struct Broken;
 
 impl EventSource for Broken {
-    fn next(&mut self, _: Instant, _: &Cancel) -> Next {
+    fn next(&mut self, _: Instant, _: &Cancel) -> StreamStep {
         panic!("as the test asked for");
     }
 }
@@ -156,20 +150,11 @@ struct Running {
 fn start(limits: Limits) -> Running {
     let (over, is_over) = channel();
     let (release, held) = channel();
-    let doors = Arc::new(Doors {
-        over,
-        closed: Cancel::default(),
-        held: Mutex::new(Some(held)),
-    });
+    let doors = Arc::new(Doors { over, closed: Cancel::default(), held: Mutex::new(Some(held)) });
     let token = Token::new("0123456789abcdef".repeat(4)).expect("a token");
     let address = ([127, 0, 0, 1], 0).into();
     let server = Server::start_within(limits, address, token, doors).expect("a server");
-    Running {
-        site: Site::of_link(&server.link()),
-        server,
-        over: is_over,
-        release,
-    }
+    Running { site: Site::of_link(&server.link()), server, over: is_over, release }
 }
 
 impl Running {
@@ -223,10 +208,7 @@ fn trickle(connection: &mut Connection, byte: &str) {
 
 #[test]
 fn a_head_that_comes_a_byte_at_a_time_runs_into_the_deadline() {
-    let running = start(Limits {
-        request: SHORT,
-        ..limits()
-    });
+    let running = start(Limits { head: SHORT, ..limits() });
     // Before the connection, from which on the server counts.
     let started = Instant::now();
     let mut connection = Connection::open(running.site.address);
@@ -241,14 +223,10 @@ fn a_head_that_comes_a_byte_at_a_time_runs_into_the_deadline() {
 
 #[test]
 fn a_request_that_stops_halfway_is_answered_with_408() {
-    let running = start(Limits {
-        request: SHORT,
-        ..limits()
-    });
-    let body = running.site.request(
-        "POST /nothing",
-        &format!("{}Content-Length: 9\r\n", running.site.bearer()),
-    );
+    let running = start(Limits { head: SHORT, request: SHORT, ..limits() });
+    let body = running
+        .site
+        .request("POST /nothing", &format!("{}Content-Length: 9\r\n", running.site.bearer()));
     for half in ["", "\r\n\r\n", "GET / HTTP/1.1\r\nHo", &(body + "1234")] {
         let mut connection = Connection::open(running.site.address);
         connection.send(half);
@@ -261,30 +239,56 @@ fn a_request_that_stops_halfway_is_answered_with_408() {
 }
 
 #[test]
-fn a_connection_without_a_next_request_ends_quietly() {
-    let running = start(Limits {
-        idle: SHORT,
-        ..limits()
-    });
-    let mut connection = running.asked("/nothing", "");
-    assert_eq!(connection.answer().expect("an answer").status, 404);
-    connection.assert_closed();
-}
-
-#[test]
 fn slow_clients_take_no_place_for_ever() {
-    let running = start(Limits {
-        request: SHORT,
-        ..limits()
-    });
-    let silent: Vec<Connection> = (0..PLACES)
-        .map(|_| Connection::open(running.site.address))
-        .collect();
+    let running = start(Limits { head: SHORT, ..limits() });
+    let silent: Vec<Connection> =
+        (0..PLACES / 2).map(|_| Connection::open(running.site.address)).collect();
     for mut connection in silent {
         assert_eq!(connection.answer().expect("an answer").status, 408);
         connection.assert_closed();
     }
     assert_eq!(running.answered("/nothing").1.status, 404);
+}
+
+// places
+
+#[test]
+fn half_sent_heads_lock_out_nobody_who_has_the_token() {
+    let running = start(limits());
+    let mut stalled: Vec<Connection> = (0..MORE_THAN_PLACES)
+        .map(|_| {
+            let mut connection = Connection::open(running.site.address);
+            connection.send("GET / HTTP/1.1\r\nHo");
+            connection
+        })
+        .collect();
+    // Nobody waits until any of them is late.
+    assert_eq!(running.site.get("/nothing").status, 404);
+    // Those that came first have made room, and the last ones are still heard out.
+    stalled[0].assert_closed();
+    let last = stalled.last_mut().expect("several");
+    last.send(format!("st: {}\r\n\r\n", running.site.address));
+    assert_eq!(last.answer().expect("an answer").status, 200);
+}
+
+#[test]
+fn strangers_leave_a_place_in_four_and_a_stream_with_the_token_makes_no_room() {
+    let running = start(limits());
+    let mut streams: Vec<Connection> = (0..PLACES).map(|_| running.stream("/quiet", "")).collect();
+    let refused = running.asked("/nothing", "").answer().expect("an answer");
+    assert_eq!(refused.status, 503);
+    assert!(refused.error().contains(&PLACES.to_string()), "{refused:?}");
+    streams.pop();
+    running.await_over();
+    assert_eq!(running.answered("/nothing").1.status, 404);
+    let _strangers: Vec<Connection> =
+        (0..MORE_THAN_PLACES).map(|_| Connection::open(running.site.address)).collect();
+    assert_eq!(running.answered("/nothing").1.status, 404);
+    // All streams are still there: only the server's end ends them.
+    let Running { server, over, .. } = running;
+    while over.try_recv().is_ok() {}
+    server.stop();
+    assert_eq!(over.iter().take(PLACES - 1).count(), PLACES - 1);
 }
 
 // streams
@@ -308,13 +312,7 @@ fn events_come_with_id_name_and_every_line_and_go_on_after_the_last_one() {
 
 #[test]
 fn a_quiet_stream_is_kept_alive_by_comments() {
-    let running = start(Limits {
-        pace: Pace {
-            keep_alive: SHORT / 3,
-            write: LONG,
-        },
-        ..limits()
-    });
+    let running = start(Limits { pace: Pace { keep_alive: SHORT / 3, write: LONG }, ..limits() });
     let mut connection = running.stream("/quiet", "");
     for _ in 0..3 {
         assert_eq!(connection.line().as_deref(), Some(":"));
@@ -333,13 +331,7 @@ fn a_client_that_is_gone_ends_its_stream_although_nothing_is_sent() {
 
 #[test]
 fn a_client_that_does_not_read_its_stream_is_dropped() {
-    let running = start(Limits {
-        pace: Pace {
-            keep_alive: LONG,
-            write: SHORT,
-        },
-        ..limits()
-    });
+    let running = start(Limits { pace: Pace { keep_alive: LONG, write: SHORT }, ..limits() });
     let connection = running.stream("/flood", "");
     running.await_over();
     drop(connection);
@@ -402,17 +394,11 @@ fn an_answer_that_hangs_does_not_hold_the_end_up() {
     let mut served = running.asked("/nothing", "");
     assert_eq!(served.answer().expect("an answer").status, 404);
     running.await_over();
-    let Running {
-        server,
-        over,
-        release,
-        ..
-    } = running;
+    let Running { server, over, release, .. } = running;
     let started = Instant::now();
     server.stop();
     assert!(started.elapsed() < PATIENCE / 3);
     hanging.assert_closed();
     let _ = release.send(());
-    over.recv_timeout(PATIENCE)
-        .expect("the thread goes on to its end");
+    over.recv_timeout(PATIENCE).expect("the thread goes on to its end");
 }

@@ -22,9 +22,7 @@ fn after_others(env: &Env, sleep: &UniqueSleep, arguments: &str) -> Command {
         .replace("SLEEP", &sleep.to_string())
         .replace("QUIETLY", "</dev/null >/dev/null 2>&1");
     let mut shell = env.command("sh");
-    shell
-        .args(["-c", &format!("{before} exec \"$0\" {arguments}")])
-        .arg(binary());
+    shell.args(["-c", &format!("{before} exec \"$0\" {arguments}")]).arg(binary());
     shell
 }
 
@@ -95,7 +93,7 @@ fn a_server_and_its_guard_spare_whoever_was_there_before() {
 fn a_server_without_a_guard_neither_lists_nor_ends_them() {
     let env = Env::new();
     let before = UniqueSleep::new();
-    let command = after_others(&env, &before, "serve --guarded");
+    let command = after_others(&env, &before, "serve --guarded 0123abcd");
     let client = Client::start(command, env.path("stderr"));
     client.initialize();
     before.wait_for(3);
@@ -109,7 +107,7 @@ fn a_server_without_a_guard_neither_lists_nor_ends_them() {
 /// The server, which is not the only child of its guard.
 fn server_of(client: &Client) -> Vec<Found> {
     let mut below = descendants_of(client.pid());
-    below.retain(|process| process.arguments.ends_with("--guarded"));
+    below.retain(|process| process.arguments.contains("--guarded"));
     below
 }
 
@@ -138,10 +136,7 @@ fn a_server_in_the_background_is_not_ended_by_what_it_was_told_to_ignore() {
     for ending in ["end of input", "TERM"] {
         let env = Env::new();
         let mut command = env.command("env");
-        command
-            .arg("--ignore-signal=INT,HUP")
-            .arg(binary())
-            .arg("serve");
+        command.arg("--ignore-signal=INT,HUP").arg(binary()).arg("serve");
         let client = Client::start(command, env.path("stderr"));
         client.initialize();
         let sleep = UniqueSleep::new();
@@ -189,10 +184,11 @@ fn exec_learns_of_signals_that_its_caller_has_blocked() {
 fn a_server_without_a_guard_learns_of_signals_that_its_client_has_blocked() {
     let env = Env::new();
     let mut command = env.command("env");
-    command
-        .arg("--block-signal=TERM,INT,HUP,CHLD")
-        .arg(binary())
-        .args(["serve", "--guarded"]);
+    command.arg("--block-signal=TERM,INT,HUP,CHLD").arg(binary()).args([
+        "serve",
+        "--guarded",
+        "0123abcd",
+    ]);
     let client = Client::start(command, env.path("stderr"));
     client.initialize();
     let sleep = UniqueSleep::new();

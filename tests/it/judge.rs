@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use zsh_tool::agent::checks::{CheckState, Checks, Refused};
+use zsh_tool::agent::checks::{CheckRefusal, CheckState, Checks};
 use zsh_tool::agent::endpoint;
-use zsh_tool::agent::executor::{Executors, Launch};
-use zsh_tool::agent::judge::command::{CommandJudge, ExecutorProgram, Program};
+use zsh_tool::agent::executor::{Executor, Executors, PromptBy};
+use zsh_tool::agent::judge::command::CommandJudge;
 use zsh_tool::agent::judge::openai::OpenaiJudge;
 use zsh_tool::agent::judge::{Evidence, Finding, Judge, Judgement};
 use zsh_tool::base::clock::SystemClock;
 use zsh_tool::config::UserExecutor;
-use zsh_tool::progress::tracker::{ChangeKind, Settings as Tracking, Status};
-use zsh_tool::task::live::{Cancel, Look};
+use zsh_tool::progress::tracker::{ChangeKind, Status, TrackerSettings};
+use zsh_tool::shell::mode::ShellMode;
+use zsh_tool::task::live::{Cancel, StateView};
 use zsh_tool::task::registry::TaskHandle;
 use zsh_tool::task::request::{Request, Stderr, Stdin};
-use zsh_tool::task::shell::ShellMode;
-use zsh_tool::task::state::KillOrder;
+use zsh_tool::task::state::KillRequest;
 use zsh_tool::task::supervisor::{Settings, Supervisor};
 use zsh_tool::text::redact::Redactor;
 
@@ -46,7 +46,7 @@ fn evidence(session: &str, status: Status) -> Evidence {
 }
 
 fn judge_at(base_url: String) -> Arc<dyn Judge> {
-    let endpoint = endpoint::Endpoint::new(endpoint::Settings {
+    let endpoint = endpoint::Endpoint::new(endpoint::EndpointSettings {
         base_url: Some(base_url),
         model: Some("small".to_owned()),
         key: Some(KEY.to_owned()),
@@ -74,10 +74,7 @@ fn finished(checks: &Checks, id: &str) -> Judgement {
 fn assert_heuristic(judgement: &Judgement, cause: &str) {
     assert_eq!(judgement.finding, Finding::Loop, "{}", judgement.reason);
     let reason = &judgement.reason;
-    assert!(
-        reason.contains("(by the heuristic: the judge openai "),
-        "{reason}"
-    );
+    assert!(reason.contains("(by the heuristic: the judge openai "), "{reason}");
     assert!(reason.contains(cause), "{reason}");
     assert!(!reason.contains(KEY), "{reason}");
 }
@@ -138,12 +135,7 @@ fn an_endpoint_that_recovers_is_asked_again() {
         steps.push(json!({"text": "C) waits"}));
         let endpoint = Endpoint::start(&env, &Value::Array(steps));
         let judgement = judged(endpoint.base_url());
-        assert_eq!(
-            judgement.finding,
-            Finding::Blocked,
-            "{first}: {}",
-            judgement.reason
-        );
+        assert_eq!(judgement.finding, Finding::Blocked, "{first}: {}", judgement.reason);
         assert_eq!(endpoint.requests().len(), count, "{first}");
     }
 }
@@ -165,18 +157,9 @@ fn what_would_fail_again_is_asked_once() {
             "answered 401: no such key: [redacted] (the key comes from $THE_KEY)",
         ),
         (json!({"status": 403, "message": "no"}), "answered 403: no"),
-        (
-            json!({"status": 404, "body": "no such model"}),
-            "answered 404: no such model",
-        ),
-        (
-            json!({"status": 429, "message": "slow down"}),
-            "answered 429: slow down",
-        ),
-        (
-            json!({"status": 307, "location": "http://127.0.0.1:1/"}),
-            "correct openai.base_url",
-        ),
+        (json!({"status": 404, "body": "no such model"}), "answered 404: no such model"),
+        (json!({"status": 429, "message": "slow down"}), "answered 429: slow down"),
+        (json!({"status": 307, "location": "http://127.0.0.1:1/"}), "correct openai.base_url"),
         (json!({"body": "<html>"}), "it is no completion"),
         (json!({"text": ""}), "it holds no text"),
     ] {
@@ -189,10 +172,7 @@ fn what_would_fail_again_is_asked_once() {
 #[test]
 fn a_refused_connection_falls_back_to_the_heuristic() {
     let refusing = Refusing::new();
-    assert_heuristic(
-        &judged(refusing.url().to_owned()),
-        "cannot connect to http://127.0.0.1:",
-    );
+    assert_heuristic(&judged(refusing.url().to_owned()), "cannot connect to http://127.0.0.1:");
 }
 
 #[test]
@@ -214,14 +194,12 @@ fn three_checks_run_at_once_and_a_fourth_is_refused() {
         checks.start(session, id, evidence(session, Status::Slow))
     };
     assert_eq!(start("a", Some("one")).expect("a check"), "one");
-    assert!(matches!(start("b", Some("one")), Err(Refused::SameId)));
-    assert!(matches!(start("a", Some("two")), Err(Refused::SameSession)));
+    assert!(matches!(start("b", Some("one")), Err(CheckRefusal::SameId)));
+    assert!(matches!(start("a", Some("two")), Err(CheckRefusal::SameSession)));
     let others = ["b", "c"].map(|session| start(session, None).expect("a check"));
-    assert!(matches!(start("d", None), Err(Refused::TooMany)));
+    assert!(matches!(start("d", None), Err(CheckRefusal::TooMany)));
     // All three are with the endpoint, and none has an answer.
-    wait_until("three requests", || {
-        (endpoint.requests().len() == 3).then_some(())
-    });
+    wait_until("three requests", || (endpoint.requests().len() == 3).then_some(()));
     assert_eq!(checks.get("one", Duration::ZERO), Some(CheckState::Pending));
     std::fs::write(&go, "").expect("a file");
     for id in others.iter().map(String::as_str).chain(["one"]) {
@@ -237,44 +215,12 @@ fn closing_does_not_wait_for_an_endpoint_that_never_answers() {
     let endpoint = Endpoint::start(&env, &json!([{"text": "A", "wait_for": never}]));
     let checks = Checks::new(judge_at(endpoint.base_url()), true);
     let id = checks.start("a", None, evidence("a", Status::Slow));
-    wait_until("a request", || {
-        (endpoint.requests().len() == 1).then_some(())
-    });
+    wait_until("a request", || (endpoint.requests().len() == 1).then_some(()));
     checks.close();
     let state = checks.get(&id.expect("a check"), PATIENCE);
     assert!(matches!(state, Some(CheckState::Failed(_))), "{state:?}");
     let later = checks.start("b", None, evidence("b", Status::Slow));
-    assert!(matches!(later, Err(Refused::Thread(_))));
-}
-
-/// An agent program that is a shell script.
-struct Script {
-    text: &'static str,
-    environment: Vec<(String, String)>,
-    by_argument: bool,
-}
-
-impl Program for Script {
-    fn name(&self) -> &str {
-        "command:script"
-    }
-    fn launch(&self, prompt: &str) -> Launch {
-        let mut argv = ["sh", "-c", self.text, "sh"].map(str::to_owned).to_vec();
-        if self.by_argument {
-            argv.push(prompt.to_owned());
-        }
-        Launch {
-            argv,
-            stdin: (!self.by_argument).then(|| prompt.to_owned()),
-            environment: self.environment.clone(),
-        }
-    }
-    fn answer(&self, stdout: &[u8]) -> Result<String, String> {
-        Ok(String::from_utf8_lossy(stdout).into_owned())
-    }
-    fn install_hint(&self) -> String {
-        "install it from the moon".to_owned()
-    }
+    assert!(matches!(later, Err(CheckRefusal::Thread(_))));
 }
 
 /// A supervisor within this test's own process. It is never shut down as a whole, since
@@ -292,34 +238,42 @@ fn supervisor(env: &Env) -> Arc<Supervisor> {
         spool_on_disk: false,
         task_quota: 1 << 20,
         directory_quota: 1 << 20,
-        keep: Duration::from_secs(60),
+        retention: Duration::from_secs(60),
         max_running: 8,
         max_finished: 8,
         max_command: 1 << 20,
         shell: "zsh".to_owned(),
         shell_mode: ShellMode::Plain,
-        prelude: None,
+        startup_file: None,
         environment_file: None,
         directory: env.work(),
         keep_directory: false,
         daemons: Arc::from([]),
         environment: inherited,
         redactor: Arc::default(),
-        tracking: Tracking::default(),
+        tracker: TrackerSettings::default(),
     };
     Arc::new(Supervisor::new(settings, Arc::new(SystemClock)))
 }
 
-fn script(text: &'static str) -> Script {
-    Script {
-        text,
-        environment: Vec::new(),
-        by_argument: false,
-    }
+/// An agent program of the user's that is a shell script.
+fn script_with(text: &str, env: &[(&str, &str)], prompt_by: PromptBy) -> Arc<Executor> {
+    let script = UserExecutor {
+        name: "script".to_owned(),
+        argv: ["sh", "-c", text, "sh"].map(str::to_owned).to_vec(),
+        env: env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+        prompt_by: Some(prompt_by),
+    };
+    let executors = Executors::new(&[script]).expect("executors");
+    Arc::clone(executors.find("script").expect("an executor"))
 }
 
-fn judged_by(env: &Env, program: Script) -> Judgement {
-    let judge = CommandJudge::new(Box::new(program), supervisor(env));
+fn script(text: &str) -> Arc<Executor> {
+    script_with(text, &[], PromptBy::Stdin)
+}
+
+fn judged_by(env: &Env, program: Arc<Executor>) -> Judgement {
+    let judge = CommandJudge::new(program, supervisor(env));
     let checks = Checks::new(Arc::new(judge), true);
     let id = checks.start("a", None, evidence("a", Status::Stuck));
     finished(&checks, &id.expect("a check"))
@@ -332,11 +286,8 @@ fn a_program_judges_by_what_it_prints() {
     let judgement = judged_by(&env, script(told));
     assert_eq!(judgement.finding, Finding::Blocked);
     assert_eq!(judgement.reason, "waits for a lock");
-    let by_argument = Script {
-        text: r#"case $1 in (*'"what": "make test"'*) echo "D $MARK";; (*) echo "$1";; esac"#,
-        environment: vec![("MARK".to_owned(), "by argument".to_owned())],
-        by_argument: true,
-    };
+    let text = r#"case $1 in (*'"what": "make test"'*) echo "D $MARK";; (*) echo "$1";; esac"#;
+    let by_argument = script_with(text, &[("MARK", "by argument")], PromptBy::Argument);
     let judgement = judged_by(&env, by_argument);
     assert_eq!(judgement.finding, Finding::Failed, "{}", judgement.reason);
     assert_eq!(judgement.reason, "by argument");
@@ -352,14 +303,12 @@ fn an_executor_of_the_users_judges() {
         env: vec![("MARK".to_owned(), "says so".to_owned())],
         prompt_by: None,
     };
-    let executors = Arc::new(Executors::new(&[users]).expect("executors"));
-    assert!(ExecutorProgram::new(Arc::clone(&executors), "nobody", None).is_err());
-    let program = ExecutorProgram::new(executors, "mine", None).expect("an executor");
-    let judge = CommandJudge::new(Box::new(program), supervisor(&env));
+    let executors = Executors::new(&[users]).expect("executors");
+    assert!(executors.find("nobody").is_err());
+    let executor = executors.find("mine").expect("an executor");
+    let judge = CommandJudge::new(Arc::clone(executor), supervisor(&env));
     assert_eq!(judge.name(), "command:mine");
-    let judgement = judge
-        .judge(&evidence("a", Status::Slow))
-        .expect("an answer");
+    let judgement = judge.judge(&evidence("a", Status::Slow)).expect("an answer");
     assert_eq!(judgement.finding, Finding::Loop);
     assert_eq!(judgement.reason, "auditor says so");
 }
@@ -369,15 +318,12 @@ fn a_program_that_fails_or_is_missing_falls_back_to_the_heuristic() {
     let env = Env::new();
     for (text, cause) in [
         ("echo A; exit 3", "failed: it ended with exit code 3"),
-        ("exit 127", "install it from the moon"),
+        ("exit 127", "give its path in executors.script.argv of config.yaml"),
     ] {
         let judgement = judged_by(&env, script(text));
         assert_eq!(judgement.finding, Finding::Loop);
         let reason = judgement.reason;
-        assert!(
-            reason.contains("by the heuristic: the judge command:script "),
-            "{reason}"
-        );
+        assert!(reason.contains("by the heuristic: the judge command:script "), "{reason}");
         assert!(reason.contains(cause), "{reason}");
     }
 }
@@ -386,22 +332,15 @@ fn a_program_that_fails_or_is_missing_falls_back_to_the_heuristic() {
 fn a_program_that_hangs_is_ended_with_its_tree() {
     let env = Env::new();
     let hanging = || script("sleep 86399 & sleep 86399");
-    let judge = CommandJudge::new(Box::new(hanging()), supervisor(&env));
+    let judge = CommandJudge::new(hanging(), supervisor(&env));
     let judge = judge.with_time(Duration::from_millis(500));
     let checks = Checks::new(Arc::new(judge), true);
     let id = checks.start("a", None, evidence("a", Status::Stuck));
     let judgement = finished(&checks, &id.expect("a check"));
-    assert!(
-        judgement.reason.contains("gave no answer within"),
-        "{}",
-        judgement.reason
-    );
+    assert!(judgement.reason.contains("gave no answer within"), "{}", judgement.reason);
     crate::support::processes::assert_none_left(env.mark());
 
-    let checks = Checks::new(
-        Arc::new(CommandJudge::new(Box::new(hanging()), supervisor(&env))),
-        true,
-    );
+    let checks = Checks::new(Arc::new(CommandJudge::new(hanging(), supervisor(&env))), true);
     let id = checks.start("a", None, evidence("a", Status::Stuck));
     wait_until("the program", || {
         let running = crate::support::processes::processes_with(env.mark());
@@ -423,8 +362,8 @@ fn drain(task: &TaskHandle) {
         Some(Instant::now() + PATIENCE),
         &Cancel::default(),
         |state| match state.output_end.offset >= goal {
-            true => Look::Found(()),
-            false => Look::WaitUntil(None),
+            true => StateView::Found(()),
+            false => StateView::WaitUntil(None),
         },
         Instant::now,
     );
@@ -448,7 +387,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
         terminal: None,
         emulated: false,
         timeout: None,
-        timeout_most: None,
+        timeout_max: None,
     };
     let task = supervisor.start(flood, None).expect("a task");
     let checks = Checks::new(judge_at(endpoint.base_url()), true);
@@ -457,9 +396,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
         let started = checks.start(session, None, evidence(session, Status::Slow));
         started.expect("a check")
     });
-    wait_until("three requests", || {
-        (endpoint.requests().len() == 3).then_some(())
-    });
+    wait_until("three requests", || (endpoint.requests().len() == 3).then_some(()));
     drain(&task);
     for id in &ids {
         assert_eq!(checks.get(id, Duration::ZERO), Some(CheckState::Pending));
@@ -468,5 +405,5 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
     for id in &ids {
         assert_eq!(finished(&checks, id).finding, Finding::Progress);
     }
-    let _ = supervisor.kill(&task, KillOrder::InOrder);
+    let _ = supervisor.kill(&task, KillRequest::Escalate);
 }

@@ -35,11 +35,7 @@ fn names_have_the_codes_that_terminfo_tells_programs() {
             .replace("\\177", "\u{7f}")
     };
     // What terminfo tells is what is sent after its own `smkx`.
-    let modes = Modes {
-        application_cursor: true,
-        application_keypad: true,
-        bracketed_paste: false,
-    };
+    let modes = Modes { application_cursor: true, bracketed_paste: false };
     let mut pairs: Vec<(String, String)> = [
         ("Up", "kcuu1"),
         ("Down", "kcud1"),
@@ -88,10 +84,7 @@ fn keys_reach_the_program_in_the_modes_that_it_asked_for() {
     for (keys, shown) in [
         (json!(["Up", "C-Left", "PageDown"]), "^[OA^[[1;5D^[[6~"),
         (json!(["Enter", "Backspace", "C-c", "x"]), "^M^?^Cx"),
-        (
-            json!(["S-Tab", "C-M-x", "C-Space", "M-é"]),
-            "^[[Z^[^X^@^[M-CM-)",
-        ),
+        (json!(["S-Tab", "C-M-x", "C-Space", "M-é"]), "^[[Z^[^X^@^[M-CM-)"),
     ] {
         brings(&client, &task, json!({"keys": keys}), shown);
     }
@@ -118,7 +111,7 @@ fn what_cannot_be_pressed_is_refused_and_nothing_is_sent() {
     let wrong = json!({"input": "lost", "keys": ["Enter", "Ctrl-C"], "rows": 30, "cols": 90});
     let refused = send(&client, &task, wrong);
     assert!(refused.is_error, "{}", refused.text);
-    for word in ["\"Ctrl-C\" is no key", "did you mean C-c?", "PageDown"] {
+    for word in ["\"Ctrl-C\" is not a key", "did you mean C-c?", "PageDown"] {
         assert!(refused.text.contains(word), "{word}: {}", refused.text);
     }
     brings(&client, &task, json!({"input": "kept"}), "<kept>");
@@ -178,20 +171,10 @@ fn a_menu_is_answered_with_arrow_keys() {
                    echo; echo \"exit=$? choice=$(<choice)\"";
     let task = on_terminal(&client, command).task_id();
     send(&client, &task, json!({"keys": ["Down", "Down", "Up"]}));
-    brings(
-        &client,
-        &task,
-        json!({"keys": ["Enter"]}),
-        "exit=0 choice=b",
-    );
+    brings(&client, &task, json!({"keys": ["Enter"]}), "exit=0 choice=b");
     let command = "dialog --yesno Sure 8 30; code=$?; echo; echo code=$code.";
     let task = on_terminal(&client, command).task_id();
-    brings(
-        &client,
-        &task,
-        json!({"keys": ["Right", "Enter"]}),
-        "code=1.",
-    );
+    brings(&client, &task, json!({"keys": ["Right", "Enter"]}), "code=1.");
 }
 
 #[test]
@@ -218,23 +201,10 @@ fn an_editor_is_driven_with_arrow_keys_and_saved() {
     fs::write(&file, "one\ntwo\nthree\n").expect("a file");
     let started = on_terminal(&client, "vim -N -u NONE -i NONE text; echo left");
     let task = started.task_id();
-    let moved = send(
-        &client,
-        &task,
-        json!({"keys": ["Down", "Down", "Up", "End", "a"]}),
-    );
-    assert_eq!(
-        moved.meta["screen"]["alternate"],
-        json!(true),
-        "{}",
-        moved.text
-    );
+    let moved = send(&client, &task, json!({"keys": ["Down", "Down", "Up", "End", "a"]}));
+    assert_eq!(moved.meta["screen"]["alternate"], json!(true), "{}", moved.text);
     send(&client, &task, json!({"input": " and", "enter": true}));
-    send(
-        &client,
-        &task,
-        json!({"input": "a half", "keys": ["Escape"], "enter": false}),
-    );
+    send(&client, &task, json!({"input": "a half", "keys": ["Escape"], "enter": false}));
     brings(&client, &task, json!({"input": ":wq"}), "left");
     let saved = fs::read_to_string(&file).expect("the file");
     assert_eq!(saved, "one\ntwo and\na half\nthree\n");
@@ -246,13 +216,9 @@ fn a_pager_turns_its_pages() {
     let client = env.client();
     let command = "seq 1000 1500 >pages; LESS= less pages; echo left";
     let task = on_terminal(&client, command).task_id();
-    for (key, shown) in [
-        ("PageDown", "1030"),
-        ("End", "1499"),
-        ("Home", "1001"),
-        ("Space", "1040"),
-        ("q", "left"),
-    ] {
+    for (key, shown) in
+        [("PageDown", "1030"), ("End", "1499"), ("Home", "1001"), ("Space", "1040"), ("q", "left")]
+    {
         brings(&client, &task, json!({"keys": [key]}), shown);
     }
 }
@@ -270,12 +236,7 @@ fn the_interrupt_key_ends_a_command_and_not_the_shell_around_it() {
     send(&client, &task, json!({"input": sleep.to_string()}));
     wait_for_foreground(&sleep);
     send(&client, &task, json!({"keys": ["C-c"], "listen": LONG}));
-    brings(
-        &client,
-        &task,
-        json!({"input": "echo \"status <$?>\""}),
-        "status <130>",
-    );
+    brings(&client, &task, json!({"input": "echo \"status <$?>\""}), "status <130>");
     let ended = ended_at_prompt(&client, &task);
     assert_ne!(ended.status(), "running", "{}", ended.text);
     sleep.assert_gone();
@@ -294,12 +255,7 @@ fn a_command_is_stopped_and_taken_up_again_in_an_interactive_shell() {
     brings(&client, &task, json!({"input": "fg"}), "continued");
     wait_for_foreground(&sleep);
     brings(&client, &task, json!({"keys": ["C-z"]}), "suspended");
-    brings(
-        &client,
-        &task,
-        json!({"input": "kill %1; echo ended"}),
-        "terminated",
-    );
+    brings(&client, &task, json!({"input": "kill %1; echo ended"}), "terminated");
     client.kill_all_of(&task);
     sleep.assert_gone();
 }
@@ -339,12 +295,7 @@ fn the_up_key_brings_history_back() {
     let client = env.client();
     let task = on_terminal(&client, "PYTHON_BASIC_REPL=1 exec python3 -q").task_id();
     brings(&client, &task, json!({"input": "n = 20"}), ">>> ");
-    brings(
-        &client,
-        &task,
-        json!({"input": "n = n + 1; print('n is', n)"}),
-        "n is 21",
-    );
+    brings(&client, &task, json!({"input": "n = n + 1; print('n is', n)"}), "n is 21");
     brings(&client, &task, json!({"keys": ["Up", "Enter"]}), "n is 22");
     assert_eq!(ended_at_prompt(&client, &task).status(), "completed");
 }
@@ -387,9 +338,7 @@ fn lines_are_typed_one_by_one_where_no_paste_is_asked_for() {
 fn a_long_text_typed_into_a_file_is_whole() {
     let env = Env::new();
     let client = env.client();
-    let text: String = (1..=1000)
-        .map(|n| format!("{n:05} {}\n", "x".repeat(94)))
-        .collect();
+    let text: String = (1..=1000).map(|n| format!("{n:05} {}\n", "x".repeat(94))).collect();
     assert!(text.len() > 100_000);
     let task = on_terminal(&client, "cat >whole").task_id();
     let arguments = json!({"input": text, "enter": false, "eof": true, "listen": 0});
@@ -407,11 +356,8 @@ fn what_a_program_does_not_read_waits_and_is_told() {
     let sleep = UniqueSleep::new();
     let task = asleep(&client, "stty -echo; ", &sleep);
     let line = format!("{}\n", "y".repeat(99));
-    let sent = send(
-        &client,
-        &task,
-        json!({"input": line.repeat(1000), "enter": false, "listen": 0}),
-    );
+    let sent =
+        send(&client, &task, json!({"input": line.repeat(1000), "enter": false, "listen": 0}));
     assert!(!sent.is_error, "{}", sent.text);
     let told = wait_until("what the terminal has room for is written", || {
         let polled = client.poll(&task, json!({"listen": 0}));
@@ -420,23 +366,11 @@ fn what_a_program_does_not_read_waits_and_is_told() {
     });
     let queued = told.meta["queued_input"].as_u64().expect("a number");
     assert!(queued > 50_000, "{queued}");
-    assert!(
-        told.footer().contains("KB of input wait to be read"),
-        "{}",
-        told.text
-    );
+    assert!(told.footer().contains("KB of input wait to be read"), "{}", told.text);
     let pressed = send(&client, &task, json!({"keys": ["C-c"], "listen": 0}));
     assert!(pressed.footer().contains("signal=INT"), "{}", pressed.text);
-    let too_much = send(
-        &client,
-        &task,
-        json!({"input": "z".repeat(1024 * 1024), "listen": 0}),
-    );
-    assert!(
-        too_much.is_error && too_much.text.contains("does not read"),
-        "{}",
-        too_much.text
-    );
+    let too_much = send(&client, &task, json!({"input": "z".repeat(1024 * 1024), "listen": 0}));
+    assert!(too_much.is_error && too_much.text.contains("does not read"), "{}", too_much.text);
     client.call("zsh_kill", json!({"task_id": task, "signal": "INT"}));
     assert_eq!(client.poll_to_end(&task).meta["exit_code"], json!(130));
     sleep.assert_gone();
@@ -447,11 +381,8 @@ fn what_the_terminal_drops_of_a_long_line_is_told() {
     let env = Env::new();
     let client = env.client();
     let task = on_terminal(&client, "stty -echo; wc -c").task_id();
-    let sent = send(
-        &client,
-        &task,
-        json!({"input": "x".repeat(5000), "eof": true, "listen": LONG}),
-    );
+    let sent =
+        send(&client, &task, json!({"input": "x".repeat(5000), "eof": true, "listen": LONG}));
     assert!(sent.text.contains("dropped 905 bytes"), "{}", sent.text);
     assert!(sent.text.contains("stdin_open: true"), "{}", sent.text);
     let end = client.poll_to_end(&task);
@@ -464,37 +395,17 @@ fn the_end_of_input_is_the_end_whatever_stands_on_the_line() {
     let env = Env::new();
     let client = env.client();
     for (command, input, enter, shown) in [
-        (
-            "cat >f; echo \"first <$(<f)>\"; cat",
-            "part",
-            false,
-            "first <part>",
-        ),
-        (
-            "cat >f; echo \"first <$(<f)>\"; cat",
-            "line",
-            true,
-            "first <line>",
-        ),
+        ("cat >f; echo \"first <$(<f)>\"; cat", "part", false, "first <part>"),
+        ("cat >f; echo \"first <$(<f)>\"; cat", "line", true, "first <line>"),
         // One end ends one program: the second still reads.
-        (
-            "stty eof ^X; cat >f; echo \"first <$(<f)>\"; cat",
-            "own\u{4}",
-            false,
-            "first <own\u{4}>",
-        ),
+        ("stty eof ^X; cat >f; echo \"first <$(<f)>\"; cat", "own\u{4}", false, "first <own\u{4}>"),
     ] {
         let task = on_terminal(&client, command).task_id();
         let arguments = json!({"input": input, "enter": enter, "eof": true});
         let shown = shown.replace('\u{4}', "^D");
         brings(&client, &task, arguments, &shown);
         let second = client.poll(&task, json!({"wait_for": "end", "listen": LONG}));
-        assert_eq!(
-            second.meta["waiting_for"],
-            json!("input"),
-            "{}",
-            second.text
-        );
+        assert_eq!(second.meta["waiting_for"], json!("input"), "{}", second.text);
         send(&client, &task, json!({"eof": true, "listen": LONG}));
         assert_eq!(client.poll_to_end(&task).status(), "completed");
     }
@@ -527,10 +438,7 @@ fn calls_side_by_side_do_not_mix_what_they_type() {
     let mixed = fs::read_to_string(env.work().join("mixed")).expect("the file");
     assert_eq!(mixed.lines().count(), CALLS);
     for line in mixed.lines() {
-        let first = line
-            .chars()
-            .next()
-            .map(|letter| letter.to_string().repeat(100));
+        let first = line.chars().next().map(|letter| letter.to_string().repeat(100));
         assert_eq!(Some(line), first.as_deref());
     }
 }

@@ -25,10 +25,7 @@ const TREES: &[(&str, usize)] = &[
     ("(setsid sh -c 'SLEEP & SLEEP & :' &); SLEEP", 3),
     ("(env -i setsid SLEEP &); SLEEP", 2),
     ("trap '' TERM HUP INT; SLEEP; SLEEP", 1),
-    (
-        "sh -c 'trap \"\" TERM HUP; SLEEP & SLEEP & wait; wait' & SLEEP",
-        3,
-    ),
+    ("sh -c 'trap \"\" TERM HUP; SLEEP & SLEEP & wait; wait' & SLEEP", 3),
     ("SLEEP & AWAIT; kill -STOP $!; wait", 1),
     ("(setsid SLEEP & AWAIT; kill -STOP $!); SLEEP", 2),
     ("SLEEP & kill -STOP $$", 1),
@@ -85,11 +82,7 @@ fn a_deadline_ends_trees_of_every_kind_though_nothing_is_printed() {
             let result = client.poll_to_end(&task);
             assert_eq!(result.status(), "timeout", "{shape}: {}", result.text);
             assert!(result.footer().contains("⏱ TIMEOUT"), "{}", result.text);
-            assert!(
-                result.meta["duration_ms"].as_u64() >= Some(700),
-                "{}",
-                result.meta
-            );
+            assert!(result.meta["duration_ms"].as_u64() >= Some(700), "{}", result.meta);
             sleep.assert_gone();
             assert_none_left(&task);
         }
@@ -156,11 +149,7 @@ fn a_chain_of_processes_that_live_for_no_time_is_ended() {
     let client = env.client();
     fs::write(env.work().join("go"), "").expect("a file");
     let sleep = UniqueSleep::new();
-    let task = start(
-        &client,
-        &format!("trap '' TERM; {CHAIN}; {sleep}"),
-        json!({}),
-    );
+    let task = start(&client, &format!("trap '' TERM; {CHAIN}; {sleep}"), json!({}));
     sleep.wait_for(1);
     let group = pid_of(&client, &task);
     let receipt = client.kill_all_of(&task);
@@ -186,21 +175,13 @@ fn a_chain_that_outlives_its_shell_is_named_and_ended() {
 fn without_proc_the_shell_and_its_group_are_ended() {
     let env = Env::new();
     let client = without_proc(&env);
-    for shape in [
-        "SLEEP; :",
-        "SLEEP & SLEEP; :",
-        "trap '' TERM; SLEEP & SLEEP; SLEEP",
-    ] {
+    for shape in ["SLEEP; :", "SLEEP & SLEEP; :", "trap '' TERM; SLEEP & SLEEP; SLEEP"] {
         let sleep = UniqueSleep::new();
         let task = start(&client, &command_of(shape, &sleep), json!({}));
         sleep.wait_for(shape.matches("SLEEP").count().min(2));
         let receipt = client.kill_task(&task);
         assert_eq!(receipt.status(), "killed", "{shape}: {}", receipt.text);
-        assert!(
-            receipt.text.contains("not known"),
-            "{shape}: {}",
-            receipt.text
-        );
+        assert!(receipt.text.contains("not known"), "{shape}: {}", receipt.text);
         assert_eq!(receipt.meta["signalled"], json!(1), "{}", receipt.text);
         assert_eq!(receipt.meta["gone"], json!(1), "{}", receipt.text);
         sleep.assert_gone();
@@ -271,11 +252,7 @@ fn a_trapped_signal_changes_no_outcome() {
         // The read goes on or is begun again: one line ends it.
         std::fs::write(&go_on, "\n").expect("the command reads");
         let end = client.poll_to_end(&task);
-        assert!(
-            end.output().contains(&format!("got {name}")),
-            "{}",
-            end.text
-        );
+        assert!(end.output().contains(&format!("got {name}")), "{}", end.text);
         assert!(end.output().ends_with("end"), "{}", end.text);
         assert_eq!(end.meta["exit_code"], json!(0), "{}", end.text);
     }
@@ -308,17 +285,10 @@ fn a_kill_of_what_has_ended_says_so_and_changes_nothing() {
     let env = Env::new();
     let client = env.client();
     let task = client.run("echo hi; exit 3").task_id();
-    for arguments in [
-        json!({"task_id": task}),
-        json!({"task_id": task, "signal": "KILL"}),
-    ] {
+    for arguments in [json!({"task_id": task}), json!({"task_id": task, "signal": "KILL"})] {
         let receipt = client.call("zsh_kill", arguments);
         assert!(!receipt.is_error, "{}", receipt.text);
-        assert!(
-            receipt.text.contains("had ended before"),
-            "{}",
-            receipt.text
-        );
+        assert!(receipt.text.contains("had already ended"), "{}", receipt.text);
         assert_eq!(receipt.status(), "failed", "{}", receipt.text);
         assert_eq!(receipt.meta["exit_code"], json!(3), "{}", receipt.text);
     }
@@ -347,11 +317,7 @@ fn a_kill_during_the_grace_of_another_may_force_it() {
     let env = Env::new();
     let client = env.client();
     let sleep = UniqueSleep::new();
-    let task = start(
-        &client,
-        &format!("trap '' TERM; {sleep}; {sleep}"),
-        json!({}),
-    );
+    let task = start(&client, &format!("trap '' TERM; {sleep}; {sleep}"), json!({}));
     sleep.wait_for(1);
     let patient = client.call_async("zsh_kill", json!({"task_id": task}));
     client.ping();
@@ -372,11 +338,7 @@ fn wrong_signals_and_unknown_tasks_are_refused_by_name() {
         assert!(refused.text.contains("INT, TERM, KILL"), "{}", refused.text);
     }
     let unknown = client.kill_task("ffffffff");
-    assert!(
-        unknown.is_error && unknown.text.contains("unknown"),
-        "{}",
-        unknown.text
-    );
+    assert!(unknown.is_error && unknown.text.contains("unknown"), "{}", unknown.text);
 }
 
 #[test]
@@ -432,9 +394,7 @@ fn without_proc(env: &Env) -> Client {
 
 fn pid_of(client: &Client, task: &str) -> i64 {
     let listed = client.call("zsh_tasks", json!({}));
-    let tasks = listed.raw["structuredContent"]["tasks"]
-        .as_array()
-        .expect("a list");
+    let tasks = listed.raw["structuredContent"]["tasks"].as_array().expect("a list");
     let found = tasks.iter().find(|listed| listed["task_id"] == json!(task));
     found
         .and_then(|task| task["pid"].as_i64())

@@ -98,28 +98,20 @@ fn a_server_left_running_is_listened_to_and_its_output_is_the_delta() {
     assert_eq!(result.output(), "started");
     assert!(result.footer().contains("still running"), "{}", result.text);
     let task = result.task_id();
-    let waiting = client.call_async(
-        "zsh_poll",
-        json!({"task_id": task, "until": "ready", "listen": 25}),
-    );
+    let waiting =
+        client.call_async("zsh_poll", json!({"task_id": task, "until": "ready", "listen": 25}));
     client.ping();
     fs::write(go_on, "\n").expect("the server reads");
     let ready = waiting.tool_result();
     assert!(ready.elapsed < AT_ONCE, "{:?}", ready.elapsed);
-    assert!(
-        ready.output().ends_with("ready on port 1"),
-        "{}",
-        ready.text
-    );
+    assert!(ready.output().ends_with("ready on port 1"), "{}", ready.text);
     assert!(!ready.output().contains("started"), "{}", ready.text);
     assert_eq!(ready.meta["matched_line"], json!(3), "{}", ready.text);
     assert!(ready.footer().contains(" still running"), "{}", ready.text);
     assert_eq!(ready.meta["exit_code"], json!(0));
     // A poll that waits for the end sees the last leftover go.
-    let waiting = client.call_async(
-        "zsh_poll",
-        json!({"task_id": task, "wait_for": "end", "listen": 25}),
-    );
+    let waiting =
+        client.call_async("zsh_poll", json!({"task_id": task, "wait_for": "end", "listen": 25}));
     client.ping();
     sleep.wait_for(1);
     client.kill_task(&task);
@@ -159,10 +151,8 @@ fn the_deadline_applies_to_the_command_and_not_to_what_it_left() {
     let result = client.call("zsh", arguments);
     assert_eq!(result.status(), "completed", "{}", result.text);
     // A whole command with the same deadline runs into it meanwhile.
-    let other = client.call(
-        "zsh",
-        json!({"command": "sleep 100", "timeout": 1, "yield_after": 20}),
-    );
+    let other =
+        client.call("zsh", json!({"command": "sleep 100", "timeout": 1, "yield_after": 20}));
     assert_eq!(other.status(), "timeout", "{}", other.text);
     assert_eq!(sleep.running().len(), 1);
     client.kill_task(&result.task_id());
@@ -203,18 +193,11 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
             .find(|process| process.arguments == format!("./{name} {argument}"))
     };
     wait_until("the daemon runs", daemon);
-    assert!(
-        !result.footer().contains("still running"),
-        "{}",
-        result.text
-    );
+    assert!(!result.footer().contains("still running"), "{}", result.text);
     let tasks = client.call("zsh_tasks", json!({}));
     assert!(!tasks.text.contains(name), "{}", tasks.text);
     client.kill_task(&result.task_id());
-    assert!(
-        daemon().is_some(),
-        "zsh_kill of the ended task ended the daemon"
-    );
+    assert!(daemon().is_some(), "zsh_kill of the ended task ended the daemon");
     // Nor does the kill of a command that has started one and goes on.
     let sleep = UniqueSleep::new();
     let command = format!(
@@ -245,10 +228,7 @@ fn one_that_only_has_a_daemons_name_is_a_leftover_like_others() {
     fs::copy("/bin/sleep", &program).expect("a copy of sleep");
     let client = env.client();
     // Still in the session, or still holding the output.
-    for shape in [
-        "./NAME 98765 >/dev/null 2>&1 </dev/null &",
-        "setsid ./NAME 98765 &",
-    ] {
+    for shape in ["./NAME 98765 >/dev/null 2>&1 </dev/null &", "setsid ./NAME 98765 &"] {
         let started = shape.replace("NAME", name);
         let result = client.run(&format!("{started} {}; echo hi", until_running(name, 1)));
         assert!(result.footer().contains(name), "{shape}: {}", result.text);
@@ -291,11 +271,7 @@ fn what_left_its_terminal_is_named_and_can_be_ended() {
         assert_eq!(result.status(), "completed", "{}", result.text);
         assert!(result.output().ends_with("hi"), "{}", result.text);
         sleep.wait_for(1);
-        assert!(
-            result.footer().contains("still running: "),
-            "{}",
-            result.text
-        );
+        assert!(result.footer().contains("still running: "), "{}", result.text);
         client.kill_all_of(&result.task_id());
         sleep.assert_gone();
     }

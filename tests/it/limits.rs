@@ -44,9 +44,7 @@ fn the_call_above_the_limit_is_told_so_and_the_others_go_on() {
     let sleep = UniqueSleep::new();
     let task = client.start_task(&sleep.to_string());
     let wait = json!({"task_id": task, "wait_for": "end", "listen": 50});
-    let polls: Vec<_> = (0..LIMIT)
-        .map(|_| client.call_async("zsh_poll", wait.clone()))
-        .collect();
+    let polls: Vec<_> = (0..LIMIT).map(|_| client.call_async("zsh_poll", wait.clone())).collect();
     client.ping();
     let refused = client.call("zsh_poll", wait.clone());
     assert!(refused.is_error, "{}", refused.text);
@@ -126,10 +124,7 @@ fn a_refused_fork_is_named_and_the_next_command_runs() {
     let client = started_from(&env, &start, program);
     let mut tasks = Vec::new();
     let refused = loop {
-        let result = client.call(
-            "zsh",
-            json!({"command": "exec sleep 98765", "yield_after": 0}),
-        );
+        let result = client.call("zsh", json!({"command": "exec sleep 98765", "yield_after": 0}));
         if result.is_error {
             break result;
         }
@@ -139,9 +134,7 @@ fn a_refused_fork_is_named_and_the_next_command_runs() {
     assert!(!tasks.is_empty(), "{}", refused.text);
     eprintln!("{}", refused.text);
     // It may be the shell that is refused, or a thread for the worker or for the call.
-    let of_a_process = refused
-        .text
-        .contains("the system refuses more processes (EAGAIN)");
+    let of_a_process = refused.text.contains("the system refuses more processes (EAGAIN)");
     let of_a_thread = refused.text.contains("cannot start a ")
         && refused.text.contains("Resource temporarily unavailable");
     assert!(of_a_process || of_a_thread, "{}", refused.text);
@@ -224,11 +217,9 @@ fn a_directory_that_cannot_be_entered_is_named() {
     let env = Env::new();
     let client = env.client();
     fs::write(env.work().join("file"), "").expect("a file");
-    for (cwd, named) in [
-        ("no/such/dir", "no/such/dir"),
-        ("file", "/file"),
-        ("/dev/null", "/dev/null"),
-    ] {
+    for (cwd, named) in
+        [("no/such/dir", "no/such/dir"), ("file", "/file"), ("/dev/null", "/dev/null")]
+    {
         let refused = client.call("zsh", json!({"command": "echo hi", "cwd": cwd}));
         assert!(refused.is_error, "{}", refused.text);
         assert!(refused.text.contains(named), "{}", refused.text);
@@ -255,10 +246,7 @@ fn a_directory_of_another_user_is_named_and_not_the_shell() {
     let start = format!("exec setpriv --reuid={id} --clear-groups \"$0\" serve");
     let client = started_from(&env, &start, program);
     for pty in [false, true] {
-        let refused = client.call(
-            "zsh",
-            json!({"command": "echo hi", "cwd": &closed, "pty": pty}),
-        );
+        let refused = client.call("zsh", json!({"command": "echo hi", "cwd": &closed, "pty": pty}));
         assert!(refused.is_error, "{}", refused.text);
         for word in ["/closed", "cwd"] {
             assert!(refused.text.contains(word), "{word}: {}", refused.text);
@@ -304,11 +292,7 @@ fn a_server_whose_path_is_no_text_finds_its_shell() {
     use std::os::unix::ffi::OsStringExt;
     let env = Env::new();
     let mut path = b"/no/such/\xff:".to_vec();
-    path.extend(
-        std::env::var_os("PATH")
-            .expect("a PATH")
-            .into_encoded_bytes(),
-    );
+    path.extend(std::env::var_os("PATH").expect("a PATH").into_encoded_bytes());
     let mut command = env.serve();
     command.env("PATH", std::ffi::OsString::from_vec(path));
     let client = Client::start(command, env.path("stderr"));
@@ -341,19 +325,18 @@ fn of_the_finished_tasks_the_newest_stay() {
     let client = env.client();
     let sleep = UniqueSleep::new();
     let running = client.start_until(&format!("echo up; {sleep}"), "up");
-    let left = client
-        .run(&format!("setsid -f {sleep} >/dev/null 2>&1; echo left"))
-        .task_id();
-    let tasks: Vec<String> = (0..12)
-        .map(|number| client.run(&format!("echo {number}")).task_id())
-        .collect();
+    let left = client.run(&format!("setsid -f {sleep} >/dev/null 2>&1; echo left")).task_id();
+    let tasks: Vec<String> =
+        (0..12).map(|number| client.run(&format!("echo {number}")).task_id()).collect();
     // The sixth of the finished goes when the next is started.
     client.run("true");
     for (number, task) in tasks.iter().enumerate() {
         let read = client.poll(task, json!({"full_output": true}));
         if number < 7 {
             assert!(read.is_error, "{number}: {}", read.text);
-            assert!(read.text.contains("unknown"), "{}", read.text);
+            let told = "has ended (completed, exit=0), and its output is no longer kept";
+            assert!(read.text.contains(told), "{}", read.text);
+            assert!(read.text.contains("max_finished_tasks"), "{}", read.text);
         } else if number > 8 {
             assert_eq!(read.output(), format!("1: {number}"));
         }
@@ -364,6 +347,30 @@ fn of_the_finished_tasks_the_newest_stay() {
     assert_eq!(alive.output(), "1: left", "nor one that left processes");
     client.kill_task(&running);
     client.kill_task(&left);
+}
+
+#[test]
+fn a_result_that_was_not_read_is_evicted_last() {
+    let env = Env::new();
+    env.configure("max_finished_tasks: 5\n");
+    let client = env.client();
+    let go = env.named_pipe("go");
+    let unread = client.start_task("read line < go; echo $line; exit 4");
+    fs::write(go, "unread\n").expect("a reader");
+    wait_until("it has ended", || {
+        let tasks = client.call("zsh_tasks", json!({"all": true}));
+        tasks.text.contains("failed exit=4").then_some(())
+    });
+    let read: Vec<String> = (0..9).map(|_| client.run("echo read").task_id()).collect();
+    let gone = client.poll(&read[0], json!({}));
+    assert!(gone.text.contains("no longer kept"), "{}", gone.text);
+    let kept = client.poll(&unread, json!({}));
+    assert_eq!(kept.output(), "1: unread", "{}", kept.text);
+    // Read by now, it is the oldest.
+    client.run("true");
+    client.run("true");
+    let gone = client.poll(&unread, json!({}));
+    assert!(gone.text.contains("no longer kept"), "{}", gone.text);
 }
 
 #[test]
@@ -501,9 +508,6 @@ fn allow_others(env: &Env, id: u32) -> PathBuf {
         .arg(&root)
         .status()
         .expect("the chown program");
-    assert!(
-        given.success(),
-        "this test changes its user: run it as root"
-    );
+    assert!(given.success(), "this test changes its user: run it as root");
     program
 }

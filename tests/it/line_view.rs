@@ -44,12 +44,7 @@ fn recorded_programs_read_as_their_terminal_showed_them() {
     for (path, bytes, text) in recordings {
         let read = lines(&bytes, Colours::Drop).join("\n");
         // Files of text do not keep empty lines at their end.
-        assert_eq!(
-            read.trim_end_matches('\n'),
-            text.trim_end_matches('\n'),
-            "{}",
-            path.display()
-        );
+        assert_eq!(read.trim_end_matches('\n'), text.trim_end_matches('\n'), "{}", path.display());
     }
 }
 
@@ -71,9 +66,8 @@ fn colours_change_nothing_but_colours() {
 #[test]
 fn a_recording_cut_anywhere_leaves_no_control_character() {
     for (path, bytes, _) in recordings() {
-        for (line, columns) in bytes
-            .split(|byte| *byte == b'\n')
-            .zip([80, 7, 1].into_iter().cycle())
+        for (line, columns) in
+            bytes.split(|byte| *byte == b'\n').zip([80, 7, 1].into_iter().cycle())
         {
             for end in 0..line.len().min(400) {
                 let text = ansi::readable(&line[..end], Colours::Drop, Some(columns));
@@ -97,10 +91,9 @@ fn the_tools_show_lines_as_the_terminal_shows_them() {
     let result = client.call("zsh", narrow);
     assert_eq!(result.output(), "$ abcdefghij", "{}", result.text);
     let drawn = r"printf 'pri\b\b\bprint\r\n_\bh_\bi\r\n\e[2;2Htop\e[4;4Hbelow\n'";
-    for (mode, wanted) in [
-        (json!({"pty": true}), "print\nhi\ntop ⏎ below"),
-        (json!({}), "print\nhi\ntop ⏎ below"),
-    ] {
+    for (mode, wanted) in
+        [(json!({"pty": true}), "print\nhi\ntop ⏎ below"), (json!({}), "print\nhi\ntop ⏎ below")]
+    {
         let mut arguments = mode;
         arguments["command"] = json!(drawn);
         arguments["until"] = json!("^top ⏎ below$");
@@ -112,11 +105,6 @@ fn the_tools_show_lines_as_the_terminal_shows_them() {
         let all = client.poll(&task, json!({"full_output": true}));
         assert_eq!(all.without_numbers(), wanted);
         let found = client.poll(&task, json!({"grep": "^print$"}));
-        assert_eq!(
-            found.numbered(),
-            [(1, "print".to_owned())],
-            "{}",
-            found.text
-        );
+        assert_eq!(found.numbered(), [(1, "print".to_owned())], "{}", found.text);
     }
 }

@@ -47,18 +47,12 @@ impl<'a> Puppet<'a> {
         // Opened for both, so that it never blocks for want of a reader.
         let strings = File::options().read(true).write(true).open(&pipe);
         let result = client.call("zsh", json!({"command": PUPPET, "yield_after": 0}));
-        Puppet {
-            client,
-            task: result.task_id(),
-            strings: strings.expect("the named pipe"),
-        }
+        Puppet { client, task: result.task_id(), strings: strings.expect("the named pipe") }
     }
 
     fn say(&mut self, word: &str) {
         let line = format!("{word}\n");
-        self.strings
-            .write_all(line.as_bytes())
-            .expect("the puppet listens");
+        self.strings.write_all(line.as_bytes()).expect("the puppet listens");
     }
 
     fn poll(&self, arguments: Value) -> ToolResult {
@@ -86,16 +80,11 @@ fn with_task(task: &str, mut arguments: Value) -> Value {
 
 /// Starts a command and comes back at once.
 fn start(client: &Client, command: &str) -> String {
-    client
-        .call("zsh", json!({"command": command, "yield_after": 0}))
-        .task_id()
+    client.call("zsh", json!({"command": command, "yield_after": 0})).task_id()
 }
 
 fn numbered(lines: &[(u64, &str)]) -> Vec<(u64, String)> {
-    lines
-        .iter()
-        .map(|(number, text)| (*number, (*text).to_owned()))
-        .collect()
+    lines.iter().map(|(number, text)| (*number, (*text).to_owned())).collect()
 }
 
 #[test]
@@ -122,11 +111,7 @@ fn an_empty_window_lasts_two_seconds_and_says_what_is_known() {
     let client = env.client();
     let mut puppet = Puppet::start(&env, &client);
     let result = puppet.poll(json!({}));
-    assert!(
-        result.elapsed >= Duration::from_millis(1900),
-        "{:?}",
-        result.elapsed
-    );
+    assert!(result.elapsed >= Duration::from_millis(1900), "{:?}", result.elapsed);
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
     assert_eq!(result.numbered(), []);
     let known = result
@@ -171,10 +156,7 @@ fn an_answer_about_what_waits_for_input_suggests_no_wait() {
     let env = Env::new();
     let client = env.client();
     let command = "read -r answer";
-    let asks = client.call(
-        "zsh",
-        json!({"command": command, "pty": true, "yield_after": 20}),
-    );
+    let asks = client.call("zsh", json!({"command": command, "pty": true, "yield_after": 20}));
     assert!(asks.text.contains("⌨ WAITING"), "{}", asks.text);
     assert!(!asks.text.contains("next: listen="), "{}", asks.text);
     client.kill_task(&asks.task_id());
@@ -214,17 +196,10 @@ fn a_finished_task_gives_its_rest_once_and_then_nothing() {
 fn waiting_for_the_end_goes_on_through_output() {
     let env = Env::new();
     let client = env.client();
-    let task = start(
-        &client,
-        "for word in one two three; do echo $word; sleep 0.4; done",
-    );
+    let task = start(&client, "for word in one two three; do echo $word; sleep 0.4; done");
     let result = poll(&client, &task, json!({"wait_for": "end", "listen": LONG}));
     assert_eq!(result.status(), "completed", "{}", result.text);
-    assert!(
-        result.without_numbers().ends_with("three"),
-        "{}",
-        result.text
-    );
+    assert!(result.without_numbers().ends_with("three"), "{}", result.text);
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
 }
 
@@ -237,11 +212,7 @@ fn until_goes_on_through_output_and_names_the_line_that_matched() {
     let task = start(&client, &command);
     let result = poll(&client, &task, json!({"until": "^th?ree$", "listen": LONG}));
     assert_eq!(result.status(), "running", "{}", result.text);
-    assert!(
-        result.without_numbers().ends_with("three"),
-        "{}",
-        result.text
-    );
+    assert!(result.without_numbers().ends_with("three"), "{}", result.text);
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
     names_the_matched_line(&result, 3);
 }
@@ -257,11 +228,7 @@ fn until_matches_the_unterminated_last_line() {
     puppet.say("part:ready> ");
     let result = waiting.tool_result();
     assert_eq!(result.status(), "running", "{}", result.text);
-    assert!(
-        result.without_numbers().contains("ready>"),
-        "{}",
-        result.text
-    );
+    assert!(result.without_numbers().contains("ready>"), "{}", result.text);
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
     names_the_matched_line(&result, 2);
 }
@@ -277,10 +244,7 @@ fn a_match_that_is_not_yet_delivered_ends_the_wait_at_once() {
     puppet.has_said("after");
     let result = puppet.poll(json!({"until": "match", "listen": LONG}));
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
-    assert_eq!(
-        result.numbered(),
-        numbered(&[(1, "before"), (2, "the match"), (3, "after")])
-    );
+    assert_eq!(result.numbered(), numbered(&[(1, "before"), (2, "the match"), (3, "after")]));
     names_the_matched_line(&result, 2);
 }
 
@@ -292,11 +256,7 @@ fn a_line_that_was_shown_matches_no_more() {
     puppet.say("match");
     puppet.poll(json!({"listen": LONG}));
     let result = puppet.poll(json!({"until": "match", "listen": 1}));
-    assert!(
-        result.elapsed >= Duration::from_millis(900),
-        "{:?}",
-        result.elapsed
-    );
+    assert!(result.elapsed >= Duration::from_millis(900), "{:?}", result.elapsed);
     assert_eq!(result.numbered(), []);
 }
 
@@ -309,11 +269,7 @@ fn the_first_call_waits_for_its_own_pattern() {
     let arguments = json!({"command": command, "until": "listening", "yield_after": LONG});
     let result = client.call("zsh", arguments);
     assert_eq!(result.status(), "running", "{}", result.text);
-    assert!(
-        result.output().contains("listening on 80"),
-        "{}",
-        result.text
-    );
+    assert!(result.output().contains("listening on 80"), "{}", result.text);
     assert!(result.elapsed < AT_ONCE, "{:?}", result.elapsed);
     names_the_matched_line(&result, 2);
 }
@@ -349,9 +305,8 @@ fn deltas_never_repeat_and_never_lose_a_line() {
     let words = ["apple", "berry", "cherry", "damson"];
     let first = client.call("zsh", json!({"command": command, "yield_after": 0.2}));
     let begin = first.meta["from_line"].as_u64().unwrap_or(1);
-    let mut seen: Vec<(u64, String)> = (begin..)
-        .zip(first.output().lines().map(str::to_owned))
-        .collect();
+    let mut seen: Vec<(u64, String)> =
+        (begin..).zip(first.output().lines().map(str::to_owned)).collect();
     let task = first.task_id();
     let mut running = first.status() == "running";
     while running {
@@ -385,10 +340,7 @@ fn a_partial_last_line_is_delivered_again_when_it_grew() {
     puppet.say("next");
     puppet.has_said("next");
     let result = puppet.poll(json!({"listen": LONG}));
-    assert_eq!(
-        result.numbered(),
-        numbered(&[(1, "abcdefghi"), (2, "next")])
-    );
+    assert_eq!(result.numbered(), numbered(&[(1, "abcdefghi"), (2, "next")]));
 }
 
 #[test]
@@ -396,9 +348,7 @@ fn ranges_grep_and_full_output_read_anything_and_move_nothing() {
     let env = Env::new();
     let client = env.client();
     let mut puppet = Puppet::start(&env, &client);
-    let words = [
-        "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "omega",
-    ];
+    let words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "omega"];
     for word in words {
         puppet.say(word);
     }
@@ -410,12 +360,7 @@ fn ranges_grep_and_full_output_read_anything_and_move_nothing() {
     let all: Vec<(u64, String)> = (1..).zip(words.map(str::to_owned)).collect();
     assert_eq!(delta.numbered(), all);
     reads_any_part(&puppet);
-    assert_eq!(
-        puppet
-            .poll(json!({"full_output": true, "listen": 0}))
-            .numbered(),
-        all
-    );
+    assert_eq!(puppet.poll(json!({"full_output": true, "listen": 0})).numbered(), all);
 
     puppet.say("quit 0");
     puppet.poll(json!({"wait_for": "end", "listen": LONG}));
@@ -426,10 +371,7 @@ fn ranges_grep_and_full_output_read_anything_and_move_nothing() {
 /// Ranges and grep over the seven words, at any time.
 fn reads_any_part(puppet: &Puppet<'_>) {
     let range = puppet.poll(json!({"from_line": 2, "to_line": 4, "listen": 0}));
-    assert_eq!(
-        range.numbered(),
-        numbered(&[(2, "beta"), (3, "gamma"), (4, "delta")])
-    );
+    assert_eq!(range.numbered(), numbered(&[(2, "beta"), (3, "gamma"), (4, "delta")]));
     let open = puppet.poll(json!({"from_line": 6, "listen": 0}));
     assert_eq!(open.numbered(), numbered(&[(6, "zeta"), (7, "omega")]));
     let found = puppet.poll(json!({"grep": "^(gam|eps)", "listen": 0}));
@@ -446,11 +388,7 @@ fn reads_any_part(puppet: &Puppet<'_>) {
 fn names_the_matched_line(result: &ToolResult, line: u64) {
     let pattern =
         regex::Regex::new(&format!(r"(?i)(until|match)[^\n]*\bline {line}\b")).expect("a regex");
-    assert!(
-        pattern.is_match(&result.footer()),
-        "line {line}: {}",
-        result.text
-    );
+    assert!(pattern.is_match(&result.footer()), "line {line}: {}", result.text);
 }
 
 #[test]

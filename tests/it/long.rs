@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use crate::alan_faults::{commands_go_on_while_locked, kill_again_and_again};
 use crate::faults::a_late_reader_finds_every_answer;
+use crate::shapes::corpus::{LONG, healthy_shapes_are_left_alone, stuck_shapes_are_named};
+use crate::shapes::reproductions::compilations_are_left_alone;
+use crate::zsh_suite::runs_as_in_bare_zsh;
 
 const MANY_KILLS: usize = 200;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -31,4 +34,28 @@ fn a_database_that_nobody_may_read_for_a_minute_delays_no_command() {
 #[ignore = "takes long: make test-long"]
 fn a_client_that_does_not_read_for_a_minute_finds_every_answer() {
     a_late_reader_finds_every_answer(MINUTE);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn all_of_zshs_own_tests_run_as_in_bare_zsh() {
+    runs_as_in_bare_zsh(1);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn what_is_healthy_is_never_called_stuck_in_eighty_seconds() {
+    healthy_shapes_are_left_alone(LONG);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn what_is_stuck_is_named_within_seventy_five_seconds() {
+    stuck_shapes_are_named(LONG);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn two_compilations_of_a_minute_are_never_called_hung() {
+    compilations_are_left_alone();
 }

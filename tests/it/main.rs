@@ -10,9 +10,8 @@ mod agents;
 mod alan_faults;
 mod arguments;
 mod calls_under_way;
-mod command_line;
-mod command_lines;
-mod commands;
+mod client_terminal;
+mod command_text;
 mod database;
 mod era;
 mod evidence;
@@ -20,43 +19,49 @@ mod exec;
 mod exit_codes;
 mod faults;
 mod fuzz_seeds;
+mod history_insights;
+mod history_shared;
+mod history_tools;
 mod http;
 mod http_times;
 mod inherited;
 mod judge;
 mod keys;
 mod kill;
+mod late_output;
 mod leftovers;
-mod life;
+mod lexer;
 mod limits;
 mod line_view;
 mod listen_window;
 mod long;
+mod long_lines;
 mod manopt;
-mod memory;
 mod monitor;
-
+mod oneshot_commands;
 mod oneshot_executors;
 mod oneshot_interrupts;
 mod oneshot_runs;
 mod oneshot_watch;
 mod output;
+mod own_shell;
 mod progress;
+mod prompting_programs;
 mod protocol;
+mod pty;
 mod readme;
-mod remembered;
-mod run_commands;
 mod run_files;
 mod sandboxes;
 mod screen;
 mod secrets;
 mod shutdown;
+mod soak;
 mod structured;
-mod terminal;
-mod terminal_mode;
+mod subcommands;
 mod timing;
+mod tombstones;
 mod waiting;
-mod waiting_programs;
+mod zsh_suite;
 
 /// Real programs on a terminal, used as an agent uses them.
 mod programs {
@@ -65,6 +70,22 @@ mod programs {
     mod prompts;
     mod repl;
     mod session;
+}
+
+/// A corpus of process shapes, each with the verdict that it is to get.
+mod shapes {
+    mod agent;
+    mod answer;
+    pub mod corpus;
+    mod ending;
+    mod healthy;
+    pub mod reproductions;
+    mod shape;
+    mod stuck;
+    mod turns;
+    mod verdict;
+    mod waiting;
+    mod workshop;
 }
 
 /// What the tests are written with; no test of its own.

@@ -49,11 +49,7 @@ fn man_finds_no_listed_secret_in_its_environment() {
 fn table(words: &[&str]) -> String {
     let env = Env::new();
     let finished = run(manopt(&env, words));
-    assert_eq!(
-        finished.code, 0,
-        "{words:?}: {} (`make test` installs the pages)",
-        finished.stderr
-    );
+    assert_eq!(finished.code, 0, "{words:?}: {} (`make test` installs the pages)", finished.stderr);
     assert_eq!(finished.stderr, "", "{words:?}");
     finished.text()
 }
@@ -66,10 +62,7 @@ fn head(line: &str) -> &str {
 /// The options of a table with what they take, each written as on the page: `-f`,
 /// `--file=ARCHIVE`, `-name pattern`.
 fn options(table: &str) -> Vec<&str> {
-    table
-        .lines()
-        .flat_map(|line| head(line).split(", "))
-        .collect()
+    table.lines().flat_map(|line| head(line).split(", ")).collect()
 }
 
 /// The table of a page, which has these options and none of those that it only mentions.
@@ -81,18 +74,11 @@ fn assert_options(words: &[&str], expected: &[&str], mentioned: &[&str]) {
     }
     for option in mentioned {
         let is_named = |found: &str| found.split([' ', '=', '[']).next() == Some(option);
-        assert!(
-            !found.iter().any(|found| is_named(found)),
-            "{option}: {table}"
-        );
+        assert!(!found.iter().any(|found| is_named(found)), "{option}: {table}");
     }
     for line in table.lines() {
         assert!(line.chars().count() <= 100, "{line}");
-        assert!(
-            line.split_once("  ")
-                .is_some_and(|(_, rest)| !rest.trim().is_empty()),
-            "{line}"
-        );
+        assert!(line.split_once("  ").is_some_and(|(_, rest)| !rest.trim().is_empty()), "{line}");
     }
 }
 
@@ -386,10 +372,70 @@ fn the_options_of_ssh() {
     );
     let table = table(&["ssh", "-L"]);
     let first = table.lines().next().unwrap_or_default();
-    assert!(
-        first.starts_with("-L [bind_address:]port:host:hostport"),
-        "{first}"
-    );
+    assert!(first.starts_with("-L [bind_address:]port:host:hostport"), "{first}");
+}
+
+/// Sections whose tagged paragraphs describe no options.
+const WITHOUT_OPTIONS: [&str; 4] = ["SYNOPSIS", "EXAMPLES", "ENVIRONMENT", "DIAGNOSTICS"];
+
+/// The names with which the tagged paragraphs of a page's source begin: of `.TP`, `.IP`
+/// and `.It Fl`, outside of sections without options.
+fn described(page: &str) -> Vec<String> {
+    let source = Command::new("sh")
+        .args(["-c", "zcat -f -- \"$(man -w -- \"$1\")\"", "sh", page])
+        .output()
+        .expect("the source");
+    let source = String::from_utf8_lossy(&source.stdout).into_owned();
+    let mut is_left_out = false;
+    let mut is_tag = false;
+    let mut names = Vec::new();
+    for line in source.lines() {
+        if let Some(title) = line.strip_prefix(".SH ").or(line.strip_prefix(".Sh ")) {
+            let title = title.trim_matches('"');
+            is_left_out = WITHOUT_OPTIONS.contains(&title);
+        }
+        let tag = match line.strip_prefix(".It Fl ").map(|name| format!("-{name}")) {
+            Some(tag) => Some(tag),
+            None if is_tag => Some(line.to_owned()),
+            None => line.strip_prefix(".IP ").map(str::to_owned),
+        };
+        is_tag = line.starts_with(".TP") || is_tag && line.starts_with(".PD");
+        let tag = tag.unwrap_or_default().replace("\\-", "-");
+        let tag = ["\\fB", "\\fI", "\\fR", "\\fP", "\\&", ".B ", ".BR ", ".BI ", "\""]
+            .iter()
+            .fold(tag, |tag, macros| tag.replace(macros, ""));
+        let is_part = |part: char| ['-', '.'].contains(&part) || part.is_ascii_alphanumeric();
+        let name = tag.split(|part| !is_part(part)).next().unwrap_or_default();
+        let name = name.trim_end_matches('.');
+        // `-500` are the last 500 bytes.
+        let is_number = name.len() > 2 && name.bytes().skip(1).all(|byte| byte.is_ascii_digit());
+        if !is_left_out && name.len() > 1 && name.starts_with('-') && !is_number {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn every_option_that_a_paragraph_of_a_page_begins_with_is_in_its_table() {
+    for (page, at_least) in [
+        ("ls", 40),
+        ("grep", 30),
+        ("curl", 200),
+        ("rsync", 100),
+        ("ssh", 35),
+        ("ssh-keygen", 35),
+        ("gzip", 10),
+    ] {
+        let described = described(page);
+        assert!(described.len() >= at_least, "{page}: {described:?}");
+        let table = table(&[page]);
+        let words = table.lines().flat_map(|line| head(line).split([' ', ',', '=', '[']));
+        let found: Vec<&str> = words.collect();
+        let missing = described.iter().filter(|name| !found.contains(&name.as_str()));
+        let missing: Vec<&String> = missing.collect();
+        assert!(missing.is_empty(), "{page}: {missing:?}: {table}");
+    }
 }
 
 #[test]
@@ -469,32 +515,19 @@ fn assert_no_table(finished: &Finished, expected: &str) {
 fn what_is_missing_is_named() {
     let env = Env::new();
     let no_page = run(manopt(&env, &["no-such-program", "sub"]));
-    assert_no_table(
-        &no_page,
-        "there is no manual page no-such-program-sub or no-such-program",
-    );
-    let empty = with_fake_man(
-        &env,
-        manopt(&env, &["thing"]),
-        "echo 'THING(1)'; echo nothing",
-    );
-    assert_no_table(&run(empty), "no options are found in the manual page thing");
+    assert_no_table(&no_page, "there is no manual page no-such-program-sub or no-such-program");
+    let empty = with_fake_man(&env, manopt(&env, &["thing"]), "echo 'THING(1)'; echo nothing");
+    assert_no_table(&run(empty), "no options were found in the manual page thing");
     let mut no_man = manopt(&env, &["ls"]);
     no_man.env("PATH", "/nonexistent");
-    assert_no_table(
-        &run(no_man),
-        "no program `man` is found in PATH: install man-db, or mandoc",
-    );
+    assert_no_table(&run(no_man), "`man` was not found in PATH: install man-db, or mandoc");
     let killed = with_fake_man(&env, manopt(&env, &["ls"]), "kill -s TERM $$");
     assert_no_table(&run(killed), "man was ended by signal 15: try again");
     let failed = with_fake_man(&env, manopt(&env, &["ls"]), "exit 2");
-    assert_no_table(
-        &run(failed),
-        "man failed with exit code 2: run it by hand to see why",
-    );
+    assert_no_table(&run(failed), "man failed with exit code 2: run it by hand to see why");
     let path = run(manopt(&env, &["./ls"]));
     assert_eq!(path.code, 1, "{path:?}");
-    assert!(path.stderr.contains("\"./ls\" is no name"), "{path:?}");
+    assert!(path.stderr.contains("\"./ls\" is not a valid name"), "{path:?}");
     for usage in [&[][..], &["-k", "ls"]] {
         assert_eq!(run(manopt(&env, usage)).code, 2, "{usage:?}");
     }
@@ -520,10 +553,7 @@ fn a_man_that_hangs_is_ended_with_all_that_it_has_started() {
     command.env("ALAN_MANOPT_TIMEOUT", "2");
     let started = Instant::now();
     let finished = run(command);
-    assert_no_table(
-        &finished,
-        "man has not printed the page within 2 s: see ALAN_MANOPT_TIMEOUT",
-    );
+    assert_no_table(&finished, "man has not printed the page within 2 s: see ALAN_MANOPT_TIMEOUT");
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     sleep.assert_gone();
     assert_none_left(env.mark());
@@ -570,11 +600,7 @@ fn a_page_without_an_end_is_cut() {
 fn an_option_of_man_cannot_be_passed_as_a_name() {
     let env = Env::new();
     let script = r#"printf 'X(1)\n\n       -a     %s\n' "$*""#;
-    let finished = run(with_fake_man(
-        &env,
-        manopt(&env, &["thing; id", "-Pid"]),
-        script,
-    ));
+    let finished = run(with_fake_man(&env, manopt(&env, &["thing; id", "-Pid"]), script));
     assert_eq!(finished.code, 1, "{finished:?}");
     let finished = run(with_fake_man(&env, manopt(&env, &["$(id)"]), script));
     assert!(finished.text().ends_with(" -- $(id)\n"), "{finished:?}");
@@ -601,9 +627,7 @@ fn the_script_finds_the_program_of_its_tree() {
 
     symlink(binary(), tree.join("bin/zsh-tool")).expect("a link");
     let mut command = env.command(&link);
-    command
-        .args(["ls", "--zero"])
-        .env("ALAN_MANOPT_TIMEOUT", "60");
+    command.args(["ls", "--zero"]).env("ALAN_MANOPT_TIMEOUT", "60");
     let finished = run(command);
     assert_eq!(finished.code, 0, "{finished:?}");
     assert!(options(&finished.text()).contains(&"--all"), "{finished:?}");
@@ -615,8 +639,7 @@ fn doctor_says_whether_man_works() {
     let line = |command: Command| {
         let text = run(command).text();
         let line = text.lines().find(|line| line.contains(" man: "));
-        line.unwrap_or_else(|| panic!("no line on man: {text}"))
-            .to_owned()
+        line.unwrap_or_else(|| panic!("no line on man: {text}")).to_owned()
     };
     let doctor = || {
         let mut command = zsh_tool(&env, &["doctor"]);
@@ -660,8 +683,5 @@ fn the_settings_are_those_of_the_environment() {
             "manopt_fail_present 3 default",
         ]
     );
-    assert!(
-        finished.stderr.contains("ALAN_MANOPT_FAIL_PRESENT"),
-        "{finished:?}"
-    );
+    assert!(finished.stderr.contains("ALAN_MANOPT_FAIL_PRESENT"), "{finished:?}");
 }

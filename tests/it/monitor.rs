@@ -11,6 +11,7 @@ use crate::support::client::{Client, send_signal};
 use crate::support::env::Env;
 use crate::support::processes::{UniqueSleep, wait_until};
 use crate::support::program::{Program, zsh_tool};
+use crate::support::runs;
 use crate::support::watcher::Watcher;
 
 /// A server that serves the monitor as well.
@@ -37,9 +38,7 @@ fn watcher_of(env: &Env) -> Watcher {
 /// know of it then.
 fn await_file_of(watcher: &Watcher, task: &str) {
     let path = format!("/api/autonomous/progress/{task}");
-    wait_until("the task is seen", || {
-        (watcher.get(&path).status == 200).then_some(())
-    });
+    wait_until("the task is seen", || (watcher.get(&path).status == 200).then_some(()));
 }
 
 fn monitor_alone(env: &Env) -> (Program, Watcher) {
@@ -92,12 +91,7 @@ fn assert_shape(schema: &Value, value: &Value) {
 
 /// An object of exactly these members.
 fn object(members: Value) -> Value {
-    let names: Vec<String> = members
-        .as_object()
-        .expect("members")
-        .keys()
-        .cloned()
-        .collect();
+    let names: Vec<String> = members.as_object().expect("members").keys().cloned().collect();
     json!({
         "type": "object",
         "properties": members,
@@ -206,10 +200,7 @@ fn a_task_is_shown_while_it_runs_and_after_its_end() {
     let after = progress(&watcher, &task);
     assert_eq!(after["alive"], false);
     assert_eq!(after["currentPhase"], "ended");
-    assert!(
-        after["progress"]["heartbeats"].as_u64() > Some(0),
-        "{after}"
-    );
+    assert!(after["progress"]["heartbeats"].as_u64() > Some(0), "{after}");
     assert_eq!(
         status(&watcher, &task),
         json!({"sessionId": task, "status": "failed", "iteration": null, "error": "exit code 3"})
@@ -240,10 +231,7 @@ fn a_task_of_another_server_is_shown_and_only_its_server_ends_it() {
     assert_eq!(shown["tail"], json!(["Name? "]));
     assert_eq!(shown["canKill"], false);
     assert_eq!(shown["server"]["own"], false);
-    let server = shown["server"]["instance"]
-        .as_str()
-        .expect("a name")
-        .to_owned();
+    let server = shown["server"]["instance"].as_str().expect("a name").to_owned();
     assert_eq!(progress(&watcher, &task)["currentPhase"], "execution");
 
     let refused = watcher.post(&format!("/api/tasks/{task}/kill"), &json!({}));
@@ -263,7 +251,7 @@ fn a_task_of_another_server_is_shown_and_only_its_server_ends_it() {
 }
 
 #[test]
-fn a_task_whose_server_was_killed_is_shown_no_more_and_its_stream_ends() {
+fn a_task_of_a_server_that_has_ended_is_listed_no_more_and_its_id_tells_its_end() {
     let env = Env::new();
     let client = env.client();
     let task = client.start_until("echo here; sleep 600", "here");
@@ -278,12 +266,8 @@ fn a_task_whose_server_was_killed_is_shown_no_more_and_its_stream_ends() {
         let list = watcher.get("/api/sessions").body;
         (list["sessions"] == json!([])).then_some(())
     });
-    assert_eq!(
-        watcher
-            .get(&format!("/api/autonomous/progress/{task}"))
-            .status,
-        404
-    );
+    let told = progress(&watcher, &task);
+    assert_eq!(told["currentPhase"], json!("ended"), "{told}");
     end_of(monitor);
 }
 
@@ -325,14 +309,7 @@ fn run_of_agents(env: &Env, go_on: &Path) -> Program {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = zsh_tool(
         env,
-        &[
-            "oneshot",
-            "--executor",
-            "claude",
-            "--heartbeat",
-            "0.2",
-            "Count password=hunter2hunter2",
-        ],
+        &["oneshot", "--executor", "claude", "--heartbeat", "0.2", "Count password=hunter2hunter2"],
     );
     command
         .env("PATH", format!("{}:{path}", programs.display()))
@@ -372,11 +349,7 @@ fn an_agent_run_is_shown_with_its_log_while_it_goes_on_and_after() {
         tail.to_string().contains("on it").then_some(tail)
     });
     let last = said.as_array().and_then(|lines| lines.last());
-    assert_eq!(
-        last,
-        Some(&json!("worker on it")),
-        "no sign of life, no JSON: {said}"
-    );
+    assert_eq!(last, Some(&json!("worker on it")), "no sign of life, no JSON: {said}");
     assert_eq!(sessions(&watcher).len(), 1, "its agent is a part of it");
     let now = progress(&watcher, &id);
     assert_eq!(now["currentPhase"], "worker");
@@ -386,10 +359,7 @@ fn an_agent_run_is_shown_with_its_log_while_it_goes_on_and_after() {
     let killed = watcher.post(&format!("/api/tasks/{id}/kill"), &json!({}));
     assert_eq!(killed.status, 409, "a run is no task: {killed:?}");
     let asked = json!({"sessionId": id, "checkId": "of-a-run"});
-    assert_eq!(
-        watcher.post("/api/autonomous/check-status", &asked).status,
-        202
-    );
+    assert_eq!(watcher.post("/api/autonomous/check-status", &asked).status, 202);
 
     let path = format!("/api/sessions/{id}/events");
     let mut events = watcher.events(&path, Some("0"));
@@ -412,10 +382,7 @@ fn an_agent_run_is_shown_with_its_log_while_it_goes_on_and_after() {
         }
     };
     assert_eq!(end.data, json!({"exitCode": 0}));
-    let numbers: Vec<u64> = lines
-        .iter()
-        .filter_map(|line| line["seq"].as_u64())
-        .collect();
+    let numbers: Vec<u64> = lines.iter().filter_map(|line| line["seq"].as_u64()).collect();
     let whole: Vec<u64> = (1..=numbers.len() as u64).collect();
     assert_eq!(numbers, whole, "no line is lost and none comes twice");
     assert_eq!(lines[0]["data"]["to"], "CREATED");
@@ -426,13 +393,27 @@ fn an_agent_run_is_shown_with_its_log_while_it_goes_on_and_after() {
     assert_eq!(ended["exitCode"], 0);
     assert_eq!(status(&watcher, &id)["status"], "completed");
     assert_eq!(progress(&watcher, &id)["currentPhase"], "ended");
-    assert_eq!(
-        watcher.get_after(&path, &end.id.expect("an id")).status,
-        204
-    );
+    assert_eq!(watcher.get_after(&path, &end.id.expect("an id")).status, 204);
     let stopped = watcher.post("/api/autonomous/stop", &json!({"sessionId": id}));
     assert_eq!(stopped.status, 409, "it is over: {stopped:?}");
     assert_eq!(runner.finish().code, 0);
+    end_of(monitor);
+}
+
+#[test]
+fn a_run_whose_file_is_a_pipe_is_named_and_holds_no_answer_up() {
+    let env = Env::new();
+    let directory = runs::create(&env, "make it").directory().to_path_buf();
+    let path = directory.join("oneshot.json");
+    fs::remove_file(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.expect("the mkfifo program").success());
+    let (monitor, watcher) = monitor_alone(&env);
+    let list = watcher.get("/api/sessions").body;
+    assert_eq!(list["sessions"], json!([]));
+    let why = list["unusable"][0].as_str().unwrap_or_default();
+    let told = format!("{}: it is no regular file", path.display());
+    assert!(why.contains(&told), "{list}");
     end_of(monitor);
 }
 
@@ -478,10 +459,7 @@ fn what_is_not_there_is_404_and_what_is_asked_wrongly_says_so() {
             assert_eq!(watcher.post(target, &body).status, 400, "{target} {body}");
         }
     }
-    assert_eq!(
-        watcher.post("/api/tasks/00000000/kill", &json!({})).status,
-        404
-    );
+    assert_eq!(watcher.post("/api/tasks/00000000/kill", &json!({})).status, 404);
     assert_eq!(watcher.get("/api/chat/autonomous/status").status, 400);
     assert_eq!(watcher.get(&format!("/api/tasks/{task}/kill")).status, 405);
     assert_eq!(watcher.post("/api/sessions", &json!({})).status, 405);
@@ -515,12 +493,7 @@ fn a_status_check_is_started_at_once_and_asked_for_later() {
     );
     assert_eq!(done.body["result"]["status"], "A");
     let made = watcher.post("/api/autonomous/check-status", &json!({"sessionId": task}));
-    assert!(
-        made.body["checkId"]
-            .as_str()
-            .is_some_and(|id| !id.is_empty()),
-        "{made:?}"
-    );
+    assert!(made.body["checkId"].as_str().is_some_and(|id| !id.is_empty()), "{made:?}");
     for wait in ["5001", "-1", "soon"] {
         let target = format!("/api/autonomous/check-status/check-001?wait_ms={wait}");
         assert_eq!(watcher.get(&target).status, 400, "{wait}");
@@ -542,16 +515,8 @@ fn a_program_that_judges_is_no_session_and_goes_with_its_monitor() {
     assert_eq!(started.status, 202, "{started:?}");
     wait.wait_for(1);
     assert_eq!(sessions(&watcher).len(), 1, "the task alone");
-    let directories = || {
-        fs::read_dir(env.path("state/servers"))
-            .expect("servers")
-            .count()
-    };
-    assert_eq!(
-        directories(),
-        2,
-        "the judge has one while the monitor lives"
-    );
+    let directories = || fs::read_dir(env.path("state/servers")).expect("servers").count();
+    assert_eq!(directories(), 2, "the judge has one while the monitor lives");
     end_of(monitor);
     wait.assert_gone();
     assert_eq!(directories(), 1);
@@ -598,9 +563,7 @@ fn a_stream_goes_on_where_its_reader_was_with_nothing_lost_or_repeated() {
                    for i in {3001..4000}; do echo \"$i zwölf €\"; done";
     let task = client.start_until(command, "^3000 ");
     let path = format!("/api/sessions/{task}/events");
-    let whole: String = (1..=4000)
-        .map(|number| format!("{number} zwölf €\n"))
-        .collect();
+    let whole: String = (1..=4000).map(|number| format!("{number} zwölf €\n")).collect();
 
     // Leaves in the middle, comes back, and again after each event.
     let mut text = String::new();
@@ -637,10 +600,7 @@ fn whoever_was_told_of_the_end_is_told_to_stay_away() {
     let path = format!("/api/sessions/{task}/events");
     let end = watcher.events(&path, None).next_named("end");
     assert_eq!(end.data, json!({"exitCode": 0}));
-    assert_eq!(
-        watcher.get_after(&path, &end.id.expect("an id")).status,
-        204
-    );
+    assert_eq!(watcher.get_after(&path, &end.id.expect("an id")).status, 204);
 }
 
 #[test]
@@ -655,10 +615,7 @@ fn characters_and_sequences_that_come_in_two_parts_are_told_whole() {
     assert_eq!(events.next_named("output").data, json!({"text": "a"}));
     fs::write(&go_on, "").expect("the task goes on");
     let (text, _) = events.output_to_end();
-    assert_eq!(
-        text, "€red^G\n",
-        "control characters as they are spelled elsewhere"
-    );
+    assert_eq!(text, "€red^G\n", "control characters as they are spelled elsewhere");
 }
 
 #[test]
@@ -666,12 +623,8 @@ fn output_that_the_quota_has_dropped_is_told_as_a_gap() {
     let env = Env::new();
     // 1 MiB: the head is a quarter of it, and two segments of three eighths take turns.
     let (client, watcher) = server_with_monitor(&env, "spool_task_quota: 1MiB");
-    let task = client
-        .run("for i in {1000000..1399999}; do echo $i; done")
-        .task_id();
-    let whole: String = (1_000_000..1_400_000)
-        .map(|number| format!("{number}\n"))
-        .collect();
+    let task = client.run("for i in {1000000..1399999}; do echo $i; done").task_id();
+    let whole: String = (1_000_000..1_400_000).map(|number| format!("{number}\n")).collect();
     let (alone, other) = monitor_alone(&env);
     for watcher in [&watcher, &other] {
         await_file_of(watcher, &task);
@@ -701,10 +654,7 @@ fn the_stream_of_all_sessions_tells_of_each_change() {
     let env = Env::new();
     let (client, watcher) = server_with_monitor(&env, "");
     let (alone, other) = monitor_alone(&env);
-    let mut streams = [
-        watcher.events("/api/events", None),
-        other.events("/api/events", None),
-    ];
+    let mut streams = [watcher.events("/api/events", None), other.events("/api/events", None)];
     for stream in &mut streams {
         let first = stream.next().expect("the list at once");
         assert_eq!(first.name, "sessions");
@@ -761,12 +711,8 @@ fn the_history_has_durations_and_ends_of_the_kinds_used_most() {
         &history.body,
     );
     let slept = &history.body["templates"][0];
-    let ends: Vec<&Value> = slept["runs"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|run| &run["outcome"])
-        .collect();
+    let ends: Vec<&Value> =
+        slept["runs"].as_array().into_iter().flatten().map(|run| &run["outcome"]).collect();
     assert_eq!(ends, ["failure", "success", "success"], "{history:?}");
     assert!(slept["medianMs"].as_u64() >= Some(10), "{slept}");
     assert!(!history.body.to_string().contains("hunter2"), "{history:?}");
@@ -776,10 +722,7 @@ fn the_history_has_durations_and_ends_of_the_kinds_used_most() {
 fn a_circuit_that_is_open_is_in_the_history() {
     let env = Env::new();
     let (client, watcher) = server_with_monitor(&env, "neverhang_threshold: 1");
-    client.call(
-        "zsh",
-        json!({"command": "sleep 600", "timeout": 0.2, "yield_after": 25}),
-    );
+    client.call("zsh", json!({"command": "sleep 600", "timeout": 0.2, "yield_after": 25}));
     let history = watcher.get("/api/history").body;
     let circuit = &history["circuits"][0];
     assert_eq!(circuit["command"], "sleep 600", "{history}");
@@ -809,19 +752,11 @@ fn no_secret_of_a_command_or_prompt_is_shown_or_stands_in_the_state_directory() 
         session["prompt"].is_string().then_some(session)
     });
     for member in ["title", "description", "prompt", "evidence"] {
-        assert!(
-            !shown[member].to_string().contains("hunter2"),
-            "{member}: {shown}"
-        );
+        assert!(!shown[member].to_string().contains("hunter2"), "{member}: {shown}");
     }
-    let servers = fs::read_dir(env.path("state/servers"))
-        .expect("servers")
-        .flatten();
+    let servers = fs::read_dir(env.path("state/servers")).expect("servers").flatten();
     for server in servers {
-        for file in fs::read_dir(server.path())
-            .expect("a server's files")
-            .flatten()
-        {
+        for file in fs::read_dir(server.path()).expect("a server's files").flatten() {
             let is_entry = file.path().extension().is_some_and(|kind| kind == "json");
             let text = fs::read_to_string(file.path()).unwrap_or_default();
             assert!(!is_entry || !text.contains("hunter2"), "{text}");

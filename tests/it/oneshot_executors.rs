@@ -77,10 +77,8 @@ fn an_answer_that_comes_in_pieces_is_whole() {
 /// What a program had kept of a case when it died without a word.
 fn dies_having_kept(name: &str, case: &str) -> Runs {
     let script = "cp -R \"$LEFT/.\" \"$HOME/..\" && cp -R \"$LEFT/project/.\" . ; exit 7";
-    let runs = with_worker(
-        name,
-        &format!("LEFT=$HOME/../left\nmkdir -p \"$LEFT/project\"\n{script}"),
-    );
+    let runs =
+        with_worker(name, &format!("LEFT=$HOME/../left\nmkdir -p \"$LEFT/project\"\n{script}"));
     let project = runs.env.work().canonicalize().unwrap();
     copy(
         &fixture(&format!("{name}/{case}")),

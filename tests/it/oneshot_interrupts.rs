@@ -1,16 +1,21 @@
 //! Agent runs that are interrupted, killed, stopped and taken up again.
 
 use std::fs;
+use std::io::{BufWriter, Write};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use zsh_tool::oneshot::log::LineKind;
+use zsh_tool::oneshot::log_reader;
 
 use crate::support::client::SECOND_THOUGHT;
 use crate::support::oneshot::{Runs, lives, says, verdict};
 use crate::support::processes::wait_until;
-use crate::support::program::Finished;
+use crate::support::program::{Finished, Program};
 
 /// The last line of a program's stderr.
 fn last_line(ended: &Finished) -> &str {
@@ -30,7 +35,7 @@ fn wait_for_flag(runs: &Runs, name: &str) {
 
 #[test]
 fn a_signal_pauses_the_run_at_once_and_the_last_line_resumes_it() {
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+    for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1), ("QUIT", 3)] {
         let runs = Runs::working(waiting_worker());
         let runner = runs.start(&["make it"]);
         wait_for_flag(&runs, "begun");
@@ -41,15 +46,11 @@ fn a_signal_pauses_the_run_at_once_and_the_last_line_resumes_it() {
         let ended = runner.finish();
         let took = asked.elapsed();
         assert!(took < Duration::from_secs(10), "{took:?}");
-        assert_eq!(ended.code, code, "{}", ended.stderr);
+        assert_eq!(ended.code, 128 + number, "{}", ended.stderr);
         assert!(!lives(worker));
-        let number = if signal == "INT" { 2 } else { 15 };
         assert_eq!(runs.state().1, Some(format!("signal:{number}")));
         let last = last_line(&ended);
-        assert!(
-            last.ends_with(&format!("oneshot --resume {}", runs.id())),
-            "{last}"
-        );
+        assert!(last.ends_with(&format!("oneshot --resume {}", runs.id())), "{last}");
         let mut resume = runs.surround(runs.env.command("sh"));
         resume.args(["-c", last]);
         let ended = crate::support::program::run(resume);
@@ -135,9 +136,7 @@ fn a_worker_that_had_finished_when_it_was_interrupted_is_not_run_again() {
     ]));
     let runner = runs.start(&["make it"]);
     wait_for_flag(&runs, "begun");
-    wait_until("the result in the log", || {
-        (!runs.lines("result").is_empty()).then_some(())
-    });
+    wait_until("the result in the log", || (!runs.lines("result").is_empty()).then_some(()));
     runner.signal("INT");
     assert_eq!(runner.finish().code, 130);
     let ended = runs.ran(&["--resume", "latest"]);
@@ -153,11 +152,7 @@ fn a_second_runner_of_a_live_run_is_refused() {
     wait_for_flag(&runs, "begun");
     let second = runs.ran(&["--resume", "latest"]);
     assert_eq!(second.code, 1);
-    assert!(
-        second.stderr.contains(&runner.id().to_string()),
-        "{}",
-        second.stderr
-    );
+    assert!(second.stderr.contains(&runner.id().to_string()), "{}", second.stderr);
     runs.raise("go");
     assert_eq!(runner.finish().code, 0);
 }
@@ -172,10 +167,7 @@ fn stop_ends_a_run_for_good() {
     assert_eq!(stopped.code, 0, "{}", stopped.stderr);
     assert!(!lives(worker), "when stop returns, it is over");
     assert_eq!(runner.finish().code, 1);
-    assert_eq!(
-        runs.state(),
-        ("FAILED".to_owned(), Some("user_cancelled".to_owned()))
-    );
+    assert_eq!(runs.state(), ("FAILED".to_owned(), Some("user_cancelled".to_owned())));
     assert!(!lives(worker));
     assert_eq!(runs.ran(&["--resume", "latest"]).code, 1);
 }
@@ -275,11 +267,7 @@ fn killed_at_any_change_of_state_a_run_ends_as_if_it_had_not_been() {
             assert_eq!(ended.code, 0, "cut at {cut} ({at:?}): {}", ended.stderr);
             assert_eq!(ended.text(), "the result\n", "cut at {cut} ({at:?})");
             assert_eq!(runs.history().last().unwrap(), "COMPLETED");
-            assert_eq!(
-                runs.logged_history(),
-                runs.history(),
-                "cut at {cut} ({at:?})"
-            );
+            assert_eq!(runs.logged_history(), runs.history(), "cut at {cut} ({at:?})");
         }
     }
 }
@@ -344,8 +332,7 @@ fn killed_by_kill_9_as_soon_as_a_change_is_on_disk_a_run_ends_as_if_it_had_not_b
 #[test]
 fn a_resume_whose_auditor_is_not_there_is_refused_and_changes_nothing() {
     let runs = Runs::working(waiting_worker());
-    runs.env
-        .configure("executors: {checker: {argv: [/nonexistent/checker]}}");
+    runs.env.configure("executors: {checker: {argv: [/nonexistent/checker]}}");
     let runner = runs.start(&["make it"]);
     wait_for_flag(&runs, "begun");
     runner.signal("INT");
@@ -361,4 +348,222 @@ fn a_resume_whose_auditor_is_not_there_is_refused_and_changes_nothing() {
     let ended = runs.ran(&["--resume", &id, "--auditor", "claude"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(runs.starts("worker"), 2);
+}
+
+/// What the only run's files hold.
+fn contents(runs: &Runs) -> [Vec<u8>; 2] {
+    let directory = runs.directory();
+    ["oneshot.json", "oneshot-log.json"].map(|name| fs::read(directory.join(name)).unwrap())
+}
+
+#[test]
+fn a_resume_whose_working_directory_is_missing_is_refused_and_changes_nothing() {
+    let runs = Runs::working(waiting_worker());
+    let project = runs.env.path("project");
+    fs::create_dir(&project).unwrap();
+    let mut command = runs.command(&["make it"]);
+    command.current_dir(&project);
+    let runner = Program::start_with(command, Stdio::null());
+    wait_until("begun", || project.join("begun").exists().then_some(()));
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    let before = contents(&runs);
+    let elsewhere = runs.env.path("elsewhere");
+    fs::rename(&project, &elsewhere).unwrap();
+    let ended = runs.ran(&["--resume", &runs.id(), "--max-iterations", "9"]);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    let named = format!("{} cannot be entered", project.display());
+    assert!(ended.stderr.contains(&named), "{}", ended.stderr);
+    assert!(contents(&runs) == before, "{}", runs.file());
+    fs::rename(&elsewhere, &project).unwrap();
+    let ended = runs.ran(&["--resume", &runs.id()]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(runs.starts("worker"), 2);
+}
+
+/// Puts something that is no regular file in the place of one.
+fn replace_by(kind: &str, path: &Path) {
+    fs::remove_file(path).unwrap();
+    match kind {
+        "pipe" => {
+            let made = Command::new("mkfifo").arg(path).status();
+            assert!(made.expect("the mkfifo program").success());
+        }
+        "socket" => drop(UnixListener::bind(path).unwrap()),
+        _ => fs::create_dir(path).unwrap(),
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_in_the_place_of_a_runs_file_is_refused_by_name() {
+    let refusing = [
+        ("oneshot.json", &["show", "follow", "list", "stop", "--resume"][..]),
+        ("oneshot-log.json", &["show", "follow", "stop", "--resume"]),
+        ("lock", &["stop", "--resume"]),
+    ];
+    let runs = Runs::working(waiting_worker());
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    let id = runs.id();
+    for (name, commands) in refusing {
+        let path = runs.directory().join(name);
+        let kept = runs.env.path("kept");
+        fs::copy(&path, &kept).unwrap();
+        for kind in ["pipe", "directory", "socket"] {
+            replace_by(kind, &path);
+            for command in commands {
+                let ended = match *command {
+                    "list" => runs.ran(&["list"]),
+                    command => runs.ran(&[command, &id]),
+                };
+                let is_code = match *command {
+                    "list" => ended.code == 0,
+                    "show" => ended.code == i32::from(name == "oneshot.json"),
+                    _ => ended.code == 1,
+                };
+                let told = format!("{}: it is no regular file", path.display());
+                assert!(
+                    is_code && ended.stderr.contains(&told),
+                    "{command} with a {kind} as {name}: {ended:?}"
+                );
+            }
+            match kind {
+                "directory" => fs::remove_dir(&path).unwrap(),
+                _ => fs::remove_file(&path).unwrap(),
+            }
+            fs::copy(&kept, &path).unwrap();
+        }
+    }
+    assert_eq!(runs.state().0, "INTERRUPTED");
+    assert_eq!(runs.ran(&["--resume", &id]).code, 0);
+}
+
+/// Puts so many MiB of what the worker said before the last change of state that the log
+/// tells of.
+fn lengthen(directory: &Path, mebibytes: usize) {
+    let (log_path, file_path) =
+        (directory.join("oneshot-log.json"), directory.join("oneshot.json"));
+    let log = fs::read_to_string(&log_path).unwrap();
+    let (before, last) = log.trim_end().rsplit_once('\n').unwrap();
+    let mut last: Value = serde_json::from_str(last).unwrap();
+    let mut seq = last["seq"].as_u64().unwrap();
+    let said = json!({"type": "assistant", "message": {
+        "role": "assistant", "content": [{"type": "text", "text": "x".repeat(900)}],
+    }});
+    let end = format!(
+        "\"type\":\"activity\",\"executor\":\"claude\",\"role\":\"worker\",\"iteration\":1,\"data\":{said}}}\n"
+    );
+    let mut log = BufWriter::new(fs::File::create(&log_path).unwrap());
+    writeln!(log, "{before}").unwrap();
+    for _ in 0..(mebibytes << 20) / (end.len() + 30) + 1 {
+        write!(log, "{{\"ts\":{},\"seq\":{seq},{end}", last["ts"]).unwrap();
+        seq += 1;
+    }
+    last["seq"] = json!(seq);
+    writeln!(log, "{last}").unwrap();
+    log.flush().unwrap();
+    let mut file: Value = serde_json::from_str(&fs::read_to_string(&file_path).unwrap()).unwrap();
+    file["log_seq"] = json!(seq);
+    fs::write(&file_path, file.to_string()).unwrap();
+}
+
+#[test]
+fn a_signal_pauses_a_long_recovery_and_a_resume_begins_it_again() {
+    let runs = Runs::working(waiting_worker());
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    lengthen(&runs.directory(), 128);
+    for _ in 0..2 {
+        let runner = runs.start(&["--resume", "latest"]);
+        runs.wait_for_state("RECOVERY_PENDING");
+        runner.signal("INT");
+        assert_eq!(runner.finish().code, 130);
+        assert_eq!(runs.state(), ("INTERRUPTED".to_owned(), Some("signal:2".to_owned())));
+        let newest = log_reader::newest(&runs.directory(), LineKind::Recovered, 1 << 20).unwrap();
+        assert_eq!(newest, None, "it was not done, and is not waited for");
+    }
+}
+
+#[test]
+fn a_log_that_reaches_its_quota_is_shortened_and_says_so() {
+    let runs = Runs::working(waiting_worker());
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    let log = runs.directory().join("oneshot-log.json");
+    lengthen(&runs.directory(), 257);
+    let before = fs::metadata(&log).unwrap().len();
+    let runner = runs.start(&["--resume", "latest"]);
+    runs.wait_for_state("RECOVERY_PENDING");
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    let after = fs::metadata(&log).unwrap().len();
+    assert!(after < 100 << 20, "{after}");
+    assert_eq!(runs.logged_history(), runs.history());
+    let lines = runs.log();
+    assert_eq!(lines[1]["data"]["text"], "make it");
+    let mark = lines.iter().find(|line| line["type"] == "omitted").unwrap();
+    let omitted = mark["data"]["bytes"].as_u64().unwrap();
+    assert!(before - omitted < after, "{before} {mark} {after}");
+    let newest = lines.iter().rfind(|line| line["type"] == "activity");
+    let last = lines.last().unwrap()["seq"].as_u64().unwrap();
+    assert!(newest.unwrap()["seq"].as_u64().unwrap() + 10 > last);
+}
+
+#[test]
+fn a_log_that_was_emptied_or_changed_is_named_and_nothing_is_audited() {
+    let runs = Runs::new(json!({
+        "worker": [says("the answer")],
+        "auditor": [[{"touch": "begun"}, {"wait": "never"}], verdict("DONE", "")],
+    }));
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    let log = runs.directory().join("oneshot-log.json");
+    let whole = fs::read_to_string(&log).unwrap();
+    let half: String = whole.lines().take(4).map(|line| format!("{line}\n")).collect();
+    let relied_on = &runs.file()["history"][2];
+    assert_eq!(relied_on["state"], "AUDIT_PENDING");
+    for (text, told) in [
+        (String::new(), "was cut: it ends with line 0"),
+        (half, "was cut: it ends with line 4"),
+        (whole.replace("the answer", "an opinion"), "was changed"),
+        (whole.replace("\"result\"", "\"heartbeat\""), "was changed"),
+    ] {
+        fs::write(&log, &text).unwrap();
+        let before = runs.file();
+        for command in ["--resume", "show"] {
+            let ended = runs.ran(&[command, &runs.id()]);
+            assert_eq!(ended.code, i32::from(command == "--resume"));
+            assert!(ended.stderr.contains(told), "{told}: {}", ended.stderr);
+        }
+        assert_eq!(runs.file(), before);
+        assert_eq!(fs::read_to_string(&log).unwrap(), text);
+        assert_eq!(runs.starts("auditor"), 1);
+    }
+    fs::write(&log, &whole).unwrap();
+    let ended = runs.ran(&["--resume", "latest"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(ended.text(), "the answer\n");
+}
+
+#[test]
+fn a_run_whose_log_was_emptied_can_be_stopped() {
+    let runs = Runs::working(waiting_worker());
+    let runner = runs.start(&["make it"]);
+    wait_for_flag(&runs, "begun");
+    runner.signal("INT");
+    assert_eq!(runner.finish().code, 130);
+    fs::write(runs.directory().join("oneshot-log.json"), "").unwrap();
+    let seq = runs.file()["log_seq"].as_u64().unwrap();
+    let ended = runs.ran(&["stop", "latest"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(runs.state().1, Some("user_cancelled".to_owned()));
+    assert_eq!(runs.file()["log_seq"], seq + 1);
 }

@@ -1,12 +1,19 @@
 //! Agent runs from the prompt to the verdict: prompts, results, verdicts, limits, files.
 
 use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use zsh_tool::base::clock::Now;
+use zsh_tool::oneshot::state::Event;
+use zsh_tool::process::signals::Exit;
+use zsh_tool::process::tree::Identity;
 
 use crate::support::oneshot::{Runs, lives, says, states, verdict};
 use crate::support::processes::wait_until;
-use crate::support::program::run_with_input;
+use crate::support::program::{run, run_with_input};
+use crate::support::runs::{create, now};
 use crate::support::unprivileged;
 
 #[test]
@@ -53,11 +60,7 @@ fn replaying_the_log_gives_the_history() {
     for pair in changes.windows(2) {
         assert_eq!(pair[0]["data"]["to"], pair[1]["data"]["from"]);
     }
-    let sequence: Vec<u64> = runs
-        .log()
-        .iter()
-        .filter_map(|line| line["seq"].as_u64())
-        .collect();
+    let sequence: Vec<u64> = runs.log().iter().filter_map(|line| line["seq"].as_u64()).collect();
     let counted: Vec<u64> = (1..=sequence.len() as u64).collect();
     assert_eq!(sequence, counted);
 }
@@ -79,10 +82,7 @@ fn agents_are_told_who_they_are_and_get_their_prompt_on_stdin() {
         assert_eq!(told["env"]["ONESHOT_ID"], runs.id().as_str());
         assert_eq!(told["env"]["ONESHOT_ROLE"], role);
         assert_eq!(told["env"]["ONESHOT_ITERATION"], "1");
-        assert_eq!(
-            told["cwd"],
-            runs.env.work().canonicalize().unwrap().to_str().unwrap()
-        );
+        assert_eq!(told["cwd"], runs.env.work().canonicalize().unwrap().to_str().unwrap());
         let argv = told["argv"].to_string();
         assert!(!argv.contains("make it"), "{argv}");
     }
@@ -132,10 +132,7 @@ fn an_auditor_sees_the_task_and_the_result_of_its_own_iteration_only() {
     }));
     assert_eq!(runs.ran(&["the original task"]).code, 0);
     let first = runs.prompt("auditor", 1);
-    assert!(
-        first.contains("the original task") && first.contains("FIRST-RESULT"),
-        "{first}"
-    );
+    assert!(first.contains("the original task") && first.contains("FIRST-RESULT"), "{first}");
     let second = runs.prompt("auditor", 2);
     assert!(second.contains("the original task") && second.contains("SECOND-RESULT"));
     assert!(!second.contains("FIRST-RESULT"), "{second}");
@@ -147,16 +144,9 @@ fn a_failed_run_says_what_the_agent_complained_of_and_what_can_be_done() {
     let runs = Runs::working(json!([[{"complain": "no such \u{1b}[31mmodel"}, {"exit": 3}]]));
     let ended = runs.ran(&["make it"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("stderr: no such model\n"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("stderr: no such model\n"), "{}", ended.stderr);
     let last = ended.stderr.lines().last().unwrap();
-    assert!(
-        last.ends_with(&format!("oneshot follow {}", runs.id())),
-        "{last}"
-    );
+    assert!(last.ends_with(&format!("oneshot follow {}", runs.id())), "{last}");
 }
 
 #[test]
@@ -181,10 +171,7 @@ fn three_retries_with_a_maximum_of_three_are_three_workers_and_three_audits() {
     }));
     let ended = runs.ran(&["--max-iterations", "3", "make it"]);
     assert_eq!(ended.code, 4, "{}", ended.stderr);
-    assert_eq!(
-        runs.state(),
-        ("FAILED".to_owned(), Some("max_iterations".to_owned()))
-    );
+    assert_eq!(runs.state(), ("FAILED".to_owned(), Some("max_iterations".to_owned())));
     assert_eq!((runs.starts("worker"), runs.starts("auditor")), (3, 3));
     assert_eq!(runs.file()["max_iterations"], 3);
 }
@@ -210,19 +197,12 @@ fn impossible_is_rejected_and_cannot_be_resumed() {
     }));
     let ended = runs.ran(&["make it"]);
     assert_eq!(ended.code, 3, "{}", ended.stderr);
-    let state = (
-        "REJECTED".to_owned(),
-        Some("needs a credit card".to_owned()),
-    );
+    let state = ("REJECTED".to_owned(), Some("needs a credit card".to_owned()));
     assert_eq!(runs.state(), state);
     let before = runs.file();
     let resumed = runs.ran(&["--resume", &runs.id()]);
     assert_eq!(resumed.code, 1);
-    assert!(
-        resumed.stderr.contains("needs a credit card"),
-        "{}",
-        resumed.stderr
-    );
+    assert!(resumed.stderr.contains("needs a credit card"), "{}", resumed.stderr);
     assert_eq!(runs.file(), before);
     assert_eq!(runs.starts("worker"), 1);
 }
@@ -236,10 +216,7 @@ fn an_auditor_without_a_verdict_is_reminded_once() {
     assert_eq!(runs.ran(&["make it"]).code, 0);
     assert_eq!((runs.starts("worker"), runs.starts("auditor")), (1, 2));
     let (first, second) = (runs.prompt("auditor", 1), runs.prompt("auditor", 2));
-    assert!(
-        second.starts_with(&first) && second.len() > first.len(),
-        "{second}"
-    );
+    assert!(second.starts_with(&first) && second.len() > first.len(), "{second}");
 }
 
 #[test]
@@ -249,19 +226,13 @@ fn no_verdict_twice_fails() {
         "auditor": [says("garbage")],
     }));
     assert_eq!(runs.ran(&["make it"]).code, 1);
-    assert_eq!(
-        runs.state(),
-        ("FAILED".to_owned(), Some("no_verdict".to_owned()))
-    );
+    assert_eq!(runs.state(), ("FAILED".to_owned(), Some("no_verdict".to_owned())));
     assert_eq!(runs.starts("auditor"), 2);
 }
 
 #[test]
 fn a_worker_that_crashes_without_a_trace_fails_the_run() {
-    for (end, reason) in [
-        (json!({"exit": 3}), "exit_code:3"),
-        (json!({"kill": 9}), "signal:9"),
-    ] {
+    for (end, reason) in [(json!({"exit": 3}), "exit_code:3"), (json!({"kill": 9}), "signal:9")] {
         let runs = Runs::working(json!([[end]]));
         assert_eq!(runs.ran(&["make it"]).code, 1);
         assert_eq!(runs.state(), ("FAILED".to_owned(), Some(reason.to_owned())));
@@ -289,10 +260,7 @@ fn a_worker_that_crashes_after_it_began_to_act_is_followed_by_another() {
     let ended = runs.ran(&["make it"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let prompt = runs.prompt("worker", 2);
-    assert!(
-        prompt.starts_with("make it") && prompt.contains("half-done"),
-        "{prompt}"
-    );
+    assert!(prompt.starts_with("make it") && prompt.contains("half-done"), "{prompt}");
     assert_eq!(runs.file()["iteration_count"], 2);
 }
 
@@ -300,19 +268,13 @@ fn a_worker_that_crashes_after_it_began_to_act_is_followed_by_another() {
 fn an_auditor_that_crashes_fails_the_run() {
     let runs = Runs::new(json!({"worker": [says("work")], "auditor": [[{"exit": 5}]]}));
     assert_eq!(runs.ran(&["make it"]).code, 1);
-    assert_eq!(
-        runs.state(),
-        ("FAILED".to_owned(), Some("exit_code:5".to_owned()))
-    );
+    assert_eq!(runs.state(), ("FAILED".to_owned(), Some("exit_code:5".to_owned())));
 }
 
 #[test]
 fn an_auditors_own_error_fails_the_run_by_its_name() {
     for (words, reason) in [
-        (
-            "API Error: connect ECONNREFUSED 127.0.0.1:9",
-            "connection_refused",
-        ),
+        ("API Error: connect ECONNREFUSED 127.0.0.1:9", "connection_refused"),
         ("API Error: 500 internal server error", "api_error"),
     ] {
         let auditor = json!([[{"init": 1}, {"fault": words}]]);
@@ -325,8 +287,7 @@ fn an_auditors_own_error_fails_the_run_by_its_name() {
 
 /// What is said of a run whose auditor's program cannot run. Nothing has been started then.
 fn refusal_of_auditor(runs: &Runs, program: &str) -> String {
-    runs.env
-        .configure(&format!("executors: {{checker: {{argv: [{program}]}}}}"));
+    runs.env.configure(&format!("executors: {{checker: {{argv: [{program}]}}}}"));
     let ended = runs.ran(&["--auditor", "checker", "make it"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     let state = ("FAILED".to_owned(), Some("spawn_failed".to_owned()));
@@ -385,10 +346,7 @@ fn a_missing_program_fails_with_the_way_to_install_it() {
     assert_eq!(ended.code, 1);
     assert!(ended.stderr.contains("claude"), "{}", ended.stderr);
     assert!(ended.stderr.contains("npm install"), "{}", ended.stderr);
-    assert_eq!(
-        runs.state(),
-        ("FAILED".to_owned(), Some("spawn_failed".to_owned()))
-    );
+    assert_eq!(runs.state(), ("FAILED".to_owned(), Some("spawn_failed".to_owned())));
 }
 
 #[test]
@@ -411,13 +369,22 @@ fn wrong_usage_exits_with_2_and_starts_nothing() {
 }
 
 #[test]
+fn a_prompt_that_says_nothing_is_refused() {
+    let runs = Runs::working(json!([says("work")]));
+    for prompt in ["", "\0\0", " \0 \n\t\u{a0}\u{1b}\0"] {
+        let ended = run_with_input(runs.command(&["-"]), prompt.into());
+        assert_eq!(ended.code, 2, "{prompt:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("the prompt is empty"), "{}", ended.stderr);
+    }
+    assert!(!runs.env.path("state/sessions").exists());
+}
+
+#[test]
 fn a_mistyped_subcommand_starts_no_agent() {
     let runs = Runs::working(json!([says("work")]));
-    for (arguments, meant) in [
-        (&["lsit"][..], "list"),
-        (&["--json", "lsit"], "list"),
-        (&["shwo", "latest"], "show"),
-    ] {
+    for (arguments, meant) in
+        [(&["lsit"][..], "list"), (&["--json", "lsit"], "list"), (&["shwo", "latest"], "show")]
+    {
         let ended = runs.ran(arguments);
         assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.stderr);
         let words = format!("did you mean `{meant}`?");
@@ -425,11 +392,7 @@ fn a_mistyped_subcommand_starts_no_agent() {
     }
     assert_eq!(runs.starts("worker"), 0);
     let refused = runs.ran(&["lsit"]);
-    let (_, way) = refused
-        .stderr
-        .trim_end()
-        .split_once("As a prompt: ")
-        .unwrap();
+    let (_, way) = refused.stderr.trim_end().split_once("As a prompt: ").unwrap();
     let mut again = runs.surround(runs.env.command("sh"));
     let ended = crate::support::program::run({
         again.args(["-c", way]);
@@ -453,10 +416,9 @@ fn json_is_one_object_with_the_end_of_the_run() {
 
 #[test]
 fn in_json_an_empty_result_is_not_the_same_as_none() {
-    for (worker, result) in [
-        (says(""), json!("")),
-        (json!([{"init": 1}, {"exit": 7}]), Value::Null),
-    ] {
+    for (worker, result) in
+        [(says(""), json!("")), (json!([{"init": 1}, {"exit": 7}]), Value::Null)]
+    {
         let runs = Runs::working(json!([worker]));
         let ended = runs.ran(&["--json", "make it"]);
         let value: Value = serde_json::from_str(&ended.text()).expect("one object");
@@ -470,10 +432,7 @@ fn a_prompt_of_a_mebibyte_reaches_the_worker_whole() {
     let prompt = "0123456789abcde\n".repeat(65_536);
     let ended = run_with_input(runs.command(&["-"]), prompt.clone().into_bytes());
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(
-        runs.prompt("worker", 1) == prompt,
-        "the prompt came through"
-    );
+    assert!(runs.prompt("worker", 1) == prompt, "the prompt came through");
 }
 
 #[test]
@@ -501,10 +460,7 @@ fn no_secret_reaches_the_state_or_the_log() {
     }));
     let ended = runs.ran(&[&format!("push with {token}")]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(
-        runs.prompt("worker", 1).contains(token),
-        "the worker needs it"
-    );
+    assert!(runs.prompt("worker", 1).contains(token), "the worker needs it");
     for name in ["oneshot.json", "oneshot-log.json"] {
         let text = std::fs::read_to_string(runs.directory().join(name)).unwrap();
         assert!(!text.contains(token), "{name}");
@@ -523,18 +479,12 @@ esac"#;
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&path, mode).unwrap();
-    runs.env.configure(&format!(
-        "executors: {{mine: {{argv: [{}]}}}}",
-        path.display()
-    ));
+    runs.env.configure(&format!("executors: {{mine: {{argv: [{}]}}}}", path.display()));
     let ended = runs.ran(&["--executor", "mine", "shout it"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(ended.text(), "SHOUT IT\n");
     let audited = std::fs::read_to_string(runs.env.path("home/audited")).unwrap();
-    assert!(
-        audited.contains("SHOUT IT") && !audited.contains("noise"),
-        "{audited}"
-    );
+    assert!(audited.contains("SHOUT IT") && !audited.contains("noise"), "{audited}");
 }
 
 #[test]
@@ -547,11 +497,7 @@ fn a_run_serves_the_dashboard_where_that_is_asked_for() {
         let mut folders = std::fs::read_dir(&servers).ok()?.flatten();
         folders.find_map(|folder| std::fs::read_to_string(folder.path().join("monitor.url")).ok())
     });
-    let address = link
-        .trim_start_matches("http://")
-        .split('/')
-        .next()
-        .unwrap_or_default();
+    let address = link.trim_start_matches("http://").split('/').next().unwrap_or_default();
     let mut socket = std::net::TcpStream::connect(address).expect("a listener");
     let asked = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     socket.write_all(asked.as_bytes()).expect("a request");
@@ -561,11 +507,7 @@ fn a_run_serves_the_dashboard_where_that_is_asked_for() {
     runs.raise("go");
     program.close_stdout();
     let ended = program.finish();
-    assert!(
-        ended.stderr.contains("dashboard at http://127.0.0.1:"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("dashboard at http://127.0.0.1:"), "{}", ended.stderr);
 }
 
 #[test]
@@ -582,6 +524,60 @@ fn runs_are_remembered_by_executor_and_role() {
 }
 
 /// The first run on a file system of six megabytes, the second when it has grown.
+/// A run that came so many days ago to where these events lead.
+fn old_run(runs: &Runs, days: u64, events: &[Event]) -> PathBuf {
+    let mut run = create(&runs.env, "make it");
+    let wall = SystemTime::now() - Duration::from_secs(days * 86_400);
+    let at = Now { wall, ..now() };
+    let agent = Identity { pid: i32::MAX, started: 1 };
+    for event in events {
+        let (next, _) = run.look_ahead(event).expect("the state takes it");
+        let agent = next.state().is_executing().then_some(agent);
+        run.apply(event, agent, at).expect("the disk takes it");
+    }
+    run.directory().to_path_buf()
+}
+
+#[test]
+fn runs_that_are_over_go_after_their_days_and_those_that_can_be_resumed_never() {
+    let runs = Runs::working(json!([says("work")]));
+    let impossible = Event::Impossible { feedback: "no card".to_owned() };
+    let audited = |end| [Event::Start, Event::Exit0, Event::Next, end];
+    let retried = [Event::Next, Event::Exit0, Event::Next, Event::Retry];
+    let used_up = audited(Event::Retry)
+        .into_iter()
+        .chain((2..=5).flat_map(|_| retried.clone()))
+        .chain([Event::MaxIterations])
+        .collect::<Vec<_>>();
+    let crashed = [Event::Start, Event::Crash(Exit::Code(7)), Event::RecoveryNothing];
+    let over = [
+        old_run(&runs, 31, &audited(Event::Done)),
+        old_run(&runs, 31, &audited(impossible)),
+        old_run(&runs, 31, &crashed),
+    ];
+    let kept = [
+        old_run(&runs, 29, &audited(Event::Done)),
+        old_run(&runs, 400, &used_up),
+        old_run(&runs, 400, &[Event::Start, Event::Interrupt(2)]),
+        old_run(&runs, 400, &[Event::Start]),
+        old_run(&runs, 400, &audited(Event::Done)),
+    ];
+    std::fs::write(kept[4].join("oneshot.json"), "{").expect("an unusable file");
+    let mut never = runs.command(&["make it"]);
+    never.env("ONESHOT_KEEP_DAYS", "0");
+    assert_eq!(run(never).code, 0);
+    assert!(over.iter().chain(&kept).all(|run| run.exists()));
+    // What a repository brings along does not decide about other runs.
+    std::fs::write(runs.env.work().join(".oneshot.json"), "{\"keep_days\": 1}").expect("a file");
+    let ended = runs.ran(&["make it"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("keep_days"), "{}", ended.stderr);
+    assert!(!over.iter().any(|run| run.exists()), "{over:?}");
+    assert!(kept.iter().all(|run| run.exists()), "{kept:?}");
+    let sessions = std::fs::read_dir(runs.env.path("state/sessions")).expect("the runs");
+    assert_eq!(sessions.count(), kept.len() + 2);
+}
+
 #[test]
 fn a_disk_that_fills_up_in_the_middle_ends_the_runner_and_not_the_run() {
     const STEPS: &str = "mount -t tmpfs -o size=6m,mode=700 none \"$ZSH_TOOL_STATE_DIR\" && \
@@ -596,9 +592,7 @@ fn a_disk_that_fills_up_in_the_middle_ends_the_runner_and_not_the_run() {
     ]));
     std::fs::create_dir_all(runs.env.path("state")).unwrap();
     let mut command = runs.surround(runs.env.command("unshare"));
-    command
-        .args(["--mount", "sh", "-c", STEPS])
-        .arg(crate::support::env::binary());
+    command.args(["--mount", "sh", "-c", STEPS]).arg(crate::support::env::binary());
     let ended = crate::support::program::run(command);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(ended.text(), "exit 1\nthe work\n", "{}", ended.stderr);

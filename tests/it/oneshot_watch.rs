@@ -113,9 +113,7 @@ fn what_hangs_after_its_result_is_ended_and_its_result_counts() {
     assert_eq!(ended.text(), "all done\n");
     let file = runs.file();
     let history = file["history"].as_array().unwrap();
-    let recovery = history
-        .iter()
-        .find(|entry| entry["state"] == "RECOVERY_PENDING");
+    let recovery = history.iter().find(|entry| entry["state"] == "RECOVERY_PENDING");
     assert_eq!(recovery.unwrap()["reason"], "exit_hang");
     let hung = seconds_in(&runs, "WORKER_EXECUTING");
     assert!((4.9..10.0).contains(&hung), "{hung} s");
@@ -187,10 +185,7 @@ fn the_run_ends_when_its_time_is_up() {
     let ended = runs.ran(&["--max-runtime", "2", "make it"]);
     let took = begun.elapsed();
     assert_eq!(ended.code, 4, "{}", ended.stderr);
-    assert_eq!(
-        runs.state(),
-        ("FAILED".to_owned(), Some("max_runtime".to_owned()))
-    );
+    assert_eq!(runs.state(), ("FAILED".to_owned(), Some("max_runtime".to_owned())));
     assert!(took >= Duration::from_secs(2), "{took:?}");
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert_none_left(runs.env.mark());
@@ -221,10 +216,7 @@ fn the_same_call_for_ever_is_stuck_and_a_judge_confirms_it() {
     assert_eq!(check["status"], "B");
     assert_eq!(check["time_based"], "ok");
     let beats = runs.lines("heartbeat");
-    assert!(
-        beats.iter().any(|beat| beat["data"]["stuck"] == true),
-        "{beats:?}"
-    );
+    assert!(beats.iter().any(|beat| beat["data"]["stuck"] == true), "{beats:?}");
     assert!(runs.prompt("worker", 2).contains("cat config.json"));
 }
 
@@ -233,10 +225,7 @@ fn a_stuck_worker_fails_the_run_where_that_is_asked_for() {
     let runs = Runs::working(looping());
     let arguments = [&FAST[..], &["--on-stuck", "fail", "make it"]].concat();
     assert_eq!(runs.ran(&arguments).code, 1);
-    assert_eq!(
-        runs.state(),
-        ("FAILED".to_owned(), Some("stuck_confirmed".to_owned()))
-    );
+    assert_eq!(runs.state(), ("FAILED".to_owned(), Some("stuck_confirmed".to_owned())));
     assert_eq!(runs.starts("worker"), 1);
 }
 
@@ -248,10 +237,7 @@ fn a_stuck_auditor_fails_the_run_whatever_is_done_about_stuck_workers() {
     }));
     let arguments = [&FAST[..], &["--on-stuck", "recover", "make it"]].concat();
     assert_eq!(runs.ran(&arguments).code, 1);
-    assert_eq!(
-        runs.state(),
-        ("FAILED".to_owned(), Some("stuck_confirmed".to_owned()))
-    );
+    assert_eq!(runs.state(), ("FAILED".to_owned(), Some("stuck_confirmed".to_owned())));
 }
 
 /// An agent program of the configuration that judges with this line.
@@ -268,10 +254,7 @@ fn judge_with(runs: &Runs, line: &str) {
     .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&path, mode).unwrap();
-    runs.env.configure(&format!(
-        "executors: {{arbiter: {{argv: [{}]}}}}",
-        path.display()
-    ));
+    runs.env.configure(&format!("executors: {{arbiter: {{argv: [{}]}}}}", path.display()));
 }
 
 #[test]
@@ -282,31 +265,17 @@ fn a_judge_that_sees_progress_lets_the_worker_go_on() {
         {"result": "done"},
     ]]));
     judge_with(&runs, "A: it is slow but works");
-    let arguments = [
-        &FAST[..],
-        &[
-            "--on-stuck",
-            "recover",
-            "--judge",
-            "command:arbiter",
-            "make it",
-        ],
-    ]
-    .concat();
+    let arguments =
+        [&FAST[..], &["--on-stuck", "recover", "--judge", "command:arbiter", "make it"]].concat();
     let runner = runs.start(&arguments);
     runs.wait_for_start("worker", 1);
-    wait_until("two checks", || {
-        (runs.lines("status_check").len() >= 2).then_some(())
-    });
+    wait_until("two checks", || (runs.lines("status_check").len() >= 2).then_some(()));
     runs.raise("go");
     let ended = runner.finish();
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(runs.starts("worker"), 1);
     let checks = runs.lines("status_check");
-    assert!(
-        checks.iter().all(|check| check["data"]["status"] == "A"),
-        "{checks:?}"
-    );
+    assert!(checks.iter().all(|check| check["data"]["status"] == "A"), "{checks:?}");
     let asked = fs::read_to_string(runs.env.path("home/asked")).unwrap();
     assert!(asked.contains("cat config.json"), "{asked}");
 }
@@ -330,21 +299,22 @@ fn shown(runs: &Runs) -> String {
 }
 
 #[test]
-fn a_person_is_asked_about_a_stuck_worker_and_no_ends_it() {
+fn a_person_is_asked_about_a_stuck_worker_and_no_cancels_the_run() {
     let runs = Runs::working(looping());
     let arguments = [&FAST[..], &["make it"]].concat();
     let mut runner = on_terminal(&runs, &arguments);
-    wait_until("the question", || {
-        shown(&runs).contains("Continue waiting?").then_some(())
-    });
+    wait_until("the question", || shown(&runs).contains("Continue waiting?").then_some(()));
     let worker = runs.told("worker", 1)["pid"].as_i64().unwrap();
     assert!(lives(worker), "it goes on while the question stands");
     let mut keyboard = runner.stdin.take().unwrap();
     std::io::Write::write_all(&mut keyboard, b"n\n").unwrap();
     let ended = runner.finish_with_stdin_open();
-    assert_eq!(ended.code, 0, "{}", shown(&runs));
-    assert_eq!(runs.starts("worker"), 2);
+    assert_eq!(ended.code, 1, "{}", shown(&runs));
+    assert_eq!(runs.state(), ("FAILED".to_owned(), Some("user_cancelled".to_owned())));
+    assert_eq!(runs.starts("worker"), 1);
     assert!(!lives(worker));
+    let screen = shown(&runs);
+    assert!(screen.contains("n cancels the run"), "{screen}");
 }
 
 #[test]
@@ -357,9 +327,7 @@ fn a_question_stands_where_the_status_would_and_no_finding_is_told_twice() {
     let arguments = [&FAST[..], &["make it"]].concat();
     let mut runner = on_terminal(&runs, &arguments);
     let keyboard = runner.stdin.take();
-    wait_until("the question", || {
-        shown(&runs).contains("Continue waiting?").then_some(())
-    });
+    wait_until("the question", || shown(&runs).contains("Continue waiting?").then_some(()));
     wait_until("the judge's third answer", || {
         (runs.lines("status_check").len() >= 3).then_some(())
     });
@@ -382,9 +350,7 @@ fn a_person_who_says_yes_is_obeyed() {
     ]]));
     let arguments = [&FAST[..], &["make it"]].concat();
     let mut runner = on_terminal(&runs, &arguments);
-    wait_until("the question", || {
-        shown(&runs).contains("Continue waiting?").then_some(())
-    });
+    wait_until("the question", || shown(&runs).contains("Continue waiting?").then_some(()));
     let mut keyboard = runner.stdin.take().unwrap();
     std::io::Write::write_all(&mut keyboard, b"y\n").unwrap();
     wait_until("the question again", || {
@@ -416,13 +382,26 @@ fn on_a_terminal_the_status_is_drawn_in_place_and_taken_away() {
     assert!(!shown[end..].contains("worker 1/5"), "{shown}");
 }
 
+#[test]
+fn ctrl_backslash_pauses_the_run_and_ends_its_agent() {
+    let runs = Runs::working(json!([[{"init": 1}, {"touch": "begun"}, {"wait": "never"}]]));
+    let mut runner = on_terminal(&runs, &["make it"]);
+    let mut keyboard = runner.stdin.take().unwrap();
+    wait_until("the worker", || runs.env.work().join("begun").exists().then_some(()));
+    let worker = runs.wait_for_start("worker", 1);
+    std::io::Write::write_all(&mut keyboard, b"\x1c").unwrap();
+    let ended = runner.finish_with_stdin_open();
+    assert_eq!(ended.code, 131, "{}", shown(&runs));
+    let reason = Some("signal:3".to_owned());
+    assert_eq!(runs.state(), ("INTERRUPTED".to_owned(), reason));
+    assert!(!lives(worker));
+}
+
 /// What the flood writes; `ZSH_TOOL_FLOOD` asks for more than a debug build can take in
 /// good time.
 fn flood_bytes() -> u64 {
     let asked = std::env::var("ZSH_TOOL_FLOOD").ok();
-    asked
-        .and_then(|bytes| bytes.parse().ok())
-        .unwrap_or(16 << 20)
+    asked.and_then(|bytes| bytes.parse().ok()).unwrap_or(16 << 20)
 }
 
 #[test]
@@ -460,9 +439,8 @@ fn several_runs_side_by_side_do_not_touch_each_other() {
         "worker": [[{"echo": 1}]],
         "auditor": [verdict("DONE", "")],
     }));
-    let programs: Vec<Program> = (0..3)
-        .map(|number| runs.start(&[&format!("number {number}")]))
-        .collect();
+    let programs: Vec<Program> =
+        (0..3).map(|number| runs.start(&[&format!("number {number}")])).collect();
     for (number, program) in programs.into_iter().enumerate() {
         let ended = program.finish();
         assert_eq!(ended.code, 0, "{}", ended.stderr);

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::support::client::Client;
 use crate::support::env::{Env, binary};
 use crate::support::processes::{memory_kib, wait_until};
+use crate::support::result::ToolResult;
 
 /// How much the server may grow while a gigabyte passes: what the specification allows,
 /// and as much again for a build without optimisation.
@@ -19,9 +20,7 @@ fn output_that_nobody_polls_is_drained() {
     let client = env.client();
     let command = "yes 0123456789abcde | head -c 2097152; touch drained";
     let task = client.start_task(command);
-    wait_until("the command ends by itself", || {
-        env.work().join("drained").exists().then_some(())
-    });
+    wait_until("the command ends by itself", || env.work().join("drained").exists().then_some(()));
     let result = client.poll_to_end(&task);
     assert_eq!(result.status(), "completed", "{}", result.text);
     assert_eq!(result.meta["total_lines"], json!(2_097_152 / 16));
@@ -55,21 +54,9 @@ fn a_gigabyte_passes_in_bounded_memory_and_its_ends_stay_readable() {
     let head = client.poll(&task, json!({"from_line": 1000, "to_line": 1001}));
     assert_eq!(head.output(), "1000: 1000\n1001: 1001");
     let newest = client.poll(&task, json!({"from_line": LAST - 1}));
-    assert_eq!(
-        newest.output(),
-        format!("{}: {}\n{LAST}: {LAST}", LAST - 1, LAST - 1)
-    );
-    let middle = client.poll(
-        &task,
-        json!({"from_line": 20_000_000, "to_line": 20_000_009}),
-    );
-    assert!(
-        middle
-            .footer()
-            .contains("lines 20,000,000–20,000,009 are gone"),
-        "{}",
-        middle.text
-    );
+    assert_eq!(newest.output(), format!("{}: {}\n{LAST}: {LAST}", LAST - 1, LAST - 1));
+    let middle = client.poll(&task, json!({"from_line": 20_000_000, "to_line": 20_000_009}));
+    assert!(middle.footer().contains("lines 20,000,000–20,000,009 are gone"), "{}", middle.text);
 }
 
 #[test]
@@ -86,7 +73,7 @@ fn past_a_small_quota_the_head_and_the_newest_are_kept() {
     // Every number that is shown stands on its own line, and what is missing between is
     // told as gone.
     let task = result.task_id();
-    let whole = client.poll(&task, json!({"full_output": true, "max_output": 1_000_000}));
+    let whole = client.poll(&task, json!({"full_output": true, "max_output": 490_000}));
     for (number, text) in whole.numbered() {
         if !text.starts_with('…') && !text.ends_with('…') {
             assert_eq!(text, number.to_string());
@@ -182,23 +169,57 @@ fn progress_lines_collapse_and_tables_do_not() {
 }
 
 #[test]
+fn identical_lines_collapse_in_each_answer_and_ranges_give_each() {
+    let env = Env::new();
+    let client = env.client();
+    let done = client.run("repeat 5 print waiting for db; print up; print 'up  (×3)'");
+    assert_eq!(done.output(), "waiting for db  (×5)\nup\nup  (×3)", "{}", done.text);
+    assert_eq!(done.meta["total_lines"], json!(7), "{}", done.text);
+
+    let begin = env.named_pipe("begin");
+    let go_on = env.named_pipe("go_on");
+    let wait = |times: u32| format!("repeat {times} print waiting for db");
+    let command =
+        format!("read -r _ <begin; {}; read -r _ <go_on; {}; print up", wait(50), wait(20));
+    let task = client.start_task(&command);
+    fs::write(begin, "\n").expect("the command reads");
+    wait_until("the first part is there", || {
+        let last = client.poll(&task, json!({"from_line": 50}));
+        (last.output() == "50: waiting for db").then_some(())
+    });
+    let first = client.poll(&task, json!({"listen": 25}));
+    assert_eq!(first.output(), "50: waiting for db  (×50)", "{}", first.text);
+    let lines = |result: &ToolResult| {
+        ["from_line", "to_line", "omitted_lines"].map(|name| result.meta[name].clone())
+    };
+    assert_eq!(lines(&first), [json!(1), json!(50), json!(0)]);
+    fs::write(go_on, "\n").expect("the command reads");
+    let second = client.poll_to_end(&task);
+    let wanted = "70: waiting for db  (×20)\n71: up";
+    assert_eq!(second.output(), wanted, "{}", second.text);
+    assert_eq!(lines(&second), [json!(51), json!(71), json!(0)]);
+
+    let all = client.poll(&task, json!({"full_output": true}));
+    let wanted = "70: waiting for db  (×70)\n71: up";
+    assert_eq!(all.output(), wanted, "{}", all.text);
+    assert_eq!(lines(&all), [json!(1), json!(71), json!(0)]);
+    let range = client.poll(&task, json!({"from_line": 48, "to_line": 53}));
+    let each: Vec<u64> = range.numbered().iter().map(|row| row.0).collect();
+    assert_eq!(each, [48, 49, 50, 51, 52, 53], "{}", range.text);
+    let found = client.poll(&task, json!({"grep": "^waiting"}));
+    assert_eq!(found.numbered().len(), 70, "{}", found.text);
+}
+
+#[test]
 fn the_last_line_is_always_shown() {
     let env = Env::new();
     let client = env.client();
     let command = "seq 1 100000; printf 'error: %01500d: the reason' 7";
     let arguments = json!({"command": command, "yield_after": 25, "max_output": 1000});
     let result = client.call("zsh", arguments);
-    assert!(
-        result.output().ends_with("07: the reason"),
-        "{}",
-        result.text
-    );
+    assert!(result.output().ends_with("07: the reason"), "{}", result.text);
     assert!(result.output().starts_with("1\n2\n"), "{}", result.text);
-    assert!(
-        result.output().contains("lines omitted ("),
-        "{}",
-        result.text
-    );
+    assert!(result.output().contains("lines omitted ("), "{}", result.text);
 }
 
 #[test]
@@ -214,11 +235,7 @@ fn any_part_is_readable_after_the_end() {
     }
     let found = client.poll(&task, json!({"grep": "^line 15000[01]$", "context": 1}));
     let numbers: Vec<u64> = found.numbered().iter().map(|(number, _)| *number).collect();
-    assert!(
-        numbers.contains(&150_000) && numbers.contains(&150_001),
-        "{}",
-        found.text
-    );
+    assert!(numbers.contains(&150_000) && numbers.contains(&150_001), "{}", found.text);
     let past = client.poll(&task, json!({"from_line": 200_001}));
     assert!(!past.is_error, "{}", past.text);
     let again = client.poll(&task, json!({"listen": 0}));
@@ -232,11 +249,7 @@ fn a_full_disk_stops_nothing_and_the_newest_output_is_kept() {
     let result = client.run("seq 1 1000000; touch went_on");
     assert_eq!(result.status(), "completed", "{}", result.text);
     assert!(env.work().join("went_on").exists());
-    assert!(
-        result.output().ends_with("\n999999\n1000000"),
-        "{}",
-        result.text
-    );
+    assert!(result.output().ends_with("\n999999\n1000000"), "{}", result.text);
     assert!(result.output().starts_with("1\n2\n"), "{}", result.text);
     assert_disk_warning(&result.footer());
     // The next command is no worse off.
@@ -250,18 +263,12 @@ fn a_full_disk_stops_nothing_and_the_newest_output_is_kept() {
 fn a_limit_on_file_sizes_stops_nothing_and_the_newest_output_is_kept() {
     let env = Env::new();
     let mut command = env.command("sh");
-    command
-        .args(["-c", "ulimit -f 512; exec \"$0\" serve"])
-        .arg(binary());
+    command.args(["-c", "ulimit -f 512; exec \"$0\" serve"]).arg(binary());
     let client = Client::start(command, env.path("stderr"));
     client.initialize();
     let result = client.run("seq 1 1000000");
     assert_eq!(result.status(), "completed", "{}", result.text);
-    assert!(
-        result.output().ends_with("\n999999\n1000000"),
-        "{}",
-        result.text
-    );
+    assert!(result.output().ends_with("\n999999\n1000000"), "{}", result.text);
     assert_disk_warning(&result.footer());
 }
 
@@ -269,11 +276,7 @@ fn a_limit_on_file_sizes_stops_nothing_and_the_newest_output_is_kept() {
 fn a_state_directory_that_cannot_be_used_costs_nothing_but_the_disk() {
     let env = Env::new();
     fs::write(env.path("a_file"), "").expect("a file");
-    let unusable = [
-        env.path("a_file"),
-        env.path("a_file/below"),
-        "/proc/state".into(),
-    ];
+    let unusable = [env.path("a_file"), env.path("a_file/below"), "/proc/state".into()];
     for state in unusable {
         let mut command = env.serve();
         command.env("ZSH_TOOL_STATE_DIR", &state);
@@ -281,20 +284,12 @@ fn a_state_directory_that_cannot_be_used_costs_nothing_but_the_disk() {
         client.initialize();
         let result = client.run("seq 1 100000");
         assert_eq!(result.status(), "completed", "{}", result.text);
-        assert!(
-            result.output().ends_with("\n99999\n100000"),
-            "{}",
-            result.text
-        );
+        assert!(result.output().ends_with("\n99999\n100000"), "{}", result.text);
         assert_disk_warning(&result.footer());
         let long = format!(": {}", "x".repeat(200_000));
         let refused = client.run(&long);
         assert!(refused.is_error, "{}", refused.text);
-        assert!(
-            refused.text.contains("cannot be written"),
-            "{}",
-            refused.text
-        );
+        assert!(refused.text.contains("cannot be written"), "{}", refused.text);
         assert_eq!(client.run("echo next").output(), "next");
     }
 }
@@ -322,10 +317,7 @@ fn a_link_in_place_of_a_spool_file_is_not_followed() {
     let env = Env::new();
     let client = env.client();
     let result = client.run("echo mine");
-    let log = result.meta["log_path"]
-        .as_str()
-        .expect("a spool file")
-        .to_owned();
+    let log = result.meta["log_path"].as_str().expect("a spool file").to_owned();
     fs::write(env.path("other"), "theirs\n").expect("a file");
     fs::remove_file(&log).expect("the spool file");
     std::os::unix::fs::symlink(env.path("other"), &log).expect("a link");
@@ -350,17 +342,11 @@ fn lines_behind_a_gap_keep_their_numbers() {
     assert!(begin.starts_with("… "), "{begin}");
     assert!(begin.contains(" lines gone (500,000–"), "{begin}");
     assert!(begin.ends_with("\n3000000: 3000000"), "{begin}");
-    let to = client.poll(
-        &task,
-        json!({"from_line": 2, "to_line": 500_000, "max_output": 1000}),
-    );
+    let to = client.poll(&task, json!({"from_line": 2, "to_line": 500_000, "max_output": 1000}));
     let end = to.output();
     assert!(end.starts_with("2: 2\n3: 3\n"), "{end}");
     assert!(end.contains(" lines gone ("), "{end}");
-    assert!(
-        end.ends_with("–500,000): past the spool's quota …"),
-        "{end}"
-    );
+    assert!(end.ends_with("–500,000): past the spool's quota …"), "{end}");
     let found = client.poll(&task, json!({"grep": "^2999999$", "from_line": 500_000}));
     assert_eq!(found.output(), "2999999: 2999999");
     for (number, text) in from.numbered().into_iter().chain(to.numbered()) {
@@ -464,11 +450,7 @@ fn a_finished_command_costs_few_characters_beyond_its_output() {
     let env = Env::new();
     env.configure("insights: useful\n");
     let client = env.client();
-    for (command, output) in [
-        ("print hello", "hello"),
-        ("exit 3", ""),
-        ("true | true", ""),
-    ] {
+    for (command, output) in [("print hello", "hello"), ("exit 3", ""), ("true | true", "")] {
         let text = client.run(command).text;
         let own = "$ ".len() + command.len() + output.len();
         let beyond = text.chars().count() - own;
@@ -484,24 +466,12 @@ fn arguments_that_mean_nothing_together_are_refused() {
     for (arguments, named) in [
         (json!({"grep": "1", "listen": 5}), &["grep", "listen"][..]),
         (json!({"grep": "1", "until": "2"}), &["grep", "until"]),
-        (
-            json!({"from_line": 1, "wait_for": "end"}),
-            &["from_line", "wait_for"],
-        ),
-        (
-            json!({"to_line": 2, "full_output": true}),
-            &["to_line", "full_output"],
-        ),
-        (
-            json!({"from_line": 1, "listen": 5, "until": "x"}),
-            &["from_line", "listen", "until"],
-        ),
+        (json!({"from_line": 1, "wait_for": "end"}), &["from_line", "wait_for"]),
+        (json!({"to_line": 2, "full_output": true}), &["to_line", "full_output"]),
+        (json!({"from_line": 1, "listen": 5, "until": "x"}), &["from_line", "listen", "until"]),
         (json!({"context": 2}), &["context", "grep"]),
         (json!({"from_line": 1, "context": 2}), &["context", "grep"]),
-        (
-            json!({"grep": "1", "from_line": 3, "to_line": 2}),
-            &["to_line", "from_line"],
-        ),
+        (json!({"grep": "1", "from_line": 3, "to_line": 2}), &["to_line", "from_line"]),
     ] {
         let refused = client.poll(&task, arguments.clone());
         assert!(refused.is_error, "{arguments}: {}", refused.text);
@@ -527,9 +497,7 @@ fn spools_in_memory_share_a_limit_and_the_oldest_finished_go_first() {
     command.env("ZSH_TOOL_STATE_DIR", env.path("a_file"));
     let client = Client::start(command, env.path("stderr"));
     client.initialize();
-    let tasks: Vec<String> = (0..TASKS)
-        .map(|_| client.run("seq 1 1000000").task_id())
-        .collect();
+    let tasks: Vec<String> = (0..TASKS).map(|_| client.run("seq 1 1000000").task_id()).collect();
     let oldest = client.poll(&tasks[0], json!({"from_line": 1_000_000}));
     assert!(oldest.is_error, "{}", oldest.text);
     for task in &tasks[TASKS - 12..] {
@@ -539,10 +507,7 @@ fn spools_in_memory_share_a_limit_and_the_oldest_finished_go_first() {
 }
 
 fn assert_disk_warning(footer: &str) {
-    assert!(
-        footer.contains("⚠") && footer.contains("not on disk"),
-        "no warning: {footer}"
-    );
+    assert!(footer.contains("⚠") && footer.contains("not on disk"), "no warning: {footer}");
 }
 
 fn quoted(text: &str) -> String {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zsh_tool::progress::tracker::{ChangeKind, Settings, Totals, Tracker};
+use zsh_tool::progress::tracker::{ChangeKind, Totals, Tracker, TrackerSettings};
 
 use crate::support::client::Client;
 use crate::support::env::Env;
@@ -22,30 +22,25 @@ const SHORT: &str = "heartbeat_interval: 1\nstuck_threshold: 4\n";
 const LONG: u32 = 40;
 
 #[test]
-fn what_sleeps_gives_no_sign_of_life() {
-    // Its start may have taken a part of an interval.
-    let told = told_of_with("sleep 300", "silent", "cpu 0%");
-    assert_eq!(evidence(&told), ["cpu 0%"], "{}", told.text);
-    assert_eq!(
-        told.meta["poll_meta"]["progress"]["tracker"],
-        json!("whole")
-    );
-    assert!(told.text.contains(" · silent: cpu 0%"), "{}", told.text);
+fn what_sleeps_is_idle() {
+    let told = told_of_with("sleep 300", "idle", "sleeping on a timer");
+    assert_eq!(told.meta["poll_meta"]["progress"]["tracker"], json!("whole"));
+    let words = " · idle: sleeping on a timer";
+    assert!(told.text.contains(words), "{}", told.text);
 }
 
 #[test]
-fn a_loop_that_spins_is_busy_and_gives_no_sign_of_life() {
+fn a_loop_that_spins_is_busy_and_never_called_stuck() {
     let env = short_intervals();
     let client = env.client();
     let task = client.start_task("while :; do :; done");
-    // Others may take most of the processor from it for an interval.
-    wait_until("it is silent and busy", || {
-        let told = wait_for_status(&client, &task, "silent", "cpu ");
-        let cpu: u32 = evidence(&told)[0]
-            .strip_prefix("cpu ")
-            .and_then(|share| share.strip_suffix("% (busy, unverified)")?.parse().ok())?;
-        (cpu > 5).then_some(())
-    });
+    let told = wait_for_status(&client, &task, "slow", "busy: zsh ");
+    assert!(told.text.contains("% CPU"), "{}", told.text);
+    for _ in 0..8 {
+        let later = client.poll(&task, json!({"wait_for": "end", "listen": 1}));
+        assert_ne!(status(&later), "stuck", "{}", later.text);
+        assert!(!later.text.contains("zsh_kill"), "{}", later.text);
+    }
     client.kill_task(&task);
 }
 
@@ -69,12 +64,8 @@ while True:
     let mut idle = 0;
     while idle < 10 {
         let poll = client.poll(&task, json!({"wait_for": "end", "listen": 8.5}));
-        idle = poll.meta["poll_meta"]["polls_since_output"]
-            .as_u64()
-            .expect("a count");
-        let suggestion = poll.meta["poll_meta"]["suggestion"]
-            .as_str()
-            .unwrap_or_default();
+        idle = poll.meta["poll_meta"]["polls_since_output"].as_u64().expect("a count");
+        let suggestion = poll.meta["poll_meta"]["suggestion"].as_str().unwrap_or_default();
         assert!(!suggestion.contains("hung"), "{}", poll.text);
     }
     client.kill_task(&task);
@@ -99,8 +90,10 @@ fn the_same_lines_for_ever_are_stuck_and_counting_lines_get_on() {
         "while :; do echo same; sleep 0.2; done",
         "while :; do echo this; sleep 0.1; echo that; sleep 0.1; done",
     ] {
-        let told = told_of_with(same, "stuck", "output +");
-        assert!(told.text.contains("stuck: output +"), "{}", told.text);
+        let told = told_of_with(same, "stuck", "repeating the same line for ");
+        let words = "stuck: repeating the same line for ";
+        assert!(told.text.contains(words), "{}", told.text);
+        assert!(told.text.contains("→ zsh_kill task_id="), "{}", told.text);
     }
     let counts = "i=0; while :; do echo line $((++i)); sleep 0.2; done";
     let env = short_intervals();
@@ -112,11 +105,10 @@ fn the_same_lines_for_ever_are_stuck_and_counting_lines_get_on() {
 
 #[test]
 fn a_flood_of_one_line_is_stuck() {
-    told_of_with("yes same", "stuck", "output +");
+    told_of_with("yes same", "stuck", "repeating the same line for ");
     // Wherever a look cuts it.
     let long = "the same words again and again ".repeat(6);
-    let told = told_of_with(&format!("yes '{long}'"), "stuck", "output +");
-    assert!(told.text.contains(", nothing new for "), "{}", told.text);
+    told_of_with(&format!("yes '{long}'"), "stuck", "repeating the same ");
 }
 
 #[test]
@@ -164,41 +156,107 @@ fn a_make_of_a_real_project_gets_on_and_is_never_called_hung() {
 }
 
 #[test]
-fn a_loop_of_short_programs_is_no_work() {
-    told_of_with("while :; do sleep 0.1; done", "stuck", "processes +");
+fn a_silent_loop_of_short_programs_is_idle() {
+    told_of_with("while :; do sleep 0.3; done", "idle", "sleeping on a timer");
 }
 
 #[test]
-fn a_stuck_command_is_told_before_polls_tell() {
+fn a_search_that_reads_by_its_children_shows_io() {
     let env = short_intervals();
     let client = env.client();
-    // It prints nothing, and does the same again and again.
-    let task = client.start_task("while :; do sleep 0.1; done");
-    // A look at the list is no poll, and many polls would say that it may be hung.
-    let listed_as_stuck = || {
-        wait_until("it is listed as stuck", || {
-            let list = client.call("zsh_tasks", json!({}));
-            let row = list.raw["structuredContent"]["tasks"][0].clone();
-            (row["progress"] == json!("stuck")).then_some((list, row))
-        })
-    };
-    listed_as_stuck();
-    let told = wait_for_status(&client, &task, "stuck", "processes +");
-    let suggestion = told.meta["poll_meta"]["suggestion"]
-        .as_str()
-        .unwrap_or_default();
-    assert!(suggestion.contains("Nothing new for "), "{}", told.text);
-    assert!(suggestion.contains("zsh_kill"), "{}", told.text);
-    let (list, row) = listed_as_stuck();
+    let task = client.start_task("find /usr -xdev -type f -exec md5sum {} \\; > sums");
+    wait_for_evidence(&client, &task, "io +");
+    client.kill_task(&task);
+}
+
+#[test]
+fn what_is_written_through_a_mapping_shows_io() {
+    let env = short_intervals();
+    let client = env.client();
+    // The kernel counts no pages of a tmpfs, which may be where tests have their files.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let writes = format!(
+        "python3 -c 'import mmap, time
+file = open(\"{}\", \"wb+\")
+file.truncate(1 << 20)
+pages = mmap.mmap(file.fileno(), 1 << 20)
+while True:
+    for page in range(256):
+        pages[page * 4096:page * 4096 + 4] = b\"done\"
+        pages.flush()
+        time.sleep(0.2)'",
+        folder.path().join("mapped").display()
+    );
+    let task = client.start_task(&writes);
+    let told = wait_for_evidence(&client, &task, "io +");
+    assert_eq!(status(&told), "progressing", "{}", told.text);
+    client.kill_task(&task);
+}
+
+#[test]
+fn a_loop_that_polls_by_programs_shows_no_io() {
+    for polls in [
+        "while :; do sleep 0.2; done",
+        "until false; do /bin/true; sleep 0.1; done",
+        "until grep -q nothing /etc/hosts; do sleep 0.2; done",
+    ] {
+        let env = short_intervals();
+        let client = env.client();
+        let task = client.start_task(polls);
+        // Counting begins with the first probe, which may come in the middle of a start: what
+        // is left of that start counts in the first interval.
+        wait_for_evidence(&client, &task, "processes +");
+        client.poll(&task, json!({"wait_for": "end", "listen": 2}));
+        for _ in 0..6 {
+            let told = client.poll(&task, json!({"wait_for": "end", "listen": 1}));
+            assert!(!shows_work(&told), "{polls}: {:?}", evidence(&told));
+        }
+        client.kill_task(&task);
+    }
+}
+
+#[test]
+fn a_loop_whose_program_reads_much_each_time_shows_no_io_once_it_repeats() {
+    let env = short_intervals();
+    let client = env.client();
+    // Its interpreter reads more than a megabyte.
+    let task = client.start_task("until python3 -c 'exit(1)'; do sleep 0.2; done");
+    let mut quiet = 0;
+    wait_until("six looks in a row find nothing new", || {
+        let told = client.poll(&task, json!({"wait_for": "end", "listen": 1}));
+        quiet = if shows_work(&told) { 0 } else { quiet + 1 };
+        (quiet == 6).then_some(())
+    });
+    client.kill_task(&task);
+}
+
+#[test]
+fn a_wait_for_the_end_ends_when_the_command_becomes_stuck() {
+    let env = short_intervals();
+    let client = env.client();
+    let task = client.start_task("while :; do print 'waiting for db'; sleep 0.5; done");
+    let told = client.poll(&task, json!({"wait_for": "end", "listen": LONG}));
+    assert_eq!(status(&told), "stuck", "{}", told.text);
+    let suggestion = told.meta["poll_meta"]["suggestion"].as_str();
+    let suggestion = suggestion.unwrap_or_default();
+    let reason = "Command is stuck: repeating the same line for ";
+    assert!(suggestion.starts_with(reason), "{}", told.text);
+    assert!(told.text.contains(&format!("→ zsh_kill task_id={task}")));
+    // An agent that knows can still wait.
+    let begun = Instant::now();
+    let until = json!({"until": "never printed", "listen": 2});
+    let waited = client.poll(&task, until);
+    assert!(begun.elapsed() >= Duration::from_secs(2), "{}", waited.text);
+    let list = client.call("zsh_tasks", json!({}));
     assert!(list.text.contains("  running, stuck  "), "{}", list.text);
+    let row = list.raw["structuredContent"]["tasks"][0].clone();
+    assert_eq!(row["progress"], json!("stuck"), "{row}");
     assert!(row["evidence"][0].is_string(), "{row}");
     client.kill_task(&task);
     let list = client.call("zsh_tasks", json!({"all": true}));
     assert!(list.text.contains("  killed exit="), "{}", list.text);
-    assert_eq!(
-        list.raw["structuredContent"]["tasks"][0]["progress"],
-        Value::Null
-    );
+    let row = list.raw["structuredContent"]["tasks"][0].clone();
+    assert_eq!(row["progress"], Value::Null);
 }
 
 #[test]
@@ -211,11 +269,7 @@ fn what_reads_the_terminal_is_blocked_and_who_reads_is_evidence() {
     let progress = &told.meta["poll_meta"]["progress"];
     assert_eq!(progress["waiting_for"], json!("input"), "{}", told.text);
     assert_eq!(progress["prompt"], json!("Name:"), "{}", told.text);
-    assert!(
-        !told.text.contains("blocked: "),
-        "said twice: {}",
-        told.text
-    );
+    assert!(!told.text.contains("blocked: "), "said twice: {}", told.text);
 }
 
 #[test]
@@ -225,8 +279,8 @@ fn what_a_signal_has_stopped_is_blocked() {
 }
 
 #[test]
-fn a_pipeline_whose_writer_stalls_gives_no_sign_of_life() {
-    told_of("(echo begin; sleep 300) | cat | tr b B", "silent");
+fn a_pipeline_does_what_its_writer_does() {
+    told_of_with("(echo begin; sleep 300) | cat | tr b B", "idle", "sleeping on a timer");
 }
 
 #[test]
@@ -236,15 +290,13 @@ fn what_waits_for_its_peer_is_blocked_and_one_that_listens_is_not() {
     let connects = format!(
         "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port})).recv(1)'"
     );
-    let told = told_of_with(&connects, "blocked", "waits for its peer: ");
-    assert!(
-        told.text.contains("blocked: waits for its peer: "),
-        "{}",
-        told.text
-    );
+    let peer = format!("waiting for network peer 127.0.0.1:{port}");
+    let told = told_of_with(&connects, "blocked", &peer);
+    let words = format!("blocked: {peer}");
+    assert!(told.text.contains(&words), "{}", told.text);
     let serves = "python3 -c 'import socket; s = socket.socket(); s.bind((\"127.0.0.1\", 0)); \
                   s.listen(); s.accept()'";
-    told_of(serves, "silent");
+    told_of_with(serves, "idle", "listening on port ");
 }
 
 #[test]
@@ -289,7 +341,7 @@ fn evidence_is_there_within_the_first_answers() {
         (!status(&result).is_empty()).then_some(result)
     });
     // A look that saw it start takes that for something new.
-    let lives = ["slow", "progressing"];
+    let lives = ["idle", "slow", "progressing"];
     assert!(lives.contains(&status(&result)), "{}", result.text);
     client.kill_task(&task);
 }
@@ -318,25 +370,17 @@ fn a_million_signs_of_life_leave_memory_flat() {
 #[ignore = "another test runs it in a process of its own"]
 fn a_million_signs_of_life_in_a_process_of_its_own() {
     let start = Instant::now();
-    let mut tracker = Tracker::new(Settings::default(), start);
+    let mut tracker = Tracker::new(TrackerSettings::default(), start);
     let mut follow = |beats: std::ops::Range<u64>| {
         for beat in beats {
             let now = start + Duration::from_millis(beat);
-            let totals = Totals {
-                output: beat,
-                io: beat * 5000,
-                born: beat,
-                ..Totals::default()
-            };
-            tracker.heartbeat(now, Some(beat));
-            tracker.look(now, totals, None);
-            let line = format!(
-                "step {beat} of {:x}",
-                beat.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            );
+            let totals = Totals { output: beat, io: beat * 5000, born: beat, ..Totals::default() };
+            tracker.heartbeat(now);
+            tracker.probe(now, totals, None);
+            let line = format!("step {beat} of {:x}", beat.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             tracker.change(now, ChangeKind::Output, &line);
         }
-        tracker.heartbeat_count()
+        tracker.heartbeat_count
     };
     follow(0..100_000);
     let before = own_memory();
@@ -349,9 +393,7 @@ fn a_million_signs_of_life_in_a_process_of_its_own() {
 /// Memory of this process in bytes that no file backs.
 fn own_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     1024 * kilobytes.expect("the size of this process")
 }
@@ -372,18 +414,38 @@ fn a_deadline_that_moves_lets_the_slow_one_live_and_ends_the_stuck_one() {
         });
         client.call_async("zsh", arguments)
     };
-    let calls = [
-        run(works, "progress"),
-        run(works, "deadline"),
-        run(stuck, "progress"),
-        run("sleep 60", "progress"),
-    ];
-    let [moved, held, stuck, asleep] = calls.map(|call| call.tool_result());
+    let calls = [run(works, "progress"), run(works, "deadline"), run(stuck, "progress")];
+    let [moved, held, stuck] = calls.map(|call| call.tool_result());
+    // It came back when it became stuck.
+    assert_eq!(stuck.status(), "running", "{}", stuck.text);
+    let to_the_end = json!({"wait_for": "end", "listen": LONG});
+    let stuck = client.poll(&stuck.task_id(), to_the_end);
     assert_eq!(moved.status(), "completed", "{}", moved.text);
     assert!(moved.text.contains("done"), "{}", moved.text);
-    for ended in [held, stuck, asleep] {
+    for (ended, why) in
+        [(held, " (progressing: output +"), (stuck, " (stuck: repeating the same line for ")]
+    {
         assert_eq!(ended.status(), "timeout", "{}", ended.text);
+        assert!(ended.text.contains(why), "{}", ended.text);
     }
+}
+
+#[test]
+fn a_deadline_moves_for_what_sleeps() {
+    let env = Env::new();
+    env.configure("heartbeat_interval: 2\nstuck_threshold: 4\n");
+    let client = env.client();
+    let arguments = json!({
+        "command": "sleep 9; print done", "timeout": 6, "timeout_mode": "progress",
+        "yield_after": LONG,
+    });
+    let slept = client.call("zsh", arguments);
+    assert_eq!(slept.status(), "completed", "{}", slept.text);
+    let arguments = json!({"command": "sleep 60", "timeout": 3, "yield_after": LONG});
+    let held = client.call("zsh", arguments);
+    let why = " (idle: sleeping on a timer, nothing new for ";
+    assert_eq!(held.status(), "timeout", "{}", held.text);
+    assert!(held.text.contains(why), "{}", held.text);
 }
 
 #[test]
@@ -409,11 +471,7 @@ fn a_deadline_that_is_to_move_and_is_not_there_is_said() {
         "command": "sleep 60", "background": true, "timeout_mode": "progress",
     });
     let result = client.call("zsh", arguments);
-    assert!(
-        result.text.contains("there is none: give timeout"),
-        "{}",
-        result.text
-    );
+    assert!(result.text.contains("there is none: give timeout"), "{}", result.text);
     client.kill_task(&result.task_id());
 }
 
@@ -458,10 +516,6 @@ fn short_intervals() -> Env {
     env
 }
 
-fn told_of(command: &str, status: &str) -> ToolResult {
-    told_of_with(command, status, "")
-}
-
 /// What is told of a command once it has this status, and evidence that begins so.
 fn told_of_with(command: &str, status: &str, begins: &str) -> ToolResult {
     let env = short_intervals();
@@ -478,6 +532,21 @@ fn wait_for_status(client: &Client, task: &str, wanted: &str, begins: &str) -> T
         let first = evidence(&poll).into_iter().next();
         let is_wanted = status(&poll) == wanted && first?.starts_with(begins);
         is_wanted.then_some(poll)
+    })
+}
+
+/// Whether it reads or writes more than the few bytes that a shell moves when it forks.
+fn shows_work(result: &ToolResult) -> bool {
+    let is_io = |shown: &String| shown.starts_with("io +") && !shown.ends_with(" B");
+    evidence(result).iter().any(is_io)
+}
+
+fn wait_for_evidence(client: &Client, task: &str, begins: &str) -> ToolResult {
+    wait_until(&format!("{task} shows {begins:?}"), || {
+        let poll = client.poll(task, json!({"wait_for": "end", "listen": 1}));
+        let shown = evidence(&poll);
+        let is_there = shown.iter().any(|shown| shown.starts_with(begins));
+        is_there.then_some(poll)
     })
 }
 

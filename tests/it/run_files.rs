@@ -11,14 +11,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zsh_tool::agent::activity::AgentError;
-use zsh_tool::oneshot::context::RunFile;
-use zsh_tool::oneshot::event::{Action, Event, StuckPolicy};
-use zsh_tool::oneshot::lock::LockError;
-use zsh_tool::oneshot::log::{Kind, Origin};
+use zsh_tool::oneshot::log::{LineKind, Origin};
 use zsh_tool::oneshot::log_reader::{self, Follower};
-use zsh_tool::oneshot::reason::{Crash, Reason};
 use zsh_tool::oneshot::run::{OpenError, OpenRun};
-use zsh_tool::oneshot::stage::{Role, State};
+use zsh_tool::oneshot::run_files::{LockError, RunFile};
+use zsh_tool::oneshot::state::{Action, Event, Reason, Role, RunState};
+use zsh_tool::process::signals::Exit;
 use zsh_tool::process::tree::Identity;
 
 use crate::support::env::Env;
@@ -56,20 +54,13 @@ fn lines(directory: &Path) -> Vec<Value> {
 fn a_run_is_told_in_the_documented_form() {
     let env = Env::new();
     let mut run = create(&env, "fix the tests");
-    let agent = Identity {
-        pid: 1001,
-        started: 77,
-    };
-    run.apply(&Event::Start, Some(agent), now())
-        .expect("begins");
+    let agent = Identity { pid: 1001, started: 77 };
+    run.apply(&Event::Start, Some(agent), now()).expect("begins");
     apply(&mut run, &Event::Inactivity);
     let file: Value = serde_json::from_str(&text_of(run.directory(), "oneshot.json")).unwrap();
     assert_eq!(file["oneshot_id"].as_str().unwrap().len(), 36);
     assert_eq!(file["state"], "RECOVERY_PENDING");
-    assert_eq!(
-        (&file["iteration_count"], &file["max_iterations"]),
-        (&json!(1), &json!(5))
-    );
+    assert_eq!((&file["iteration_count"], &file["max_iterations"]), (&json!(1), &json!(5)));
     for name in ["created_at", "updated_at"] {
         let time = file[name].as_str().unwrap();
         assert!(time.contains('T') && time.ends_with('Z'), "{time}");
@@ -102,17 +93,15 @@ fn a_run_is_told_in_the_documented_form() {
 /// Every event that may happen, for a walk through the states.
 fn events() -> Vec<Event> {
     let nine = NonZeroU32::new(9);
-    let impossible = Event::Impossible {
-        feedback: "no card\nat all".to_owned(),
-    };
+    let impossible = Event::Impossible { feedback: "no card\nat all".to_owned() };
     vec![
         Event::Start,
         Event::Exit0,
-        Event::Crash(Crash::ExitCode(7)),
-        Event::Crash(Crash::Signal(9)),
+        Event::Crash(Exit::Code(7)),
+        Event::Crash(Exit::Signal(9)),
         Event::Inactivity,
-        Event::Stuck(StuckPolicy::Recover),
-        Event::Stuck(StuckPolicy::Fail),
+        Event::Stuck { fails: false },
+        Event::Stuck { fails: true },
         Event::AgentError(AgentError::ApiError),
         Event::ExitHang,
         Event::SupervisorDied,
@@ -140,14 +129,7 @@ fn assert_form(file: &Value) {
     let last = history.last().expect("an entry");
     assert_eq!(file["state"], last["state"]);
     assert!(file["iteration_count"].is_u64() && file["max_iterations"].is_u64());
-    for name in [
-        "oneshot_id",
-        "created_at",
-        "updated_at",
-        "prompt",
-        "executor",
-        "auditor",
-    ] {
+    for name in ["oneshot_id", "created_at", "updated_at", "prompt", "executor", "auditor"] {
         assert!(file[name].is_string(), "{name}: {file}");
     }
     let mut before = 0.0;
@@ -156,11 +138,7 @@ fn assert_form(file: &Value) {
         let ts = entry["ts"].as_f64().expect("a time");
         assert!(ts >= before, "{entry}");
         before = ts;
-        assert_eq!(
-            entry["pid"].is_i64(),
-            state.ends_with("_EXECUTING"),
-            "{entry}"
-        );
+        assert_eq!(entry["pid"].is_i64(), state.ends_with("_EXECUTING"), "{entry}");
         let reasoned = ["RECOVERY_PENDING", "FAILED", "REJECTED", "INTERRUPTED"];
         if reasoned.contains(&state) {
             assert!(entry["reason"].is_string(), "{entry}");
@@ -171,10 +149,7 @@ fn assert_form(file: &Value) {
 #[test]
 fn the_files_keep_their_form_by_every_change_of_state() {
     let env = Env::new();
-    let agent = Identity {
-        pid: 1001,
-        started: 77,
-    };
+    let agent = Identity { pid: 1001, started: 77 };
     let first = create(&env, "every way");
     let mut known = vec![first.position().stage.clone()];
     let mut places = VecDeque::from([first.directory().to_path_buf()]);
@@ -190,9 +165,7 @@ fn the_files_keep_their_form_by_every_change_of_state() {
             let mut run = open(&directory);
             let (next, _) = run.look_ahead(&event).expect("it is possible");
             let process = next.state().is_executing().then_some(agent);
-            let action = run
-                .apply(&event, process, now())
-                .expect("the disk takes it");
+            let action = run.apply(&event, process, now()).expect("the disk takes it");
             let file = text_of(&directory, "oneshot.json");
             assert_form(&serde_json::from_str(&file).expect("JSON"));
             let told = log_reader::history(&directory).unwrap();
@@ -206,11 +179,7 @@ fn the_files_keep_their_form_by_every_change_of_state() {
             }
         }
     }
-    assert!(
-        ways > 100 && known.len() > 30,
-        "{ways} ways, {} stages",
-        known.len()
-    );
+    assert!(ways > 100 && known.len() > 30, "{ways} ways, {} stages", known.len());
 }
 
 #[test]
@@ -244,18 +213,17 @@ fn no_secret_reaches_the_disk() {
         iteration: Some(1),
     };
     for kind in [
-        Kind::Activity,
-        Kind::Prompt,
-        Kind::Result,
-        Kind::Recovered,
-        Kind::StatusCheck,
+        LineKind::Activity,
+        LineKind::Prompt,
+        LineKind::Result,
+        LineKind::Recovered,
+        LineKind::StatusCheck,
     ] {
         let data = json!({"text": format!("using {TOKEN}"), "deep": [{"password": "short"}],
             "more": {"line": format!("export X={KNOWN_SECRET}\nnext")}});
         run.note(kind, origin.clone(), data, now()).expect("a line");
     }
-    run.update(|details| *details.feedback = Some(format!("do not use {TOKEN}")))
-        .expect("a save");
+    run.update(|details| details.feedback = Some(format!("do not use {TOKEN}"))).expect("a save");
     apply(&mut run, &Event::Start);
     apply(&mut run, &Event::Exit0);
     apply(&mut run, &Event::Next);
@@ -270,7 +238,7 @@ fn no_secret_reaches_the_disk() {
     }
     let directory = run.directory().to_path_buf();
     drop(run);
-    assert_eq!(open(&directory).position().state(), State::Rejected);
+    assert_eq!(open(&directory).position().state(), RunState::Rejected);
 }
 
 #[test]
@@ -319,9 +287,7 @@ fn a_file_that_cannot_be_a_runs_is_named_and_left_as_it_is() {
         "[".repeat(100_000),
     ] {
         fs::write(&path, &text).unwrap();
-        let refusal = OpenRun::open(&directory, redactor())
-            .unwrap_err()
-            .to_string();
+        let refusal = OpenRun::open(&directory, redactor()).unwrap_err().to_string();
         assert!(refusal.contains("oneshot.json"), "{refusal}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
@@ -348,28 +314,17 @@ fn a_torn_line_goes_and_later_lines_stay_whole() {
     apply(&mut run, &Event::Start);
     drop(run);
     let path = directory.join("oneshot-log.json");
-    for torn in [
-        "{",
-        "{\"ts\":1,\"seq\":99,\"type\":\"acti",
-        "\u{0}\u{0}\u{0}",
-    ] {
+    for torn in ["{", "{\"ts\":1,\"seq\":99,\"type\":\"acti", "\u{0}\u{0}\u{0}"] {
         let mut log = fs::OpenOptions::new().append(true).open(&path).unwrap();
         log.write_all(torn.as_bytes()).unwrap();
         let seen = log_reader::history(&directory).unwrap();
         assert_eq!(seen.len(), 2, "readers skip it");
         let mut run = open(&directory);
-        run.note(
-            Kind::Activity,
-            Origin::default(),
-            json!({"text": "on"}),
-            now(),
-        )
-        .expect("a line");
+        run.note(LineKind::Activity, Origin::default(), json!({"text": "on"}), now())
+            .expect("a line");
         drop(run);
-        let numbers: Vec<u64> = lines(&directory)
-            .iter()
-            .map(|line| line["seq"].as_u64().unwrap())
-            .collect();
+        let numbers: Vec<u64> =
+            lines(&directory).iter().map(|line| line["seq"].as_u64().unwrap()).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     }
     assert_eq!(lines(&directory).len(), 5);
@@ -393,9 +348,7 @@ fn a_log_that_is_one_change_ahead_is_adopted() {
         Event::Next,
         Event::NoVerdict,
         Event::Next,
-        Event::Impossible {
-            feedback: "no card".to_owned(),
-        },
+        Event::Impossible { feedback: "no card".to_owned() },
     ] {
         let before = text_of(&directory, "oneshot.json");
         let agent = Identity { pid: 5, started: 6 };
@@ -403,8 +356,7 @@ fn a_log_that_is_one_change_ahead_is_adopted() {
         run.apply(&event, is_start.then_some(agent), now()).unwrap();
         let file = run.file().clone();
         let position = run.position().clone();
-        run.note(Kind::Activity, Origin::default(), json!({}), now())
-            .unwrap();
+        run.note(LineKind::Activity, Origin::default(), json!({}), now()).unwrap();
         drop(run);
         // As if it had been killed before the save.
         fs::write(directory.join("oneshot.json"), before).unwrap();
@@ -420,41 +372,22 @@ fn readers_from_the_end_look_as_far_back_as_they_are_told() {
     let mut run = create(&env, "x");
     let directory = run.directory().to_path_buf();
     let mut note = |kind, data| {
-        run.note(kind, Origin::default(), data, now())
-            .expect("a line");
+        run.note(kind, Origin::default(), data, now()).expect("a line");
     };
-    note(Kind::Heartbeat, json!({"status": "old"}));
-    note(Kind::Activity, json!({"text": "x".repeat(300_000)}));
-    note(Kind::Heartbeat, json!({"status": "new"}));
+    note(LineKind::Heartbeat, json!({"status": "old"}));
+    note(LineKind::Activity, json!({"text": "x".repeat(300_000)}));
+    note(LineKind::Heartbeat, json!({"status": "new"}));
     for number in 0..2_000 {
-        note(
-            Kind::Activity,
-            json!({"text": format!("\"heartbeat\" {number}")}),
-        );
+        note(LineKind::Activity, json!({"text": format!("\"heartbeat\" {number}")}));
     }
-    let newest = |most| log_reader::newest(&directory, Kind::Heartbeat, most).unwrap();
+    let newest = |most| log_reader::newest(&directory, LineKind::Heartbeat, most).unwrap();
     assert_eq!(newest(u64::MAX).unwrap().data["status"], "new");
     assert_eq!(newest(1_000), None);
     let tail = log_reader::tail(&directory, 3, 1 << 20).unwrap();
-    let texts: Vec<&str> = tail
-        .iter()
-        .map(|line| line.data["text"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        texts,
-        [
-            "\"heartbeat\" 1997",
-            "\"heartbeat\" 1998",
-            "\"heartbeat\" 1999"
-        ]
-    );
-    assert_eq!(
-        log_reader::tail(&directory, 10_000, u64::MAX)
-            .unwrap()
-            .len(),
-        2_004
-    );
-    let missing = log_reader::newest(&env.work(), Kind::Heartbeat, 1);
+    let texts: Vec<&str> = tail.iter().map(|line| line.data["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["\"heartbeat\" 1997", "\"heartbeat\" 1998", "\"heartbeat\" 1999"]);
+    assert_eq!(log_reader::tail(&directory, 10_000, u64::MAX).unwrap().len(), 2_004);
+    let missing = log_reader::newest(&env.work(), LineKind::Heartbeat, 1);
     assert_eq!(missing.unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }
 
@@ -467,8 +400,7 @@ fn a_log_is_followed_line_by_line_as_it_grows() {
     assert!(follower.next_line().unwrap().is_some());
     assert!(follower.next_line().unwrap().is_none());
     let mut log = fs::OpenOptions::new().append(true).open(path).unwrap();
-    log.write_all(b"{\"ts\":1,\"seq\":2,\"type\":\"activity\",")
-        .unwrap();
+    log.write_all(b"{\"ts\":1,\"seq\":2,\"type\":\"activity\",").unwrap();
     assert!(follower.next_line().unwrap().is_none());
     log.write_all(
         b"\"data\":{}}\nnot json\n{\"ts\":1,\"seq\":3,\"type\":\"result\",\"data\":{}}\n{",
@@ -491,7 +423,7 @@ fn a_disk_that_refuses_is_an_error_and_the_log_stays_whole() {
     drop(run);
     fs::remove_dir(directory.join("oneshot.new")).unwrap();
     // The log told of it before: this is where the run is.
-    assert_eq!(open(&directory).position().state(), State::WorkerExecuting);
+    assert_eq!(open(&directory).position().state(), RunState::WorkerExecuting);
 }
 
 /// Not a test of its own: the process that is killed.
@@ -503,10 +435,7 @@ fn writer() {
     };
     let mut run = open(&directory);
     println!("\nopen");
-    let agent = Identity {
-        pid: 1001,
-        started: 77,
-    };
+    let agent = Identity { pid: 1001, started: 77 };
     for round in 0.. {
         let event = match run.position().action() {
             Action::RunWorker => INTERRUPT,
@@ -516,14 +445,12 @@ fn writer() {
             other => panic!("never: {other:?}"),
         };
         let is_start = run.look_ahead(&event).unwrap().0.state().is_executing();
-        run.apply(&event, is_start.then_some(agent), now())
-            .expect("the disk takes it");
+        run.apply(&event, is_start.then_some(agent), now()).expect("the disk takes it");
         // Long ones too: a write of many pages can be cut short.
         let length = if round % 2 == 0 { 100 } else { 200_000 };
         let data = json!({"round": round, "text": format!("{TOKEN} {}", "y ".repeat(length))});
-        run.note(Kind::Activity, Origin::default(), data, now())
-            .expect("the disk takes it");
-        run.update(|details| *details.feedback = Some(format!("{round}: {KNOWN_SECRET}")))
+        run.note(LineKind::Activity, Origin::default(), data, now()).expect("the disk takes it");
+        run.update(|details| details.feedback = Some(format!("{round}: {KNOWN_SECRET}")))
             .expect("the disk takes it");
     }
 }
@@ -566,10 +493,7 @@ fn a_writer_that_is_killed_at_any_moment_leaves_files_that_can_be_gone_on_with()
         for name in ["oneshot.json", "oneshot.new", "oneshot-log.json"] {
             let text = fs::read(directory.join(name)).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
-            assert!(
-                !text.contains(TOKEN) && !text.contains(KNOWN_SECRET),
-                "{name}"
-            );
+            assert!(!text.contains(TOKEN) && !text.contains(KNOWN_SECRET), "{name}");
         }
         states = known;
         round += 1;
@@ -587,6 +511,6 @@ fn a_reason_is_kept_with_its_state() {
     apply(&mut run, &Event::Start);
     apply(&mut run, &INTERRUPT);
     let last = run.file().last().unwrap();
-    assert_eq!(last.reason, Some(Reason::Signal(15)));
+    assert_eq!(last.basis.reason, Some(Reason::Signal(15)));
     assert_eq!(run.position().stage.exit_code(), Some(143));
 }

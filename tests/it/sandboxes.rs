@@ -154,10 +154,7 @@ fn refused_system_calls_are_done_without() {
         let receipt = client.kill_task(&task);
         assert_eq!(receipt.meta["survivors"], json!([]), "{}", receipt.text);
         sleep.assert_gone();
-        let asks = client.call(
-            "zsh",
-            json!({"command": "cat", "pty": true, "yield_after": 25}),
-        );
+        let asks = client.call("zsh", json!({"command": "cat", "pty": true, "yield_after": 25}));
         assert_eq!(asks.meta["waiting_for"], json!("input"), "{}", asks.text);
     }
 }
@@ -200,9 +197,7 @@ fn refusing(env: &Env, error: &str, calls: &[impl ToString]) -> Command {
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/refusing");
     let mut command = env.command("python3");
     command.arg(program).arg(error);
-    command
-        .args(calls.iter().map(ToString::to_string))
-        .arg("--");
+    command.args(calls.iter().map(ToString::to_string)).arg("--");
     command.arg(binary());
     command
 }

@@ -46,10 +46,7 @@ fn screen_that(
 
 fn lines(screen: &ToolResult) -> Vec<String> {
     let lines = screen.meta["screen"]["lines"].as_array().expect("lines");
-    lines
-        .iter()
-        .map(|line| line.as_str().expect("text").to_owned())
-        .collect()
+    lines.iter().map(|line| line.as_str().expect("text").to_owned()).collect()
 }
 
 fn keys(client: &Client, task: &str, keys: &str) {
@@ -74,11 +71,7 @@ fn a_pager_is_paged_and_left() {
     let first = screen_with(&client, &task, "line 7");
     assert_eq!(lines(&first)[..2], ["line 1", "line 2"], "{}", first.text);
     assert_eq!(first.meta["screen"]["alternate"], json!(true));
-    assert!(
-        first.text.contains("\nscreen 8×40, cursor row 8 column "),
-        "{}",
-        first.text
-    );
+    assert!(first.text.contains("\nscreen 8×40, cursor row 8 column "), "{}", first.text);
     keys(&client, &task, " ");
     let second = screen_with(&client, &task, "line 14");
     assert_eq!(lines(&second)[0], "line 8", "{}", second.text);
@@ -116,11 +109,7 @@ fn monitors_look_as_to_a_person() {
     let rows = lines(&screen);
     assert!(rows[0].starts_with("top - "), "{}", screen.text);
     assert!(rows[1].starts_with("Tasks: "), "{}", screen.text);
-    assert!(
-        rows[6].trim_start().starts_with("PID USER"),
-        "{}",
-        screen.text
-    );
+    assert!(rows[6].trim_start().starts_with("PID USER"), "{}", screen.text);
     keys(&client, &top, "q");
     let htop = start(&client, "htop -d 100", 40, 120);
     let screen = screen_with(&client, &htop, "F10Quit");
@@ -128,11 +117,7 @@ fn monitors_look_as_to_a_person() {
     assert_eq!(rows.len(), 40, "{}", screen.text);
     assert!(rows[39].starts_with("F1Help"), "{}", screen.text);
     assert!(screen.text.contains("Load average:"), "{}", screen.text);
-    assert!(
-        screen.text.contains("(hidden), alternate screen"),
-        "{}",
-        screen.text
-    );
+    assert!(screen.text.contains("(hidden), alternate screen"), "{}", screen.text);
     keys(&client, &htop, "q");
     for task in [top, htop] {
         assert_eq!(client.poll_to_end(&task).status(), "completed");
@@ -203,15 +188,9 @@ fn wide_characters_take_two_columns() {
     let client = env.client();
     let command = "print -n '日本語 👍\\r\\nxe\\u0301y\\e[1;5H|'; read -k1 -s _";
     let task = start(&client, command, 5, 20);
-    let screen = screen_that(&client, &task, "all is drawn", |screen| {
-        screen["cursor"] == json!([1, 6])
-    });
-    assert_eq!(
-        lines(&screen),
-        ["日本|  👍", "xe\u{301}y"],
-        "{}",
-        screen.text
-    );
+    let screen =
+        screen_that(&client, &task, "all is drawn", |screen| screen["cursor"] == json!([1, 6]));
+    assert_eq!(lines(&screen), ["日本|  👍", "xe\u{301}y"], "{}", screen.text);
     keys(&client, &task, "q");
     client.poll_to_end(&task);
 }
@@ -222,10 +201,7 @@ fn a_look_at_the_screen_leaves_what_is_new_new() {
     let client = env.client();
     let arguments = json!({"command": "echo one; echo two", "pty": true, "yield_after": 0});
     let task = client.call("zsh", arguments).task_id();
-    let at_end = client.poll(
-        &task,
-        json!({"screen": true, "wait_for": "end", "listen": 20}),
-    );
+    let at_end = client.poll(&task, json!({"screen": true, "wait_for": "end", "listen": 20}));
     assert_eq!(at_end.status(), "completed", "{}", at_end.text);
     assert_eq!(lines(&at_end), ["one", "two"]);
     assert_eq!(at_end.meta["new_bytes"], json!(0));
@@ -244,11 +220,7 @@ fn a_screen_that_cannot_be_is_refused_with_the_way_out() {
     let client = env.client();
     let piped = client.start_task("echo piped");
     let refused = client.poll(&piped, json!({"screen": true}));
-    assert!(
-        refused.is_error && refused.text.contains("pty: true"),
-        "{}",
-        refused.text
-    );
+    assert!(refused.is_error && refused.text.contains("pty: true"), "{}", refused.text);
     for (arguments, name) in [
         (json!({"screen": true, "grep": "x"}), "grep"),
         (json!({"screen": true, "from_line": 1}), "from_line"),
@@ -257,11 +229,7 @@ fn a_screen_that_cannot_be_is_refused_with_the_way_out() {
     ] {
         let refused = client.poll(&piped, arguments);
         assert!(refused.is_error, "{}", refused.text);
-        assert!(
-            refused.text.contains("screen") && refused.text.contains(name),
-            "{}",
-            refused.text
-        );
+        assert!(refused.text.contains("screen") && refused.text.contains(name), "{}", refused.text);
     }
 }
 
@@ -273,45 +241,22 @@ fn a_full_screen_program_is_answered_for_with_its_screen() {
     let arguments = json!({"command": command, "pty": true, "yield_after": 25});
     let started = client.call("zsh", arguments);
     let task = started.task_id();
-    assert_eq!(
-        lines(&started),
-        ["", "", "    | menu |"],
-        "{}",
-        started.text
-    );
-    assert!(
-        started.text.contains("\n    | menu |\n"),
-        "{}",
-        started.text
-    );
+    assert_eq!(lines(&started), ["", "", "    | menu |"], "{}", started.text);
+    assert!(started.text.contains("\n    | menu |\n"), "{}", started.text);
     // A frame asks nothing.
-    assert!(
-        started.text.contains("WAITING FOR INPUT (reads"),
-        "{}",
-        started.text
-    );
+    assert!(started.text.contains("WAITING FOR INPUT (reads"), "{}", started.text);
     assert_eq!(started.meta["prompt"], json!(""), "{}", started.text);
     // What else was written is not lost on who reads.
     assert!(
-        started
-            .text
-            .contains("lines 1-2 not shown as lines (zsh_poll from_line=1)"),
+        started.text.contains("lines 1-2 not shown as lines (zsh_poll from_line=1)"),
         "{}",
         started.text
     );
     let first = client.poll(&task, json!({"from_line": 1, "to_line": 1}));
     assert_eq!(first.without_numbers(), "before");
-    assert!(
-        first.text.contains("zsh_poll screen=true"),
-        "{}",
-        first.text
-    );
+    assert!(first.text.contains("zsh_poll screen=true"), "{}", first.text);
     let again = client.poll(&task, json!({"listen": 0}));
-    assert!(
-        !again.text.contains("zsh_poll screen=true"),
-        "told once: {}",
-        again.text
-    );
+    assert!(!again.text.contains("zsh_poll screen=true"), "told once: {}", again.text);
 
     let sent = json!({"task_id": task, "keys": ["q"], "listen": 25});
     client.call("zsh_send", sent);
@@ -331,9 +276,7 @@ fn a_kill_does_not_wait_for_what_is_still_to_be_drawn() {
     let command = r"stty raw; printf 'up\r\n'; clears=$(printf '\ec%.0s' {1..2000}); yes $clears";
     let task = start(&client, command, 500, 500);
     screen_that(&client, &task, "more is to be drawn", |screen| {
-        screen["undrawn_bytes"]
-            .as_u64()
-            .is_some_and(|bytes| bytes > 0)
+        screen["undrawn_bytes"].as_u64().is_some_and(|bytes| bytes > 0)
     });
     let receipt = client.kill_task(&task);
     assert_eq!(receipt.status(), "killed", "{}", receipt.text);
@@ -341,10 +284,5 @@ fn a_kill_does_not_wait_for_what_is_still_to_be_drawn() {
     let seen = look(&client, &task);
     let undrawn = seen.meta["screen"]["undrawn_bytes"].as_u64();
     let told = seen.text.contains("of output not drawn");
-    assert_eq!(
-        told,
-        undrawn.is_some_and(|bytes| bytes > 0),
-        "{}",
-        seen.text
-    );
+    assert_eq!(told, undrawn.is_some_and(|bytes| bytes > 0), "{}", seen.text);
 }

@@ -35,10 +35,8 @@ print(\"over\")
 /// A server that has these secrets in its environment, in variables of their names, and
 /// is configured so.
 fn with_secrets(env: &Env, secrets: &[(&str, &str)]) -> Client {
-    let listed: Vec<String> = secrets
-        .iter()
-        .map(|(name, _)| format!("  {name}: {{env: VARIABLE_{name}}}\n"))
-        .collect();
+    let listed: Vec<String> =
+        secrets.iter().map(|(name, _)| format!("  {name}: {{env: VARIABLE_{name}}}\n")).collect();
     env.configure(&format!("secrets:\n{}", listed.concat()));
     let mut serve = env.serve();
     for (name, value) in secrets {
@@ -48,9 +46,7 @@ fn with_secrets(env: &Env, secrets: &[(&str, &str)]) -> Client {
 }
 
 fn started(env: &Env, mut serve: std::process::Command) -> Client {
-    serve
-        .env("ZSH_TOOL_LOG", "trace")
-        .env("ZSH_TOOL_LOG_FILE", env.path("log"));
+    serve.env("ZSH_TOOL_LOG", "trace").env("ZSH_TOOL_LOG_FILE", env.path("log"));
     let client = Client::start(serve, env.path("stderr"));
     client.initialize();
     client
@@ -60,12 +56,7 @@ fn started(env: &Env, mut serve: std::process::Command) -> Client {
 fn asks(client: &Client, command: &str) -> String {
     let arguments = json!({"command": command, "pty": true, "yield_after": LONG});
     let result = client.call("zsh", arguments);
-    assert_eq!(
-        result.meta["waiting_for"],
-        json!("password"),
-        "{}",
-        result.text
-    );
+    assert_eq!(result.meta["waiting_for"], json!("password"), "{}", result.text);
     result.task_id()
 }
 
@@ -84,9 +75,7 @@ fn asks_again(client: &Client, task: &str, kind: &str) {
 fn whole(client: &Client, task: &str) -> String {
     let end = client.poll_to_end(task);
     assert_eq!(end.status(), "completed", "{}", end.text);
-    client
-        .poll(task, json!({"full_output": true}))
-        .without_numbers()
+    client.poll(task, json!({"full_output": true})).without_numbers()
 }
 
 /// Looks for a secret in all that anybody could read of a server: its frames, its log,
@@ -109,9 +98,7 @@ fn assert_nowhere(env: &Env, client: &Client, secret: &str) {
         places.push((format!("{arguments:?}"), finished.stdout));
     }
     for (place, bytes) in places {
-        let found = bytes
-            .windows(secret.len())
-            .any(|part| part == secret.as_bytes());
+        let found = bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
         assert!(!found, "{place}: {}", String::from_utf8_lossy(&bytes));
     }
 }
@@ -163,18 +150,12 @@ fn a_secret_that_is_printed_back_is_masked() {
     let client = with_secrets(&env, &[("WORD", &secret)]);
     for (script, expected) in [
         ("print(word)", "[secret WORD]"),
-        (
-            "print(\"a \" + word + \" in a line\")",
-            "a [secret WORD] in a line",
-        ),
+        ("print(\"a \" + word + \" in a line\")", "a [secret WORD] in a line"),
         (
             "out.write(\"<\" + word[:9]); out.flush(); out.write(word[9:] + \">\\n\")",
             "<[secret WORD]>",
         ),
-        (
-            "import json; print(json.dumps({\"word\": word}))",
-            "{\"word\": \"[secret WORD]\"}",
-        ),
+        ("import json; print(json.dumps({\"word\": word}))", "{\"word\": \"[secret WORD]\"}"),
         (
             "import subprocess; subprocess.run([\"zsh\", \"-c\", \"print -r -- ${(q)1} ${(qq)1}\", \"-\", word])",
             "[secret WORD] '[secret WORD]'",
@@ -299,15 +280,9 @@ fn nothing_is_typed_where_it_would_be_seen() {
     for word in ["was not typed", "echo is on", "zsh_poll", "WORD"] {
         assert!(refused.text.contains(word), "{word}: {}", refused.text);
     }
-    let sent = client.call(
-        "zsh_send",
-        json!({"task_id": task, "input": "seen", "listen": 0}),
-    );
+    let sent = client.call("zsh_send", json!({"task_id": task, "input": "seen", "listen": 0}));
     assert!(!sent.is_error, "{}", sent.text);
-    client.call(
-        "zsh_send",
-        json!({"task_id": task, "eof": true, "listen": 0}),
-    );
+    client.call("zsh_send", json!({"task_id": task, "eof": true, "listen": 0}));
     assert_eq!(whole(&client, &task), "seen\nseen");
     assert_nowhere(&env, &client, &secret);
 }
@@ -317,29 +292,16 @@ fn a_pipe_and_an_ended_task_are_refused_before_the_secret_is_looked_up() {
     let env = Env::new();
     let marker = env.work().join("asked");
     let command = format!("touch {}; echo value", marker.display());
-    env.configure(&format!(
-        "secrets: {{WORD: {{command: [sh, -c, '{command}']}}}}"
-    ));
+    env.configure(&format!("secrets: {{WORD: {{command: [sh, -c, '{command}']}}}}"));
     let client = started(&env, env.serve());
     let arguments = json!({"command": "cat", "stdin_open": true, "yield_after": 0});
     let piped = client.call("zsh", arguments).task_id();
     let refused = send_secret(&client, &piped, "WORD");
-    assert!(
-        refused.is_error && refused.text.contains("pty: true"),
-        "{}",
-        refused.text
-    );
+    assert!(refused.is_error && refused.text.contains("pty: true"), "{}", refused.text);
     client.kill_task(&piped);
-    let over = client.call(
-        "zsh",
-        json!({"command": "true", "pty": true, "yield_after": LONG}),
-    );
+    let over = client.call("zsh", json!({"command": "true", "pty": true, "yield_after": LONG}));
     let refused = send_secret(&client, &over.task_id(), "WORD");
-    assert!(
-        refused.is_error && refused.text.contains("ended"),
-        "{}",
-        refused.text
-    );
+    assert!(refused.is_error && refused.text.contains("ended"), "{}", refused.text);
     assert!(!marker.exists());
 }
 
@@ -436,10 +398,7 @@ fn a_source_without_a_secret_is_told_without_its_place() {
         }
     }
     client.call("zsh_send", json!({"task_id": task, "input": "four"}));
-    assert!(
-        whole(&client, &task).contains("\n4\n"),
-        "nothing was typed before"
-    );
+    assert!(whole(&client, &task).contains("\n4\n"), "nothing was typed before");
 }
 
 #[test]
@@ -451,20 +410,14 @@ fn a_program_that_gives_no_secret_in_time_is_ended_with_its_tree() {
     ));
     let client = started(&env, env.serve());
     let task = asks(&client, &reader("print(len(word))"));
-    let pending = client.call_async(
-        "zsh_send",
-        json!({"task_id": task, "secret_env": "WORD", "listen": 0}),
-    );
+    let pending =
+        client.call_async("zsh_send", json!({"task_id": task, "secret_env": "WORD", "listen": 0}));
     sleep.wait_for(1);
     child.wait_for(1);
     let refused = pending.tool_result();
     assert!(refused.is_error, "{}", refused.text);
     assert!(refused.text.contains("within 10 s"), "{}", refused.text);
-    assert!(
-        refused.elapsed >= Duration::from_secs(9),
-        "{:?}",
-        refused.elapsed
-    );
+    assert!(refused.elapsed >= Duration::from_secs(9), "{:?}", refused.elapsed);
     sleep.assert_gone();
     child.assert_gone();
     client.kill_task(&task);
@@ -474,9 +427,7 @@ fn a_program_that_gives_no_secret_in_time_is_ended_with_its_tree() {
 fn a_server_that_ends_meanwhile_leaves_no_program_behind() {
     let env = Env::new();
     let sleep = UniqueSleep::new();
-    env.configure(&format!(
-        "secrets: {{WORD: {{command: [sh, -c, '{sleep}; true']}}}}"
-    ));
+    env.configure(&format!("secrets: {{WORD: {{command: [sh, -c, '{sleep}; true']}}}}"));
     let client = started(&env, env.serve());
     let task = asks(&client, &reader("print(len(word))"));
     let _pending = client.call_async("zsh_send", json!({"task_id": task, "secret_env": "WORD"}));
@@ -512,17 +463,12 @@ fn a_call_that_is_cancelled_meanwhile_types_nothing() {
     let env = Env::new();
     let gate = env.named_pipe("gate");
     let command = format!("cat {}", gate.display());
-    env.configure(&format!(
-        "secrets: {{WORD: {{command: [sh, -c, '{command}']}}}}"
-    ));
+    env.configure(&format!("secrets: {{WORD: {{command: [sh, -c, '{command}']}}}}"));
     let client = started(&env, env.serve());
     let task = asks(&client, &reader("print(len(word))"));
     let sent = client.call_async("zsh_send", json!({"task_id": task, "secret_env": "WORD"}));
     // Opened when the program reads it, so that the call is under way.
-    let mut pipe = fs::OpenOptions::new()
-        .write(true)
-        .open(&gate)
-        .expect("a reader");
+    let mut pipe = fs::OpenOptions::new().write(true).open(&gate).expect("a reader");
     client.cancel(&sent);
     client.ping();
     std::io::Write::write_all(&mut pipe, b"from the program\n").expect("a write");
@@ -544,11 +490,7 @@ fn enter_is_left_out_when_asked_and_never_with_other_input() {
     let task = asks(&client, &reader("print(len(word))"));
     let both = json!({"task_id": task, "secret_env": "WORD", "input": "x"});
     let refused = client.call("zsh_send", both);
-    assert!(
-        refused.is_error && refused.text.contains("two calls"),
-        "{}",
-        refused.text
-    );
+    assert!(refused.is_error && refused.text.contains("two calls"), "{}", refused.text);
     let alone = json!({"task_id": task, "secret_env": "WORD", "enter": false, "listen": 0});
     let sent = client.call("zsh_send", alone);
     assert_eq!(sent.status(), "running", "{}", sent.text);

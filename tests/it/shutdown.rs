@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -47,7 +48,7 @@ fn the_end_of_stdin_ends_the_server_and_trees_of_every_kind() {
 
 #[test]
 fn a_signal_ends_the_server_and_trees_of_every_kind() {
-    for signal in ["TERM", "INT", "HUP"] {
+    for signal in ["TERM", "INT", "HUP", "QUIT"] {
         let env = Env::new();
         let client = env.client();
         let sleeps = plant(&client);
@@ -69,17 +70,11 @@ fn the_death_of_the_guard_or_the_server_leaves_nothing_behind() {
         let client = env.client();
         let sleeps = plant(&client);
         let killed = Instant::now();
-        let pid = if the_guard {
-            client.pid()
-        } else {
-            client.server_pid()
-        };
+        let pid = if the_guard { client.pid() } else { client.server_pid() };
         send_signal("KILL", pid);
         let (status, _) = client.wait_exit(Duration::from_secs(20));
         assert_ne!(status.code(), Some(0));
-        wait_until("the server is gone", || {
-            processes_with(env.mark()).is_empty().then_some(())
-        });
+        wait_until("the server is gone", || processes_with(env.mark()).is_empty().then_some(()));
         eprintln!("KILL of the guard {the_guard}: {:?}", killed.elapsed());
         assert_nothing_left(&env, &sleeps);
     }
@@ -168,10 +163,10 @@ fn a_second_signal_ends_it_at_once_and_what_it_knows_is_kept() {
 }
 
 #[test]
-fn a_second_signal_leaves_time_to_remove_its_directory() {
+fn a_second_signal_leaves_time_to_note_the_end() {
     let env = Env::new();
-    end_by_two_signals(&env);
-    assert_eq!(directories(&env), 0);
+    let ended = end_by_two_signals(&env);
+    assert_eq!(server_files(&env, "/ended").len(), ended);
 }
 
 /// As a service manager does it: the same signals to the guard and to the server.
@@ -193,7 +188,7 @@ fn signals_to_the_guard_and_the_server_alike_are_one_request() {
     assert!(env.work().join("told").exists());
     assert_nothing_left(&env, &[sleep]);
     assert_eq!(outcomes(&env), ["INTERRUPTED"]);
-    assert_eq!(directories(&env), 0);
+    assert_eq!(server_files(&env, "/ended").len(), 1);
 }
 
 /// What is remembered of the commands, in order.
@@ -206,19 +201,11 @@ fn outcomes(env: &Env) -> Vec<String> {
     rows.map(|row| row.expect("an outcome")).collect()
 }
 
-/// How many servers have a directory.
-fn directories(env: &Env) -> usize {
-    fs::read_dir(env.path("state/servers")).map_or(0, Iterator::count)
-}
-
 #[test]
 fn a_client_that_ignores_the_end_of_its_children_changes_nothing() {
     let env = Env::new();
     let mut command = env.command("env");
-    command
-        .args(["--ignore-signal=CHLD"])
-        .arg(binary())
-        .arg("serve");
+    command.args(["--ignore-signal=CHLD"]).arg(binary()).arg("serve");
     let client = Client::start(command, env.path("stderr"));
     client.initialize();
     assert_eq!(client.run("exit 3").meta["exit_code"], json!(3));
@@ -286,12 +273,7 @@ fn a_client_that_never_reads_does_not_keep_the_server() {
     let mut server = deaf(&env);
     let mut stdin = server.stdin.take().expect("a piped stdin");
     let background = format!("trap '' TERM; {sleep} & wait; wait");
-    send(
-        &mut stdin,
-        1,
-        "zsh",
-        json!({"command": background, "yield_after": 0}),
-    );
+    send(&mut stdin, 1, "zsh", json!({"command": background, "yield_after": 0}));
     // Each answer is larger than what a pipe holds.
     let flood = json!({"command": "seq 1 200000", "max_output": 500_000, "yield_after": 20});
     for id in 2..12 {
@@ -330,11 +312,7 @@ fn a_server_that_is_killed_as_it_starts_leaves_nothing() {
             // At different moments of the start: after so many of its threads.
             wait_until("it has come so far", || {
                 let threads: usize = std::iter::once(client.pid())
-                    .chain(
-                        descendants_of(client.pid())
-                            .iter()
-                            .map(|process| process.pid),
-                    )
+                    .chain(descendants_of(client.pid()).iter().map(|process| process.pid))
                     .map(|pid| fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count))
                     .sum();
                 (threads >= fraction).then_some(())
@@ -392,16 +370,17 @@ fn servers_that_are_probed_and_killed_beside_the_first_change_nothing_for_it() {
 }
 
 #[test]
-fn what_a_killed_server_left_on_disk_goes_at_the_next_start_and_was_whole() {
+fn what_a_killed_server_left_on_disk_was_whole_and_goes_at_a_start_after_its_time() {
     let env = Env::new();
     for _ in 0..12 {
+        let before = server_files(&env, "").len();
         let client = env.client();
         let flood = "while :; do print -r -- $RANDOM; done | head -c 20000000";
         let calls: Vec<_> = (0..4)
             .map(|_| client.call_async("zsh", json!({"command": flood, "yield_after": 0})))
             .collect();
         wait_until("writes are in flight", || {
-            (server_files(&env, "").len() >= 6).then_some(())
+            (server_files(&env, "").len() >= before + 6).then_some(())
         });
         send_signal("KILL", client.server_pid());
         client.wait_exit(Duration::from_secs(20));
@@ -409,6 +388,17 @@ fn what_a_killed_server_left_on_disk_goes_at_the_next_start_and_was_whole() {
         assert_task_files_whole(&env);
         assert_none_left(env.mark());
     }
+    // What a killed server needed for itself, such as scripts of commands, is gone.
+    let kept = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let numbered =
+            path.extension().is_some_and(|end| end.to_string_lossy().parse::<u64>().is_ok());
+        numbered || name.ends_with(".json") || ["lock", "ended"].contains(&&*name)
+    };
+    let useless: Vec<PathBuf> =
+        server_files(&env, "").into_iter().filter(|path| !kept(path)).collect();
+    assert!(useless.is_empty(), "{useless:?}");
+    env.configure("spool_keep_hours: 0\n");
     let client = env.client();
     client.run("true");
     wait_until("the dead servers' directories are gone", || {
@@ -417,10 +407,8 @@ fn what_a_killed_server_left_on_disk_goes_at_the_next_start_and_was_whole() {
     });
     client.close_stdin();
     client.wait_exit(Duration::from_secs(20));
-    assert!(
-        server_files(&env, "").is_empty(),
-        "an ended server keeps no file"
-    );
+    let left = server_files(&env, "");
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// A server whose output nobody reads.

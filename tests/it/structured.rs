@@ -19,10 +19,7 @@ fn lists_of_tasks_in_every_state_are_as_their_schema_says() {
         "command": "read 'x?Name: '", "pty": true, "yield_after": 20, "description": "asks",
     });
     client.call("zsh", asking);
-    client.call(
-        "zsh_kill",
-        json!({"task_id": client.start_task("sleep 60")}),
-    );
+    client.call("zsh_kill", json!({"task_id": client.start_task("sleep 60")}));
     let listed = assert_valid(&client, "zsh_tasks", json!({"all": true}));
     let statuses: Vec<&str> = listed["tasks"]
         .as_array()
@@ -30,10 +27,7 @@ fn lists_of_tasks_in_every_state_are_as_their_schema_says() {
         .iter()
         .filter_map(|row| row["status"].as_str())
         .collect();
-    assert_eq!(
-        statuses,
-        ["killed", "running", "running", "completed", "failed"]
-    );
+    assert_eq!(statuses, ["killed", "running", "running", "completed", "failed"]);
     assert_eq!(listed["tasks"][1]["waiting_for"], json!("input"));
     let few = assert_valid(&client, "zsh_tasks", json!({"all": true, "limit": 2}));
     assert_eq!(few["not_listed"], json!(3));

@@ -16,11 +16,7 @@ fn a_command_that_has_ended_returns_long_before_its_yield() {
     let client = env.client();
     let result = client.call("zsh", json!({"command": "true", "yield_after": 50}));
     assert_eq!(result.meta["exit_code"], json!(0), "{}", result.text);
-    assert!(
-        result.elapsed < Duration::from_secs(10),
-        "{:?}",
-        result.elapsed
-    );
+    assert!(result.elapsed < Duration::from_secs(10), "{:?}", result.elapsed);
 }
 
 #[test]
@@ -32,21 +28,9 @@ fn a_command_that_runs_on_is_given_back_at_its_yield() {
     let result = client.call("zsh", json!({"command": command, "yield_after": 5}));
     assert_eq!(result.status(), "running", "{}", result.text);
     assert_eq!(result.output(), "begun");
-    assert!(
-        result.footer().starts_with("⟳ RUNNING  "),
-        "{}",
-        result.text
-    );
-    assert!(
-        result.elapsed >= Duration::from_millis(4900),
-        "{:?}",
-        result.elapsed
-    );
-    assert!(
-        result.elapsed < Duration::from_secs(20),
-        "{:?}",
-        result.elapsed
-    );
+    assert!(result.footer().starts_with("⟳ RUNNING  "), "{}", result.text);
+    assert!(result.elapsed >= Duration::from_millis(4900), "{:?}", result.elapsed);
+    assert!(result.elapsed < Duration::from_secs(20), "{:?}", result.elapsed);
 }
 
 #[test]
@@ -70,9 +54,7 @@ fn fifty_polls_of_one_task_side_by_side_all_answer() {
     let env = Env::new();
     let client = env.client();
     let command = "repeat 20; do print -r -- $RANDOM apples; sleep 0.02; done; echo end";
-    let task = client
-        .call("zsh", json!({"command": command, "yield_after": 0}))
-        .task_id();
+    let task = client.call("zsh", json!({"command": command, "yield_after": 0})).task_id();
     let polls: Vec<_> = (0..POLLS)
         .map(|_| client.call_async("zsh_poll", json!({"task_id": &task, "listen": 0.2})))
         .collect();
@@ -90,15 +72,10 @@ fn a_poll_that_waits_does_not_hold_up_a_call() {
     let client = env.client();
     let sleep = UniqueSleep::new();
     let command = sleep.to_string();
-    let task = client
-        .call("zsh", json!({"command": command, "yield_after": 0}))
-        .task_id();
+    let task = client.call("zsh", json!({"command": command, "yield_after": 0})).task_id();
     let end = json!({"task_id": task, "wait_for": "end", "listen": 25});
     let poll = client.call_async("zsh_poll", end);
-    let result = client.call(
-        "zsh",
-        json!({"command": "echo meanwhile", "yield_after": 20}),
-    );
+    let result = client.call("zsh", json!({"command": "echo meanwhile", "yield_after": 20}));
     assert_eq!(result.output(), "meanwhile");
     assert!(!poll.has_arrived(), "{}", client.describe());
     client.call("zsh_kill", json!({"task_id": task}));

@@ -71,17 +71,8 @@ fn a_reply_to_input_tells_that_the_next_question_waits() {
 fn a_password_is_told_from_other_input() {
     let env = Env::new();
     let (client, result) = run_on_terminal(&env, "read -s 'word?Password: '; echo; echo done");
-    assert_eq!(
-        result.meta["waiting_for"],
-        json!("password"),
-        "{}",
-        result.text
-    );
-    assert!(
-        result.text.contains("⌨ WAITING FOR A PASSWORD"),
-        "{}",
-        result.text
-    );
+    assert_eq!(result.meta["waiting_for"], json!("password"), "{}", result.text);
+    assert!(result.text.contains("⌨ WAITING FOR A PASSWORD"), "{}", result.text);
     let arguments = json!({"task_id": result.task_id(), "input": "hunter2", "listen": LONG});
     let reply = client.call("zsh_send", arguments);
     assert!(!reply.text.contains("hunter2"), "{}", reply.text);
@@ -101,12 +92,7 @@ fn a_program_that_waits_by_select_or_poll_waits_for_input() {
     ] {
         let command = format!("python3 -c 'import select, sys; {wait}'");
         let (client, result) = run_on_terminal(&env, &command);
-        assert_eq!(
-            result.meta["waiting_for"],
-            json!("input"),
-            "{wait}: {}",
-            result.text
-        );
+        assert_eq!(result.meta["waiting_for"], json!("input"), "{wait}: {}", result.text);
         client.kill_task(&result.task_id());
     }
 }
@@ -117,12 +103,7 @@ fn a_reader_of_an_open_pipe_waits_for_input() {
     let client = env.client();
     let arguments = json!({"command": "cat", "stdin_open": true, "yield_after": LONG});
     let result = client.call("zsh", arguments);
-    assert_eq!(
-        result.meta["waiting_for"],
-        json!("input"),
-        "{}",
-        result.text
-    );
+    assert_eq!(result.meta["waiting_for"], json!("input"), "{}", result.text);
     let arguments = json!({"task_id": result.task_id(), "wait_for": "end", "listen": LONG});
     let poll = client.call("zsh_poll", arguments);
     assert_eq!(poll.meta["waiting_for"], json!("input"), "{}", poll.text);
@@ -190,4 +171,28 @@ fn a_program_that_names_itself_writes_no_line_of_the_result() {
     assert_eq!(waits.meta["waiting_for"], json!("input"), "{}", waits.text);
     assert!(waits.text.contains(" a?b?c)"), "{}", waits.text);
     assert_eq!(client.kill_task(&waits.task_id()).status(), "killed");
+}
+
+#[test]
+fn a_reply_is_awaited_while_the_program_works_and_only_the_echo_has_come() {
+    let env = Env::new();
+    // It reads, and computes for a second before it writes.
+    let computes = "read 'name?Name: '; typeset -F SECONDS=0; while (( SECONDS < 1 )); do :; done; \
+                    echo hi $name; read again";
+    let (client, result) = run_on_terminal(&env, computes);
+    let arguments = json!({"task_id": result.task_id(), "input": "Ada", "listen": LONG});
+    let reply = client.call("zsh_send", arguments);
+    assert!(reply.output().contains("hi Ada"), "{}", reply.text);
+}
+
+#[test]
+fn a_reply_ends_with_its_echo_when_the_program_rests() {
+    let env = Env::new();
+    let rests = "read 'name?Name: '; sleep 60; echo never";
+    let (client, result) = run_on_terminal(&env, rests);
+    let arguments = json!({"task_id": result.task_id(), "input": "Ada", "listen": LONG});
+    let reply = client.call("zsh_send", arguments);
+    assert!(reply.output().contains("Ada"), "{}", reply.text);
+    assert_eq!(reply.status(), "running", "{}", reply.text);
+    assert!(reply.elapsed.as_secs() < u64::from(LONG) / 2, "{:?}", reply.elapsed);
 }

@@ -20,10 +20,9 @@ pub struct Source {
     pub module: Vec<String>,
     /// Its code, without comments, the insides of literals, and tests.
     pub code: String,
-    /// All its lines.
-    pub lines: usize,
-    /// The lines in front of its tests.
-    pub program_lines: usize,
+    /// Whether its module documentation says that it is pure: bytes, events and the time are
+    /// its arguments.
+    pub says_pure: bool,
 }
 
 impl Source {
@@ -37,23 +36,12 @@ impl Source {
 
     fn new(path: String, text: &str) -> Source {
         let stem = path.strip_suffix(".rs").unwrap_or(&path);
-        let module = stem
-            .split('/')
-            .filter(|part| !TWINS.contains(part))
-            .map(str::to_owned)
-            .collect();
+        let module =
+            stem.split('/').filter(|part| !TWINS.contains(part)).map(str::to_owned).collect();
         let plain = without_comments_and_literals(text);
-        let tests = ["mod tests", "pub(crate) mod tests"]
-            .iter()
-            .find_map(|tests| plain.find(&format!("#[cfg(test)]\n{tests}")));
-        let program = tests.and_then(|at| plain.get(..at)).unwrap_or(&plain);
-        Source {
-            module,
-            lines: text.lines().count(),
-            program_lines: program.lines().count(),
-            code: without_tests(&plain),
-            path,
-        }
+        let mut docs = text.lines().map_while(|line| line.strip_prefix("//!"));
+        let says_pure = docs.any(|line| line.contains("Pure.") || line.contains("Pure:"));
+        Source { module, code: without_tests(&plain), path, says_pure }
     }
 
     /// The folder, or for a file of the top level its own name.
@@ -130,13 +118,11 @@ fn roots<'a>(code: &'a str, root: &'a str) -> impl Iterator<Item = &'a str> {
 
 /// Where this word stands as a whole word.
 fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    code.match_indices(word)
-        .map(|(at, _)| at)
-        .filter(move |at| {
-            let before = code[..*at].chars().next_back();
-            let after = code[at + word.len()..].chars().next();
-            !before.is_some_and(is_name) && !after.is_some_and(is_name)
-        })
+    code.match_indices(word).map(|(at, _)| at).filter(move |at| {
+        let before = code[..*at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        !before.is_some_and(is_name) && !after.is_some_and(is_name)
+    })
 }
 
 fn is_name(character: char) -> bool {
@@ -161,9 +147,7 @@ fn spread<'a>(text: &'a str, before: &[String], paths: &mut BTreeSet<Vec<String>
             }
             return rest.strip_prefix('}').unwrap_or(rest);
         }
-        let end = rest
-            .find(|character| !is_name(character))
-            .unwrap_or(rest.len());
+        let end = rest.find(|character| !is_name(character)).unwrap_or(rest.len());
         if end > 0 {
             path.push(rest[..end].to_owned());
             rest = &rest[end..];
@@ -231,8 +215,7 @@ fn literal(text: &str, before: Option<char>) -> Option<usize> {
     let prefix = ["br", "cr", "b", "c", "r", ""]
         .into_iter()
         .find(|prefix| {
-            text.strip_prefix(*prefix)
-                .is_some_and(|rest| rest.starts_with(['"', '#', '\'']))
+            text.strip_prefix(*prefix).is_some_and(|rest| rest.starts_with(['"', '#', '\'']))
         })
         .filter(|prefix| prefix.is_empty() || begins_a_word)?;
     let body = &text[prefix.len()..];
@@ -344,14 +327,8 @@ fn after() { crate::m::n() }
         let text = "use crate::{a::{b, c as d}, e::*, f};\nuse crate::g::{self, H};\n\
                     use std::{\n    collections::BTreeMap,\n    fs,\n};";
         let file = source("x.rs", text);
-        assert_eq!(
-            joined(file.paths_from("crate")),
-            ["a::b", "a::c", "e", "f", "g::H", "g::self"]
-        );
-        assert_eq!(
-            joined(file.paths_from("std")),
-            ["collections::BTreeMap", "fs"]
-        );
+        assert_eq!(joined(file.paths_from("crate")), ["a::b", "a::c", "e", "f", "g::H", "g::self"]);
+        assert_eq!(joined(file.paths_from("std")), ["collections::BTreeMap", "fs"]);
     }
 
     #[test]
@@ -376,11 +353,5 @@ fn after() { crate::m::n() }
         assert!(!file.has_word("unsafe"));
         assert!(!file.has_word("println!"));
         assert!(file.has_word("eprintln!"));
-    }
-
-    #[test]
-    fn the_tests_at_the_bottom_are_counted_apart() {
-        let file = source("x.rs", "fn f() {}\n\n#[cfg(test)]\nmod tests {\n}\n");
-        assert_eq!((file.lines, file.program_lines), (5, 2));
     }
 }

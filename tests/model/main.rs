@@ -1,4 +1,5 @@
-//! A model check of the listen window: no wake-up is lost, whatever the schedule.
+//! A model check of the listen window: whatever the schedule, no wake-up is lost, and no
+//! output from before the end is missing in the answers up to the one that names the end.
 //!
 //! Runs under `RUSTFLAGS="--cfg shuttle"`, where the task's monitor is made of the model
 //! checker's mutex and condvar. Its timed waits never time out, so that a lost wake-up
@@ -12,9 +13,10 @@ mod listen_window {
 
     use shuttle::thread;
     use zsh_tool::base::clock::{Clock, SystemClock};
+    use zsh_tool::mcp::render::view::View;
     use zsh_tool::process::signals::Exit;
-    use zsh_tool::task::live::{Cancel, End, Facts, Input, LiveTask, Look, State};
-    use zsh_tool::task::state::Outcome;
+    use zsh_tool::shell::outcome::Outcome;
+    use zsh_tool::task::live::{Cancel, End, Facts, Input, LiveState, LiveTask, StateView};
 
     /// Schedules tried for each property.
     const SCHEDULES: usize = 10_000;
@@ -29,7 +31,7 @@ mod listen_window {
             directory: PathBuf::from("/"),
             started: SystemClock.now(),
             timeout: None,
-            timeout_most: None,
+            timeout_max: None,
             input: Input::None,
             pid: 1,
             shell_note: None,
@@ -49,6 +51,7 @@ mod listen_window {
                 duration: Duration::ZERO,
                 pipestatus: Vec::new(),
                 moved_to: None,
+                output_cut: false,
             });
             state.closed = true;
         });
@@ -60,11 +63,11 @@ mod listen_window {
 
     /// Waits as `zsh_poll` does: for bytes beyond those shown, or for the end.
     fn listen(task: &Arc<LiveTask>, cancel: &Cancel, shown: u64) -> bool {
-        let heard = |state: &State| {
+        let heard = |state: &LiveState| {
             if state.output_end.offset > shown || state.closed {
-                Look::Found(())
+                StateView::Found(())
             } else {
-                Look::WaitUntil(None)
+                StateView::WaitUntil(None)
             }
         };
         task.wait_for(far(), cancel, heard, Instant::now).is_some()
@@ -103,7 +106,7 @@ mod listen_window {
                         loop {
                             let closed = task.state().closed;
                             let shown = task.state().shown();
-                            taken += task.take_delta().new_bytes();
+                            taken += View::take(&task).delta.new_bytes();
                             if closed {
                                 return taken;
                             }
@@ -116,11 +119,50 @@ mod listen_window {
                 write(&task, 7);
             }
             end(&task);
-            let taken: u64 = pollers
-                .into_iter()
-                .map(|poller| poller.join().expect("a poller that ended"))
-                .sum();
+            let taken: u64 =
+                pollers.into_iter().map(|poller| poller.join().expect("a poller that ended")).sum();
             assert_eq!(taken, 21);
+        });
+    }
+
+    #[test]
+    fn nothing_from_before_the_end_is_missing_when_an_answer_names_it() {
+        check(|| {
+            let task = task();
+            let caller = {
+                let task = Arc::clone(&task);
+                thread::spawn(move || {
+                    let mut taken = 0;
+                    loop {
+                        let view = View::take(&task);
+                        taken += view.delta.new_bytes();
+                        if view.ended.is_some() {
+                            return taken;
+                        }
+                        listen(&task, &Cancel::default(), taken);
+                    }
+                })
+            };
+            for _ in 0..3 {
+                write(&task, 7);
+            }
+            end(&task);
+            let taken: u64 = caller.join().expect("a caller that read of the end");
+            assert_eq!(taken, 21);
+        });
+    }
+
+    #[test]
+    fn an_end_that_no_answer_has_named_is_not_taken_for_told() {
+        check(|| {
+            let task = task();
+            let killer = {
+                let task = Arc::clone(&task);
+                thread::spawn(move || View::report_end(&task).ended.is_some())
+            };
+            end(&task);
+            let named = killer.join().expect("an answer");
+            assert_eq!(task.state().end_reported, named);
         });
     }
 
@@ -131,13 +173,12 @@ mod listen_window {
             let waiter = {
                 let task = Arc::clone(&task);
                 thread::spawn(move || {
-                    let ended = |state: &State| match state.ended {
-                        Some(_) => Look::Found(()),
-                        None => Look::WaitUntil(None),
+                    let ended = |state: &LiveState| match state.ended {
+                        Some(_) => StateView::Found(()),
+                        None => StateView::WaitUntil(None),
                     };
                     assert!(
-                        task.wait_for(far(), &Cancel::default(), ended, Instant::now)
-                            .is_some()
+                        task.wait_for(far(), &Cancel::default(), ended, Instant::now).is_some()
                     );
                 })
             };

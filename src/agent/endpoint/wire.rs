@@ -1,69 +1,46 @@
 //! Requests and answers as they are on the wire. Pure.
 //!
-//! Limits: reads what endpoints are known to answer, and nothing of it beyond the text.
+//! Limits: reads only the text of answers, in the shapes that endpoints are known to use.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Of an error's message, in characters.
+use super::Bounds;
+use crate::agent::json::shortened;
+
+/// How much of an error's message is kept, in characters.
 const MAX_MESSAGE: usize = 300;
 
-/// Part of an answer that comes in pieces.
+/// A piece of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Of the answer.
+    /// Part of the answer.
     Text(String),
-    /// Of what the model thinks before it; a sign of life.
+    /// Part of what the model thinks before it answers; a sign of life.
     Thought(String),
 }
 
-/// One line of an answer that comes in pieces.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    /// What it brings, and whether the model says that this is all.
-    Pieces {
-        /// What it brings; maybe nothing.
-        pieces: Vec<Piece>,
-        /// Whether it is the last one.
-        ends: bool,
-    },
-    /// The stream is over.
-    Done,
+/// One line of a streamed answer.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    pub pieces: Vec<Piece>,
+    /// Whether the model says that these are the last.
+    pub ends: bool,
 }
 
-impl Event {
-    fn nothing() -> Event {
-        Event::Pieces {
-            pieces: Vec::new(),
-            ends: false,
-        }
-    }
-}
-
-/// A request for a short answer that comes whole.
-pub(super) fn bounded_request(
-    model: &str,
-    prompt: &str,
-    max_tokens: u32,
-    temperature: f64,
-) -> String {
-    json!({
-        "model": model,
-        "messages": [{"role": "user", "content": prompt}],
-        "max_tokens": max_tokens,
-        "temperature": temperature,
-    })
-    .to_string()
-}
-
-/// A request for an answer that comes in pieces.
-pub(super) fn streamed_request(model: &str, prompt: &str) -> String {
-    json!({
-        "model": model,
-        "messages": [{"role": "user", "content": prompt}],
-        "stream": true,
-    })
-    .to_string()
+/// The body of a request: for a bounded answer that arrives whole, else for a stream.
+pub(super) fn request(model: &str, prompt: &str, bounds: Option<&Bounds>) -> String {
+    let messages = json!([{"role": "user", "content": prompt}]);
+    let body = match bounds {
+        Some(bounds) => json!({
+            "model": model,
+            "messages": messages,
+            "max_tokens": bounds.max_tokens,
+            "temperature": bounds.temperature,
+        }),
+        None => json!({"model": model, "messages": messages, "stream": true}),
+    };
+    body.to_string()
 }
 
 #[derive(Deserialize)]
@@ -110,44 +87,39 @@ impl Content {
     }
 }
 
-/// The text of an answer that came whole, or what is wrong with it.
-pub(super) fn answer(text: &str) -> Result<String, String> {
-    let answer: Answer =
-        serde_json::from_str(text).map_err(|error| format!("it is no completion: {error}"))?;
-    if let Some(error) = answer.error {
-        return Err(shortened(&message_of(&error)));
+/// The first choice of an answer, or what is wrong with it; `wrong` says so of other text.
+fn first_choice(text: &str, wrong: &str) -> Result<Option<Choice>, String> {
+    let answer: Answer = serde_json::from_str(text).map_err(|error| format!("{wrong}: {error}"))?;
+    match answer.error {
+        Some(error) => Err(one_line(&message_of(&error))),
+        None => Ok(answer.choices.into_iter().next()),
     }
-    let choice = answer.choices.into_iter().next();
-    let message = choice.and_then(|choice| choice.message);
+}
+
+/// The text of a whole answer, or what is wrong with it.
+pub(super) fn answer(text: &str) -> Result<String, String> {
+    let message = first_choice(text, "it is no completion")?.and_then(|choice| choice.message);
     let text = message.and_then(|message| message.content);
     text.map(Content::into_text)
         .filter(|text| !text.trim().is_empty())
         .ok_or_else(|| "it holds no text".to_owned())
 }
 
-/// What a line of an event stream says, or what is wrong with it.
-pub(super) fn event(line: &[u8]) -> Result<Event, String> {
+/// What a line of an event stream says, or what is wrong with it; `None`: the stream is over.
+pub(super) fn event(line: &[u8]) -> Result<Option<Event>, String> {
     let line = String::from_utf8_lossy(line);
     // Comments, event names and empty lines say nothing.
-    let Some(data) = line.strip_prefix("data:") else {
-        return Ok(Event::nothing());
-    };
-    let data = data.trim();
+    let data = line.strip_prefix("data:").unwrap_or_default().trim();
     if data == "[DONE]" {
-        return Ok(Event::Done);
+        return Ok(None);
     }
-    if data.is_empty() {
-        return Ok(Event::nothing());
-    }
-    let answer: Answer =
-        serde_json::from_str(data).map_err(|error| format!("a line of it is no JSON: {error}"))?;
-    if let Some(error) = answer.error {
-        return Err(shortened(&message_of(&error)));
-    }
-    let Some(choice) = answer.choices.into_iter().next() else {
-        return Ok(Event::nothing());
+    let choice = match data {
+        "" => None,
+        data => first_choice(data, "a line of it is no JSON")?,
     };
-    let ends = choice.finish_reason.is_some();
+    let Some(choice) = choice else {
+        return Ok(Some(Event::default()));
+    };
     let mut pieces = Vec::new();
     if let Some(message) = choice.message {
         pieces.extend(message.reasoning_content.map(Piece::Thought));
@@ -156,7 +128,7 @@ pub(super) fn event(line: &[u8]) -> Result<Event, String> {
     pieces.retain(|piece| match piece {
         Piece::Text(text) | Piece::Thought(text) => !text.is_empty(),
     });
-    Ok(Event::Pieces { pieces, ends })
+    Ok(Some(Event { pieces, ends: choice.finish_reason.is_some() }))
 }
 
 /// What an error's body says, on one line.
@@ -168,27 +140,22 @@ pub(super) fn error_message(body: &[u8]) -> String {
     };
     match message.trim() {
         "" => "no reason".to_owned(),
-        message => shortened(message),
+        message => one_line(message),
     }
 }
 
 /// `{"message": "…"}`, `{"detail": "…"}`, or a text.
 fn message_of(error: &Value) -> String {
-    let named = ["message", "detail", "error"]
-        .iter()
-        .find_map(|name| error.get(name)?.as_str());
+    let named = ["message", "detail", "error"].iter().find_map(|name| error.get(name)?.as_str());
     match named.or(error.as_str()) {
         Some(text) => text.to_owned(),
         None => error.to_string(),
     }
 }
 
-fn shortened(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MAX_MESSAGE) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    shortened(&words.join(" "), MAX_MESSAGE)
 }
 
 #[cfg(test)]
@@ -198,7 +165,7 @@ mod tests {
 
     fn pieces(line: &str) -> Vec<Piece> {
         match event(line.as_bytes()) {
-            Ok(Event::Pieces { pieces, .. }) => pieces,
+            Ok(Some(event)) => event.pieces,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -206,10 +173,7 @@ mod tests {
     #[test]
     fn an_answer_is_the_first_choices_text() {
         for (text, wanted) in [
-            (
-                r#"{"choices":[{"message":{"content":"B loop"}}]}"#,
-                "B loop",
-            ),
+            (r#"{"choices":[{"message":{"content":"B loop"}}]}"#, "B loop"),
             (
                 r#"{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"A"},
                    "finish_reason":"stop"},{"message":{"content":"other"}}],"usage":{}}"#,
@@ -249,22 +213,13 @@ mod tests {
             pieces(&delta(r#"{"reasoning_content":"hm","content":null}"#)),
             [Piece::Thought("hm".to_owned())]
         );
-        for nothing in [
-            "\n",
-            ": keep-alive\n",
-            "event: x\n",
-            "data:\n",
-            "data: {}\n",
-        ] {
+        for nothing in ["\n", ": keep-alive\n", "event: x\n", "data:\n", "data: {}\n"] {
             assert_eq!(pieces(nothing), [], "{nothing:?}");
         }
         let last = br#"data: {"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
-        let ended = Event::Pieces {
-            pieces: Vec::new(),
-            ends: true,
-        };
-        assert_eq!(event(last), Ok(ended));
-        assert_eq!(event(b"data:[DONE]\n"), Ok(Event::Done));
+        let ended = Event { pieces: Vec::new(), ends: true };
+        assert_eq!(event(last), Ok(Some(ended)));
+        assert_eq!(event(b"data:[DONE]\n"), Ok(None));
         assert_eq!(
             event(br#"data: {"error":{"message":"out of\nmemory"}}"#),
             Err("out of memory".to_owned())
@@ -275,10 +230,7 @@ mod tests {
     #[test]
     fn an_errors_message_is_found_in_every_usual_shape() {
         for (body, wanted) in [
-            (
-                r#"{"error":{"message":"no such model","code":1}}"#,
-                "no such model",
-            ),
+            (r#"{"error":{"message":"no such model","code":1}}"#, "no such model"),
             (r#"{"error":"no such model"}"#, "no such model"),
             (r#"{"detail":"no such model"}"#, "no such model"),
             (r#"{"message":"no such model"}"#, "no such model"),
@@ -289,10 +241,7 @@ mod tests {
             assert_eq!(error_message(body.as_bytes()), wanted, "{body}");
         }
         let long = "é".repeat(10_000);
-        assert_eq!(
-            error_message(long.as_bytes()).chars().count(),
-            MAX_MESSAGE + 1
-        );
+        assert_eq!(error_message(long.as_bytes()).chars().count(), MAX_MESSAGE + 1);
     }
 
     proptest! {

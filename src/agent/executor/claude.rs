@@ -1,37 +1,16 @@
-//! Claude Code, headless: `claude -p` with its stream of JSON.
-//!
-//! Verified with 2.1.197: options, events and error events. A session that asks for a
-//! permission is denied it there; which tools are allowed is the user's settings.
+//! The records of Claude Code's `stream-json`. Pure.
 
 use serde_json::Value;
 
-use super::launch::Ids;
+use crate::agent::activity::class_of;
 use crate::agent::activity::{Activity, AgentError, Final};
-use crate::agent::failure::class_of;
 use crate::agent::json;
-
-/// The user's own words go behind these; the prompt comes on stdin.
-pub(super) fn arguments(ids: &Ids<'_>) -> Vec<String> {
-    let mut arguments = vec![
-        "-p",
-        "--output-format",
-        "stream-json",
-        // Without it, that format is refused.
-        "--verbose",
-        "--session-id",
-        ids.agent_session,
-    ];
-    if let Some(model) = ids.model {
-        arguments.extend(["--model", model]);
-    }
-    arguments.into_iter().map(str::to_owned).collect()
-}
 
 pub(super) fn classify(event: &Value) -> Vec<Activity> {
     let message = event.get("message").unwrap_or(&Value::Null);
     match json::text_at(event, "type") {
         Some("system") if json::text_at(event, "subtype") == Some("init") => session(event),
-        // Its own words for an error of its endpoint; the result repeats them.
+        // Its own message about an endpoint's error, which the result repeats.
         Some("assistant") if event.get("error").is_some_and(|error| !error.is_null()) => {
             vec![Activity::Other]
         }
@@ -52,7 +31,7 @@ fn session(event: &Value) -> Vec<Activity> {
     }
 }
 
-/// What a subagent says is told to the agent, not to the user.
+/// A subagent's text is addressed to the agent, not to the user.
 fn of_subagent(event: &Value, activities: Vec<Activity>) -> Vec<Activity> {
     if activities.is_empty() {
         return vec![Activity::Other];
@@ -67,21 +46,17 @@ fn of_subagent(event: &Value, activities: Vec<Activity>) -> Vec<Activity> {
     heard.collect()
 }
 
-/// The tools that write say which file.
+/// The file that a tool has written.
 fn written(event: &Value) -> Option<Activity> {
     let result = event.get("tool_use_result")?;
     let writes = matches!(json::text_at(result, "type"), Some("create" | "update"))
         || result.get("structuredPatch").is_some();
     let path = json::text_at(result, "filePath").filter(|_| writes)?;
-    Some(Activity::FileWritten {
-        path: path.to_owned(),
-    })
+    Some(Activity::FileWritten { path: path.to_owned() })
 }
 
 fn result(event: &Value) -> Final {
-    let text = json::text_at(event, "result")
-        .unwrap_or_default()
-        .to_owned();
+    let text = json::text_at(event, "result").unwrap_or_default().to_owned();
     let failed = event.get("is_error").and_then(Value::as_bool) == Some(true)
         || json::text_at(event, "subtype").is_some_and(|kind| kind.starts_with("error"));
     let error = failed.then(|| error_of(event, &text));

@@ -1,26 +1,10 @@
-//! Codex, headless: `codex exec --json`, prompt on stdin.
-//!
-//! Verified with 0.169.0: options, events, error events and rollout files. It names its
-//! session itself. Its sandbox and its check for a repository stay as they are.
+//! The records of `codex exec --json`. Pure.
 
 use serde_json::Value;
 
-use super::launch::Ids;
+use crate::agent::activity::class_of;
 use crate::agent::activity::{Activity, AgentError, Final};
-use crate::agent::failure::class_of;
 use crate::agent::json;
-
-/// Before the user's own words.
-pub(super) fn arguments(ids: &Ids<'_>) -> Vec<String> {
-    let mut arguments = vec!["exec", "--json"];
-    if let Some(model) = ids.model {
-        arguments.extend(["--model", model]);
-    }
-    arguments.into_iter().map(str::to_owned).collect()
-}
-
-/// Behind the user's own words: the prompt is on stdin.
-pub(super) const LAST_ARGUMENT: &str = "-";
 
 pub(super) fn classify(event: &Value) -> Vec<Activity> {
     let item = event.get("item").unwrap_or(&Value::Null);
@@ -32,26 +16,20 @@ pub(super) fn classify(event: &Value) -> Vec<Activity> {
         Some("item.started") => started(item),
         Some("item.updated") => plan(item).into_iter().collect(),
         Some("item.completed") => completed(item),
-        Some("turn.completed") => vec![Activity::Final(Final {
-            text: String::new(),
-            error: None,
-        })],
+        Some("turn.completed") => vec![Activity::Final(Final { text: String::new(), error: None })],
         Some("turn.failed") => vec![Activity::Final(failed(event))],
-        // An `error` alone is one that it tries again after.
+        // Codex retries after an `error` on its own.
         _ => Vec::new(),
     };
-    match activities.is_empty() {
-        true => vec![Activity::Other],
-        false => activities,
+    if activities.is_empty() {
+        return vec![Activity::Other];
     }
+    activities
 }
 
 fn failed(event: &Value) -> Final {
     let text = json::text_at(event, "error.message").unwrap_or_default();
-    Final {
-        text: text.to_owned(),
-        error: Some(class_of(text).unwrap_or(AgentError::ApiError)),
-    }
+    Final { text: text.to_owned(), error: Some(class_of(text).unwrap_or(AgentError::ApiError)) }
 }
 
 fn started(item: &Value) -> Vec<Activity> {
@@ -76,24 +54,15 @@ fn completed(item: &Value) -> Vec<Activity> {
         Some("agent_message") => vec![Activity::Text(text())],
         Some("reasoning") => vec![Activity::Reflection(text())],
         Some("command_execution") => vec![Activity::ToolResult {
-            text: json::text_at(item, "aggregated_output")
-                .unwrap_or_default()
-                .to_owned(),
-            failed: item
-                .get("exit_code")
-                .and_then(Value::as_i64)
-                .is_some_and(|code| code != 0)
+            text: json::text_at(item, "aggregated_output").unwrap_or_default().to_owned(),
+            failed: item.get("exit_code").and_then(Value::as_i64).is_some_and(|code| code != 0)
                 || is_failed(item),
         }],
         Some("file_change") if !is_failed(item) => {
             let changes = item.get("changes").and_then(Value::as_array);
             let paths = changes.into_iter().flatten();
             let paths = paths.filter_map(|change| json::text_at(change, "path"));
-            paths
-                .map(|path| Activity::FileWritten {
-                    path: path.to_owned(),
-                })
-                .collect()
+            paths.map(|path| Activity::FileWritten { path: path.to_owned() }).collect()
         }
         Some("file_change" | "mcp_tool_call" | "web_search") => vec![Activity::ToolResult {
             text: item.get("result").map(json::text_of).unwrap_or_default(),

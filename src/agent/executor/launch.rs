@@ -1,23 +1,26 @@
-//! What an executor needs to know of a run, and what it makes of it.
+//! What an executor needs to know about a run, and the launch that it makes of it. Pure.
 //!
-//! Limits: data, and the rules that hold for every prompt. Nothing is started here.
+//! Limits: starts nothing.
 
 use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 pub use crate::config::PromptBy;
 
 /// What an agent is started for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// It does the work.
     Worker,
-    /// It judges the work.
+    /// It judges the result.
     Auditor,
 }
 
 impl Role {
-    /// The word for it in `ONESHOT_ROLE`.
-    pub fn word(self) -> &'static str {
+    /// `worker` or `auditor`.
+    pub fn name(self) -> &'static str {
         match self {
             Role::Worker => "worker",
             Role::Auditor => "auditor",
@@ -25,8 +28,8 @@ impl Role {
     }
 }
 
-/// The longest prompt that is passed as an argument: one argument holds 131,071 bytes
-/// (`MAX_ARG_STRLEN` of Linux), and quotes take some of them.
+/// The longest prompt that is passed as an argument: Linux limits an argument to 131,071
+/// bytes (`MAX_ARG_STRLEN`), and quotes take some of them.
 pub const MAX_ARGUMENT_PROMPT: usize = 100 << 10;
 
 /// One start of an agent.
@@ -38,7 +41,7 @@ pub struct Ids<'a> {
     pub role: Role,
     /// The run's iteration, from 1.
     pub iteration: u32,
-    /// The id that the agent's own session gets, where the program takes one: a UUID.
+    /// The id for the agent's own session, if the program takes one: a UUID.
     pub agent_session: &'a str,
     /// The model, where one is asked for.
     pub model: Option<&'a str>,
@@ -46,7 +49,7 @@ pub struct Ids<'a> {
     pub prompt: &'a str,
 }
 
-/// What tells an agent, and all that it starts, which run it works for.
+/// The variable that names the run for an agent and its processes.
 pub(super) const ID_VARIABLE: &str = "ONESHOT_ID";
 
 /// How an agent is started.
@@ -54,14 +57,14 @@ pub(super) const ID_VARIABLE: &str = "ONESHOT_ID";
 pub struct Launch {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// What it reads on stdin, then its end; nothing where there is none.
+    /// The contents of its stdin; without them, stdin is empty.
     pub stdin: Option<String>,
     /// Variables beyond the environment that tasks get.
     pub environment: Vec<(String, String)>,
 }
 
 impl Launch {
-    /// The run that it works for.
+    /// The id of the run that it works for.
     pub fn run(&self) -> Option<&str> {
         let mut variables = self.environment.iter();
         let (_, run) = variables.find(|(name, _)| name == ID_VARIABLE)?;
@@ -69,18 +72,27 @@ impl Launch {
     }
 }
 
-/// A prompt as programs can take it: without NUL, which no argument holds and no program
-/// expects.
-pub(super) fn clean(prompt: &str) -> Cow<'_, str> {
-    match prompt.contains('\0') {
-        true => Cow::Owned(prompt.replace('\0', "")),
-        false => Cow::Borrowed(prompt),
-    }
+/// The command line that puts a program in the shell's place, so that the program's wait
+/// status is the task's.
+pub(crate) fn exec_line(argv: &[String]) -> String {
+    let quoted = argv.iter().map(|word| {
+        let word = word.replace('\0', "");
+        format!(" '{}'", word.replace('\'', r"'\''"))
+    });
+    format!("exec{}", quoted.collect::<String>())
 }
 
-/// Cuts the middle out of a text that is longer than this many bytes, with a note of how
-/// much is left out. What comes out is never longer, unless the note alone is.
-pub fn cut_middle(text: &str, most: usize) -> String {
+/// A prompt without NUL, which no argument can hold and no program expects.
+pub(super) fn clean(prompt: &str) -> Cow<'_, str> {
+    if prompt.contains('\0') {
+        return Cow::Owned(prompt.replace('\0', ""));
+    }
+    Cow::Borrowed(prompt)
+}
+
+/// Cuts the middle out of a text longer than `most` bytes and notes how much is missing. The
+/// result is longer than `most` only if the note alone is.
+pub(crate) fn cut_middle(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
@@ -91,6 +103,31 @@ pub fn cut_middle(text: &str, most: usize) -> String {
     let begin = text.get(..head).unwrap_or_default();
     let end = text.get(tail..).unwrap_or_default();
     [begin, &note(tail - head), end].concat()
+}
+
+/// Replaced by the prompt in a word of `argv`; without it the prompt is the last word.
+const PLACEHOLDER: &str = "{prompt}";
+
+/// The arguments of a program of the user's (`executors.NAME.argv` of the configuration).
+pub(super) fn user_arguments(words: &[String], prompt_by: PromptBy, prompt: &str) -> Vec<String> {
+    if prompt_by == PromptBy::Stdin {
+        return words.to_vec();
+    }
+    let mut is_placed = false;
+    let mut filled: Vec<String> = words
+        .iter()
+        .map(|word| match word.split_once(PLACEHOLDER) {
+            Some((before, after)) => {
+                is_placed = true;
+                [before, prompt, after].concat()
+            }
+            None => word.clone(),
+        })
+        .collect();
+    if !is_placed {
+        filled.push(prompt.to_owned());
+    }
+    filled
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! Programs that `data/executors.yaml` describes: how they are started and what their
-//! records mean, as data.
+//! The programs of `data/executors.yaml`: how they are started and what their records mean.
 //!
-//! Limits: a rule looks at one record alone.
+//! Limits: a rule sees one record at a time. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,47 +8,46 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::launch::{Ids, PromptBy};
+use super::{claude, codex};
+use crate::agent::activity::class_of;
 use crate::agent::activity::{Activity, AgentError, Final, Texts};
-use crate::agent::failure::class_of;
 use crate::agent::json;
 use crate::agent::storage::Storage;
 
-/// The list, part of the program.
 const LIST: &str = include_str!("../../../data/executors.yaml");
 
 /// One entry.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Listing {
+    pub name: String,
     pub program: String,
     pub arguments: Vec<String>,
     #[serde(default)]
     model: Vec<String>,
-    /// Behind the user's own words.
     #[serde(default)]
     last: Vec<String>,
-    prompt_by: By,
+    pub prompt_by: PromptBy,
+    #[serde(default)]
     pub install: String,
     #[serde(default)]
-    texts: Joined,
+    texts: Texts,
+    #[serde(default)]
+    records: Records,
     #[serde(default)]
     events: Vec<Rule>,
-    pub storage: Storage,
+    pub storage: Option<Storage>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+/// What reads a program's records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum By {
-    Stdin,
-    Argument,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Joined {
+enum Records {
     #[default]
-    Messages,
-    Pieces,
+    Rules,
+    Claude,
+    Codex,
+    OpenAi,
 }
 
 /// What a record means. Places are dotted paths into it.
@@ -64,61 +62,70 @@ struct Rule {
     call: Option<String>,
     argument: Option<String>,
     result: Option<String>,
-    /// Its terminal event, with its text there; an empty place where it has none.
+    /// The place of the terminal event's text; empty if it has none.
     #[serde(rename = "final")]
     end: Option<String>,
-    /// The words of an error, where there is one.
+    /// The place of an error's message.
     error: Option<String>,
 }
 
-/// The entries by name.
-pub(super) fn entries() -> Result<BTreeMap<String, Listing>, String> {
+pub(super) fn entries() -> Result<Vec<Listing>, String> {
     serde_saphyr::from_str(LIST).map_err(|error| error.to_string())
 }
 
 impl Listing {
-    pub(super) fn prompt_by(&self) -> PromptBy {
-        match self.prompt_by {
-            By::Stdin => PromptBy::Stdin,
-            By::Argument => PromptBy::Argument,
+    /// A program of the user's own: all of its stdout is its final answer.
+    pub(super) fn of_user(name: &str, program: &str, prompt_by: PromptBy) -> Listing {
+        Listing {
+            name: name.to_owned(),
+            program: program.to_owned(),
+            arguments: Vec::new(),
+            model: Vec::new(),
+            last: Vec::new(),
+            prompt_by,
+            install: String::new(),
+            texts: Texts::Pieces,
+            records: Records::Rules,
+            events: Vec::new(),
+            storage: None,
         }
     }
 
     pub(super) fn texts(&self) -> Texts {
-        match self.texts {
-            Joined::Messages => Texts::Messages,
-            Joined::Pieces => Texts::Pieces,
-        }
+        // Lines of plain text are passed on with their newlines.
+        if self.is_plain() { Texts::Pieces } else { self.texts }
     }
 
-    /// Whether its stdout has no records that mean something.
+    /// Whether no record of its stdout means anything.
     pub(super) fn is_plain(&self) -> bool {
-        self.events.is_empty()
+        self.records == Records::Rules && self.events.is_empty()
     }
 
-    /// Before the user's own words.
-    pub(super) fn arguments(&self, ids: &Ids<'_>, prompt: &str) -> Vec<String> {
+    /// Its arguments, with the user's words among them.
+    pub(super) fn arguments(&self, ids: &Ids<'_>, words: &[String], prompt: &str) -> Vec<String> {
         let model = ids.model.map(|_| &self.model).into_iter().flatten();
-        let words = self.arguments.iter().chain(model);
-        words.map(|word| filled(word, ids, prompt)).collect()
-    }
-
-    /// Behind the user's own words.
-    pub(super) fn last_arguments(&self, ids: &Ids<'_>, prompt: &str) -> Vec<String> {
-        let words = self.last.iter();
-        words.map(|word| filled(word, ids, prompt)).collect()
+        let first = self.arguments.iter().chain(model);
+        let mut arguments: Vec<String> = first.map(|word| filled(word, ids, prompt)).collect();
+        arguments.extend(words.iter().cloned());
+        arguments.extend(self.last.iter().map(|word| filled(word, ids, prompt)));
+        arguments
     }
 
     pub(super) fn classify(&self, event: &Value) -> Vec<Activity> {
-        let rule = self.events.iter().find(|rule| rule.fits(event));
-        vec![
-            rule.and_then(|rule| rule.activity(event))
-                .unwrap_or(Activity::Other),
-        ]
+        match self.records {
+            Records::Claude => claude::classify(event),
+            Records::Codex => codex::classify(event),
+            Records::OpenAi => openai(event),
+            Records::Rules => {
+                let rule = self.events.iter().find(|rule| rule.fits(event));
+                let activity = rule.and_then(|rule| rule.activity(event));
+                vec![activity.unwrap_or(Activity::Other)]
+            }
+        }
     }
 }
 
-/// A word with one placeholder filled in; what is filled in is not looked at again.
+/// A word with one placeholder filled in, once.
 fn filled(word: &str, ids: &Ids<'_>, prompt: &str) -> String {
     let placeholders = [
         ("{prompt}", prompt),
@@ -166,7 +173,7 @@ impl Rule {
     }
 }
 
-/// Where there is no text, the words of the error are it.
+/// Without a text, the error's message is the text.
 fn ending(text: String, problem: Option<String>) -> Final {
     let error = problem.as_deref().map(|problem| {
         let class = class_of(problem).or_else(|| class_of(&text));
@@ -176,5 +183,22 @@ fn ending(text: String, problem: Option<String>) -> Final {
         Some(problem) if text.is_empty() => problem,
         _ => text,
     };
+    Final { text, error }
+}
+
+/// The records of `zsh-tool agent-openai`.
+fn openai(event: &Value) -> Vec<Activity> {
+    let text = json::text_at(event, "text").unwrap_or_default().to_owned();
+    vec![match json::text_at(event, "type") {
+        Some("text") => Activity::Text(text),
+        Some("reasoning") => Activity::Reflection(text),
+        Some("result") => Activity::Final(openai_result(event, text)),
+        _ => Activity::Other,
+    }]
+}
+
+fn openai_result(event: &Value, text: String) -> Final {
+    let error = json::text_at(event, "error");
+    let error = error.map(|class| AgentError::of_name(class).unwrap_or(AgentError::ApiError));
     Final { text, error }
 }

@@ -3,35 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::evidence::{Evidence, Judgement};
+use super::{Evidence, Judgement};
 use super::{Judge, JudgeError, prompt, reply};
 use crate::agent::endpoint::{Bounds, Endpoint, EndpointError};
-use crate::agent::interrupt::Interrupt;
+use crate::task::live::Cancel;
 use crate::text::redact::Redactor;
 
-/// How it is asked: a letter and a brief reason, always the same for the same question. A
-/// local model may first have to finish what it does for the run itself.
-const BOUNDS: Bounds = Bounds {
-    max_tokens: 100,
-    temperature: 0.0,
-    time: Duration::from_secs(120),
-};
+/// A letter and a brief reason, deterministic. A local model may first have to finish its
+/// work for the run itself.
+const BOUNDS: Bounds = Bounds { max_tokens: 100, temperature: 0.0, time: Duration::from_secs(120) };
 
 /// Asks a model.
 pub struct OpenaiJudge {
     endpoint: Endpoint,
     redactor: Arc<Redactor>,
-    interrupt: Interrupt,
+    cancel: Cancel,
 }
 
 impl OpenaiJudge {
-    /// Nobody is asked yet.
+    /// Asks this endpoint.
     pub fn new(endpoint: Endpoint, redactor: Arc<Redactor>) -> OpenaiJudge {
-        OpenaiJudge {
-            endpoint,
-            redactor,
-            interrupt: Interrupt::default(),
-        }
+        OpenaiJudge { endpoint, redactor, cancel: Cancel::default() }
     }
 }
 
@@ -42,7 +34,7 @@ impl Judge for OpenaiJudge {
 
     fn judge(&self, evidence: &Evidence) -> Result<Judgement, JudgeError> {
         let prompt = prompt::prompt(evidence, &self.redactor);
-        match self.endpoint.complete(&prompt, &BOUNDS, &self.interrupt) {
+        match self.endpoint.complete(&prompt, &BOUNDS, &self.cancel) {
             Ok(answer) => Ok(reply::parse(&answer)),
             Err(EndpointError::Interrupted) => Err(JudgeError::Closed),
             Err(EndpointError::TimedOut { seconds, .. }) => Err(JudgeError::TimedOut(seconds)),
@@ -54,6 +46,6 @@ impl Judge for OpenaiJudge {
     }
 
     fn close(&self) {
-        self.interrupt.give();
+        self.cancel.cancel();
     }
 }

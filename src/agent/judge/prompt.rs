@@ -1,26 +1,24 @@
 //! The question that a model is asked.
 //!
-//! What comes from the run is redacted once more, cut, and put into one JSON object, so
-//! that a text in it stays a text: it can neither end the object nor begin a paragraph of
-//! its own. The question follows it, and says what the object is.
-
-use std::time::Duration;
+//! Text from the run is redacted once more, cut, and put into one JSON object, where it can
+//! neither end the object nor begin a paragraph of its own. The question follows it and says
+//! what the object is. Pure.
 
 use serde_json::{Value, json};
 
-use super::evidence::Evidence;
+use super::Evidence;
+use crate::agent::json::shortened;
 use crate::text::redact::Redactor;
 
-/// Of the command line or prompt, in characters.
+/// How much of the command line or prompt is shown, in characters.
 const MAX_WHAT: usize = 500;
-/// Newest activities or lines.
+/// How many of the newest activities or lines are shown.
 const MAX_RECENT: usize = 20;
-/// Of each of them, and of each piece of evidence, in characters.
+/// How much of each of them, and of each piece of evidence, in characters.
 const MAX_LINE: usize = 300;
-/// What is read of a text before it is redacted, in characters: what is cut off here is
-/// far from what is shown.
+/// How much of a text is redacted, in characters; far more than is shown.
 const MAX_READ: usize = 4_000;
-/// Pieces of evidence.
+/// How many pieces of evidence are shown.
 const MAX_EVIDENCE: usize = 10;
 
 const QUESTION: &str = "\
@@ -33,7 +31,7 @@ D) Failed (error condition)
 Respond with ONLY one letter (A/B/C/D) followed by a brief reason.";
 
 /// The question with its evidence.
-pub fn prompt(evidence: &Evidence, redactor: &Redactor) -> String {
+pub(crate) fn prompt(evidence: &Evidence, redactor: &Redactor) -> String {
     let context = serde_json::to_string_pretty(&context(evidence, redactor)).unwrap_or_default();
     format!(
         "You are monitoring an autonomous agent's progress.\n\n\
@@ -46,7 +44,8 @@ pub fn prompt(evidence: &Evidence, redactor: &Redactor) -> String {
 }
 
 fn context(evidence: &Evidence, redactor: &Redactor) -> Value {
-    let safe = |text: &str, most: usize| cut(&redactor.redact(&cut(text, MAX_READ)), most);
+    let safe =
+        |text: &str, most: usize| shortened(&redactor.redact(&shortened(text, MAX_READ)), most);
     let signs = evidence.evidence.iter().take(MAX_EVIDENCE);
     let signs: Vec<String> = signs.map(|sign| safe(sign, MAX_LINE)).collect();
     json!({
@@ -57,40 +56,29 @@ fn context(evidence: &Evidence, redactor: &Redactor) -> Value {
         "heartbeats": evidence.heartbeats,
         "stateChanges": evidence.state_changes,
         "lastChange": evidence.last_change.map(|(kind, _)| kind.name()),
-        "lastChangeAgoSeconds": evidence.last_change.map(|(_, ago)| seconds(ago)),
-        "elapsedSeconds": seconds(evidence.elapsed),
+        "lastChangeAgoSeconds": evidence.last_change.map(|(_, ago)| ago.as_secs()),
+        "elapsedSeconds": evidence.elapsed.as_secs(),
         "iteration": evidence.iteration,
         "recent": recent(&evidence.recent, redactor),
     })
 }
 
-/// The newest lines, redacted as one text, since a secret may go over several of them.
+/// The newest lines, redacted as one text, since a secret may span several of them.
 fn recent(lines: &[String], redactor: &Redactor) -> Vec<String> {
     let oldest = lines.len().saturating_sub(MAX_RECENT);
     let newest = lines.iter().skip(oldest);
-    let text: Vec<String> = newest.map(|line| cut(line, MAX_READ)).collect();
+    let text: Vec<String> = newest.map(|line| shortened(line, MAX_READ)).collect();
     let text = text.join("\n");
     let text = redactor.redact(&text);
     let lines: Vec<&str> = text.lines().collect();
     let oldest = lines.len().saturating_sub(MAX_RECENT);
     let newest = lines.into_iter().skip(oldest);
-    newest.map(|line| cut(line, MAX_LINE)).collect()
-}
-
-fn seconds(time: Duration) -> u64 {
-    time.as_secs()
-}
-
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    newest.map(|line| shortened(line, MAX_LINE)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::tests::evidence;
+    use super::super::tests::evidence;
     use super::*;
     use crate::progress::tracker::Status;
 
@@ -138,12 +126,7 @@ mod tests {
                    -----END PRIVATE KEY-----";
         evidence.recent.extend(key.lines().map(str::to_owned));
         let prompt = prompt(&evidence, &redactor);
-        for secret in [
-            "hunter2",
-            "tok_1234567890abcdef",
-            "correct-horse",
-            "hkiG9w0B",
-        ] {
+        for secret in ["hunter2", "tok_1234567890abcdef", "correct-horse", "hkiG9w0B"] {
             assert!(!prompt.contains(secret), "{secret} in {prompt}");
         }
     }

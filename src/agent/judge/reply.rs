@@ -2,14 +2,15 @@
 //!
 //! Models wrap the letter up (`**B**`, `(C)`, `> d.`), and they write prose instead. Prose
 //! that happens to begin with a letter must not be taken for an answer: `A build is
-//! running`, `D-Bus is down`, `C:\Users`, `B or C`. Whoever acts, acts on a letter, so
-//! that all doubt is [`Finding::Unknown`].
+//! running`, `D-Bus is down`, `C:\Users`, `B or C`. A letter has consequences, so any doubt
+//! is [`Finding::Unknown`].
 //!
-//! Limits: English; the letter is not searched for further on (`Answer: B`).
+//! Limits: English; the letter is only looked for at the beginning (not `Answer: B`). Pure.
 
-use super::evidence::{Finding, Judgement};
+use super::{Finding, Judgement};
+use crate::agent::json::shortened;
 
-/// Of the reason, in characters.
+/// How much of the reason is kept, in characters.
 const MAX_REASON: usize = 400;
 
 /// What may stand around the letter: emphasis, quotes, brackets, headings, list marks.
@@ -20,8 +21,8 @@ const MARKUP: &[char] = &[
 /// What may close what was opened around the letter.
 const CLOSING: [char; 7] = ['*', '_', '`', '~', '"', '”', '\''];
 
-/// Words that no article stands in front of, so that an `A` before them is an answer. The
-/// option's own text begins with the first.
+/// Words that never follow an article, so that an `A` before them is an answer. The option's
+/// own text begins with the first.
 const AFTER_NO_ARTICLE: &[&str] = &[
     "making", "the", "this", "that", "these", "it", "its", "it's", "there", "because", "since",
     "as",
@@ -33,28 +34,20 @@ const JOINING: &[&str] = &["or", "and", "nor", "vs", "versus"];
 /// Words that take back the letter before them (`B is not …`).
 const DENYING: &[&str] = &["not", "wrong", "incorrect", "false", "unlikely", "neither"];
 
-/// Reads a reply. Never fails: what is no answer is unknown, with the reply's beginning as
-/// the reason.
-pub fn parse(reply: &str) -> Judgement {
+/// Reads a reply. Anything else than an answer is unknown, with the reply's beginning as the
+/// reason.
+pub(crate) fn parse(reply: &str) -> Judgement {
     let reply = without_thoughts(reply).trim();
     match answer(reply) {
-        Some((finding, rest)) => Judgement {
-            finding,
-            reason: shortened(reason(rest)),
-        },
-        None => Judgement {
-            finding: Finding::Unknown,
-            reason: shortened(reply),
-        },
+        Some((finding, rest)) => Judgement { finding, reason: shortened(reason(rest), MAX_REASON) },
+        None => Judgement { finding: Finding::Unknown, reason: shortened(reply, MAX_REASON) },
     }
 }
 
-/// The reply after the thoughts that some models put in front of it.
+/// The reply without the thoughts that some models put before it.
 fn without_thoughts(reply: &str) -> &str {
     match reply.trim_start().strip_prefix("<think>") {
-        Some(thoughts) => thoughts
-            .split_once("</think>")
-            .map_or(reply, |(_, after)| after),
+        Some(thoughts) => thoughts.split_once("</think>").map_or(reply, |(_, after)| after),
         None => reply,
     }
 }
@@ -71,7 +64,7 @@ fn answer(reply: &str) -> Option<(Finding, &str)> {
         .then_some((finding, rest))
 }
 
-/// Whether the letter stands for itself, and is not the beginning of a word or a name.
+/// Whether the letter is a word of its own, not the beginning of a word or a name.
 fn ends_the_letter(rest: &str, opened: &str) -> bool {
     let mut characters = rest.chars();
     let Some(next) = characters.next() else {
@@ -131,7 +124,7 @@ fn is_prose(letter: char, rest: &str) -> bool {
     let mut words = words(after);
     let first = words.next().unwrap_or_default().to_lowercase();
     let second = words.next().unwrap_or_default().to_lowercase();
-    // Nobody puts emphasis or quotes around an article.
+    // An article is never emphasised or quoted.
     let is_article = letter.eq_ignore_ascii_case(&'a')
         && !is_wrapped
         && !AFTER_NO_ARTICLE.contains(&first.as_str());
@@ -149,8 +142,7 @@ fn is_denied(first: &str, second: &str) -> bool {
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || c == '\'' || c == '’';
-    text.split(move |c: char| !is_part(c))
-        .filter(|word| !word.is_empty())
+    text.split(move |c: char| !is_part(c)).filter(|word| !word.is_empty())
 }
 
 fn is_letter(word: &str) -> bool {
@@ -173,13 +165,6 @@ fn reason(rest: &str) -> &str {
             || matches!(c, '"' | '\'' | '”' | '’' | '»')
     };
     rest.trim_start_matches(is_separator).trim_end()
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_REASON) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

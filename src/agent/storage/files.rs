@@ -1,7 +1,7 @@
 //! The files of an agent's storage, found by patterns and read within limits.
 //!
-//! A link is followed only to what lies within the same storage; pipes and devices are
-//! not opened. Limits: knows no format.
+//! Links are followed only within the storage; pipes and devices are not opened. Limits:
+//! knows no format.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,18 +11,18 @@ use std::time::SystemTime;
 
 use crate::process::files::open_regular;
 
-/// Of a longer file the end is read, from the first whole line on.
+/// How much of a file is read: of a longer one the end, from the first whole line on.
 pub(super) const MAX_READ: u64 = 64 << 20;
 
-/// Names that are looked at below a root; who has more has them in vain.
+/// How many names below a root are examined.
 const MAX_NAMES: usize = 50_000;
 
-/// The part of an id that some programs put into a file's name, and of a file that names
-/// the whole of it.
+/// How much of an id some programs put into a file's name, and how far into the file the
+/// whole id is looked for.
 const SHORT_ID: usize = 8;
 const HEAD: usize = 4_096;
 
-/// Where to look for what an agent left.
+/// Where to look for an agent's conversation.
 #[derive(Debug, Clone, Copy)]
 pub struct Reference<'a> {
     /// The user's home directory.
@@ -38,7 +38,7 @@ pub struct Reference<'a> {
 }
 
 impl Reference<'_> {
-    /// Whether it was started there, by whatever path.
+    /// Whether it was started in that directory, by any path to it.
     pub(super) fn is_directory(&self, known: &Path) -> bool {
         known == self.directory
             || match (known.canonicalize(), self.directory.canonicalize()) {
@@ -48,7 +48,7 @@ impl Reference<'_> {
     }
 
     /// The places that a root means: `$VARIABLE/…`, `~/…`, or `.` for the directory and the
-    /// repository that it lies in; none where the variable is not set.
+    /// repository that contains it; none if the variable is not set.
     fn places(&self, root: &str) -> Vec<PathBuf> {
         if let Some(rest) = root.strip_prefix('$') {
             let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
@@ -65,15 +65,11 @@ impl Reference<'_> {
         let mut above = self.directory.ancestors();
         let repository = above.find(|path| path.join(".git").exists());
         let mut places = vec![self.directory.to_path_buf()];
-        places.extend(
-            repository
-                .filter(|path| *path != self.directory)
-                .map(Path::to_path_buf),
-        );
+        places.extend(repository.filter(|path| *path != self.directory).map(Path::to_path_buf));
         places
     }
 
-    /// The value of a variable, where it is not empty; the last one of its name counts.
+    /// The value of a variable, unless it is empty; the last one of its name counts.
     fn variable(&self, name: &str) -> Option<&OsStr> {
         let mut entries = self.environment.iter().rev();
         let (_, value) = entries.find(|(known, _)| known == name)?;
@@ -83,13 +79,13 @@ impl Reference<'_> {
 
 /// A file of the storage.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundFile {
     pub path: PathBuf,
     pub modified: SystemTime,
 }
 
-impl Found {
-    /// Its text, where it is the one of this session.
+impl FoundFile {
+    /// Its text, if it belongs to this session.
     pub(super) fn text_of_session(&self, id: &str) -> Option<String> {
         let short = id.get(..SHORT_ID)?;
         let own = [self.path.file_name(), self.path.parent()?.file_name()];
@@ -125,7 +121,11 @@ impl Found {
 
 /// The files that the patterns name below the first root that is set; a root that is a
 /// file is the one.
-pub(super) fn find(roots: &[String], patterns: &[String], reference: &Reference<'_>) -> Vec<Found> {
+pub(super) fn find(
+    roots: &[String],
+    patterns: &[String],
+    reference: &Reference<'_>,
+) -> Vec<FoundFile> {
     let places = roots.iter().map(|root| reference.places(root));
     let places = places.into_iter().find(|places| !places.is_empty());
     let mut names_left = MAX_NAMES;
@@ -149,10 +149,7 @@ pub(super) fn find(roots: &[String], patterns: &[String], reference: &Reference<
 fn expanded(root: &Path, pattern: &str, names_left: &mut usize) -> Vec<PathBuf> {
     let mut paths = vec![root.to_path_buf()];
     for part in pattern.split('/') {
-        paths = paths
-            .into_iter()
-            .flat_map(|path| named(path, part, names_left))
-            .collect();
+        paths = paths.into_iter().flat_map(|path| named(path, part, names_left)).collect();
     }
     paths
 }
@@ -201,12 +198,12 @@ fn matches(name: &str, pattern: &str) -> bool {
 }
 
 /// A regular file that lies in the storage, also behind links.
-fn within(root: &Path, path: &Path) -> Option<Found> {
+fn within(root: &Path, path: &Path) -> Option<FoundFile> {
     let path = path.canonicalize().ok()?;
     let found = fs::metadata(&path).ok()?;
     let is_own = path.starts_with(root) && found.is_file();
     let modified = found.modified().ok()?;
-    is_own.then_some(Found { path, modified })
+    is_own.then_some(FoundFile { path, modified })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Conversations as agents keep them, read as activities.
 //!
-//! Pure but for [`directory`], which reads a small file beside some of them. Limits: what
-//! is torn or unknown is left out.
+//! Pure but for [`directory`], which may read a small file next to a conversation. Limits:
+//! torn and unknown records are left out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::agent::activity::{Activity, Final};
 use crate::agent::json;
 
-/// Lines of a conversation in which its directory is looked for.
+/// How many lines of a conversation are searched for its directory.
 const FIRST_LINES: usize = 50;
 
 /// The largest file that may say which directory a conversation belongs to.
@@ -21,7 +21,7 @@ const MAX_SIDE_FILE: u64 = 1 << 20;
 /// How a conversation is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub(crate) enum Format {
     /// Claude Code: a record a line, around messages of Anthropic's shape.
     Claude,
     /// Codex: a record a line, around items of OpenAI's Responses.
@@ -34,7 +34,7 @@ pub enum Format {
     Markdown,
 }
 
-/// What was said and done, as far as it is whole.
+/// What was said and done, as far as the records are whole.
 pub(super) fn activities(format: Format, text: &str) -> Vec<Activity> {
     match format {
         Format::Claude => records(text).flat_map(|record| claude(&record)).collect(),
@@ -48,7 +48,7 @@ pub(super) fn activities(format: Format, text: &str) -> Vec<Activity> {
     }
 }
 
-/// The directory that a conversation belongs to, where it or a file beside it says so.
+/// The directory that a conversation belongs to, if it or a file next to it says so.
 pub(super) fn directory(format: Format, path: &Path, text: &str) -> Option<PathBuf> {
     match format {
         Format::Claude | Format::Codex => {
@@ -56,9 +56,7 @@ pub(super) fn directory(format: Format, path: &Path, text: &str) -> Option<PathB
             first.find_map(|line| {
                 let record: Value = serde_json::from_str(line).ok()?;
                 let known = json::text_at(&record, "cwd");
-                known
-                    .or_else(|| json::text_at(&record, "payload.cwd"))
-                    .map(PathBuf::from)
+                known.or_else(|| json::text_at(&record, "payload.cwd")).map(PathBuf::from)
             })
         }
         Format::Messages => {
@@ -83,8 +81,7 @@ fn side_file(path: &Path) -> Option<String> {
 
 /// The lines that are whole records.
 fn records(text: &str) -> impl Iterator<Item = Value> + '_ {
-    text.lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
+    text.lines().filter_map(|line| serde_json::from_str(line).ok())
 }
 
 fn claude(record: &Value) -> Vec<Activity> {
@@ -96,7 +93,7 @@ fn claude(record: &Value) -> Vec<Activity> {
     let Some(message) = record.get("message") else {
         return Vec::new();
     };
-    // A text before a tool call is no answer, also where the call was not written any more.
+    // A text before a tool call is not an answer, even if the call was never written.
     let goes_on = matches!(
         json::text_at(message, "stop_reason"),
         Some("tool_use" | "pause_turn" | "max_tokens")
@@ -128,9 +125,7 @@ fn codex(record: &Value) -> Vec<Activity> {
             Some(json::call(name, arguments.unwrap_or(&Value::Null)))
         }
         (Some("event_msg"), "task_complete") => Some(Activity::Final(Final {
-            text: json::text_at(payload, "last_agent_message")
-                .unwrap_or_default()
-                .to_owned(),
+            text: json::text_at(payload, "last_agent_message").unwrap_or_default().to_owned(),
             error: None,
         })),
         _ => None,
@@ -209,17 +204,12 @@ fn chat(text: &str) -> Vec<Value> {
     let mut messages: Vec<Value> = Vec::new();
     for record in records(text) {
         let set = json::at(&record, "$set.messages");
-        if let Some(all) = set
-            .or_else(|| record.get("messages"))
-            .and_then(Value::as_array)
-        {
+        if let Some(all) = set.or_else(|| record.get("messages")).and_then(Value::as_array) {
             messages.clone_from(all);
         } else if let Some(id) = json::text_at(&record, "id") {
             // Those that still change are among the last.
-            let same = messages
-                .iter_mut()
-                .rev()
-                .find(|known| json::text_at(known, "id") == Some(id));
+            let same =
+                messages.iter_mut().rev().find(|known| json::text_at(known, "id") == Some(id));
             match same {
                 Some(known) => *known = record,
                 None => messages.push(record),
@@ -234,10 +224,7 @@ fn gemini(message: &Value) -> Vec<Activity> {
         return Vec::new();
     }
     let mut activities = Vec::new();
-    let text = message
-        .get("content")
-        .map(json::text_of)
-        .unwrap_or_default();
+    let text = message.get("content").map(json::text_of).unwrap_or_default();
     if !text.is_empty() {
         activities.push(Activity::Text(text));
     }
@@ -246,17 +233,15 @@ fn gemini(message: &Value) -> Vec<Activity> {
         let name = json::text_at(tool, "name").unwrap_or("tool");
         activities.push(json::call(name, tool.get("args").unwrap_or(&Value::Null)));
         activities.push(Activity::ToolResult {
-            text: json::text_at(tool, "resultDisplay")
-                .unwrap_or_default()
-                .to_owned(),
+            text: json::text_at(tool, "resultDisplay").unwrap_or_default().to_owned(),
             failed: json::text_at(tool, "status") == Some("error"),
         });
     }
     activities
 }
 
-/// The last chat of a history. What Aider did to files stands behind the answer that asks
-/// for it, and the number of tokens behind an answer that is whole.
+/// The last chat of a history. Aider writes what it did to files after the answer that asked
+/// for it, and the number of tokens after a whole answer.
 fn markdown(text: &str) -> Vec<Activity> {
     let begin = text.rfind("# aider chat started at").unwrap_or(0);
     let mut acts = Vec::new();
@@ -288,8 +273,5 @@ fn aider_act(told: &str) -> Option<Activity> {
     }
     let (name, argument) = told.split_once(' ')?;
     let is_act = matches!(name, "Commit" | "Running");
-    is_act.then(|| Activity::ToolCall {
-        name: name.to_owned(),
-        argument: argument.to_owned(),
-    })
+    is_act.then(|| Activity::ToolCall { name: name.to_owned(), argument: argument.to_owned() })
 }

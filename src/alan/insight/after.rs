@@ -1,69 +1,67 @@
-//! What a command's end says. Pure.
+//! Insights from a command's end. Pure.
 
-use super::{Change, Insight, UniversalExit};
+use super::{Insight, TreeChange, UniversalExit};
 use crate::alan::fingerprint::Fingerprint;
-use crate::alan::history::{History, Place};
-use crate::alan::outcome::{Outcome, benign, of_exit};
+use crate::alan::history::{History, RunPlace};
+use crate::shell::outcome::{Outcome, benign, of_exit};
 
-/// The code of a writer whose reader went away, which is normal in a pipeline.
+/// The exit code of a writer whose reader has closed the pipe, which is normal in a pipeline.
 const SIGPIPE_EXIT: i32 = 141;
-/// From so many equal failures in a row on, that is worth saying.
+/// The fewest equal failures in a row that are reported.
 const SAME_FAILURES: u32 = 2;
-/// How similar a name must be to be meant, of 1.
+/// How similar a suggested name must be, of 1.
 const LIKENESS: f64 = 0.8;
-/// What stands before or after the name of a command that was not found.
+/// The text before or after the name of a command that was not found.
 const NOT_FOUND: &str = "command not found";
 
 /// What is known when a command has ended.
 #[derive(Debug, Clone, Default)]
-pub struct EndFacts<'a> {
-    /// What became of it; none while it is not known.
+pub struct EndFacts {
+    /// None while it is not known.
     pub outcome: Option<Outcome>,
-    /// Its exit code.
     pub exit_code: i32,
-    /// The program whose code that is.
-    pub program: Option<&'a str>,
+    /// The program that determined it.
+    pub program: Option<String>,
     /// Whether timeout(1) limits it.
     pub time_limited: bool,
-    /// Whether it went over SSH.
+    /// Whether it ran over SSH.
     pub ssh: bool,
-    /// The codes of a pipeline's segments, from the left.
-    pub pipestatus: &'a [i32],
-    /// The programs of these segments, where they are known; empty where none is.
-    pub segment_programs: &'a [Option<String>],
+    /// The exit codes of a pipeline's segments, from the left.
+    pub pipestatus: Vec<i32>,
+    /// The programs of these segments, as far as they are known.
+    pub segment_programs: Vec<Option<String>>,
     /// Whether it printed nothing.
     pub silent: bool,
-    /// For exit 127: the known command whose name is nearest, by [`nearest`].
-    pub nearest: Option<&'a str>,
-    /// Whether the kernel ended a process of it for want of memory.
+    /// For exit 127: the name that was not found, by [`missing_command`].
+    pub missing: Option<String>,
+    /// Whether the kernel killed one of its processes because memory ran out.
     pub out_of_memory: bool,
     /// Its failure, by [`crate::alan::fingerprint::of_failure`].
-    pub fingerprint: Option<&'a Fingerprint>,
-    /// Where it ran.
-    pub place: Place,
+    pub fingerprint: Option<Fingerprint>,
+    pub place: RunPlace,
 }
 
-/// What there is to say about an end, with the history from before the run.
-pub fn insights(facts: &EndFacts<'_>, history: &History) -> Vec<Insight> {
+/// The insights about an end, given the history from before the run and, for a command that was
+/// not found, the known one that is [`nearest`] to it.
+pub fn insights(facts: &EndFacts, nearest: Option<&str>, history: &History) -> Vec<Insight> {
     let mut insights = Vec::new();
-    let by_itself = facts.outcome.is_some_and(Outcome::is_complete);
-    if !by_itself {
+    if !facts.outcome.is_some_and(Outcome::is_complete) {
         return insights;
     }
     if facts.exit_code == 0 && facts.silent {
         insights.push(Insight::NoOutput);
     }
-    insights.extend(exit(facts));
+    insights.extend(exit(facts, nearest));
     insights.extend(masked(facts));
     insights.extend(same_failure(facts, history));
     insights
 }
 
-fn exit(facts: &EndFacts<'_>) -> Option<Insight> {
-    if let Some(exit) = universal(facts) {
+fn exit(facts: &EndFacts, nearest: Option<&str>) -> Option<Insight> {
+    if let Some(exit) = universal(facts, nearest) {
         return Some(Insight::Exit(exit));
     }
-    let program = facts.program?;
+    let program = facts.program.as_deref()?;
     benign(program, facts.exit_code).map(|meaning| Insight::NormalExit {
         program: program.to_owned(),
         code: facts.exit_code,
@@ -71,17 +69,13 @@ fn exit(facts: &EndFacts<'_>) -> Option<Insight> {
     })
 }
 
-fn universal(facts: &EndFacts<'_>) -> Option<UniversalExit> {
+fn universal(facts: &EndFacts, nearest: Option<&str>) -> Option<UniversalExit> {
     Some(match facts.exit_code {
         124 if facts.time_limited => UniversalExit::TimeLimit,
         126 => UniversalExit::NotExecutable,
-        127 => UniversalExit::NotFound {
-            nearest: facts.nearest.map(str::to_owned),
-        },
+        127 => UniversalExit::NotFound { nearest: nearest.map(str::to_owned) },
         130 => UniversalExit::Interrupted,
-        137 => UniversalExit::Killed {
-            out_of_memory: facts.out_of_memory,
-        },
+        137 => UniversalExit::Killed { out_of_memory: facts.out_of_memory },
         139 => UniversalExit::SegmentationFault,
         143 => UniversalExit::Terminated,
         255 if facts.ssh => UniversalExit::SshConnection,
@@ -89,10 +83,9 @@ fn universal(facts: &EndFacts<'_>) -> Option<UniversalExit> {
     })
 }
 
-/// The segments that failed before the last one, where that one's code is the command's:
-/// not under `pipefail`, which shows them. One whose code is an answer (`grep x f | wc -l`)
-/// has not failed.
-fn masked(facts: &EndFacts<'_>) -> Vec<Insight> {
+/// The segments that failed before the last one, if the exit code is that of the last: under
+/// `pipefail` it is not hidden. A code that is an answer (`grep x f | wc -l`) is no failure.
+fn masked(facts: &EndFacts) -> Vec<Insight> {
     let others = match facts.pipestatus.split_last() {
         Some((last, others)) if *last == facts.exit_code => others,
         _ => &[],
@@ -103,15 +96,12 @@ fn masked(facts: &EndFacts<'_>) -> Vec<Insight> {
         .enumerate()
         .filter(|(_, code)| **code != SIGPIPE_EXIT)
         .filter(|(place, code)| of_exit(**code, program(*place)) == Outcome::Failure)
-        .map(|(place, code)| Insight::MaskedSegment {
-            segment: place + 1,
-            code: *code,
-        })
+        .map(|(place, code)| Insight::MaskedSegment { segment: place + 1, code: *code })
         .collect()
 }
 
-fn same_failure(facts: &EndFacts<'_>, history: &History) -> Option<Insight> {
-    let fingerprint = facts.fingerprint?;
+fn same_failure(facts: &EndFacts, history: &History) -> Option<Insight> {
+    let fingerprint = facts.fingerprint.as_ref()?;
     let times = history.same_failures(&fingerprint.hash);
     let success = history.last_success.as_ref();
     (times >= SAME_FAILURES).then(|| Insight::SameFailure {
@@ -121,26 +111,23 @@ fn same_failure(facts: &EndFacts<'_>, history: &History) -> Option<Insight> {
     })
 }
 
-/// What is different, as far as both places are known.
-fn changes(then: &Place, now: &Place) -> Vec<Change> {
+/// The differences, as far as both places are known.
+fn changes(then: &RunPlace, now: &RunPlace) -> Vec<TreeChange> {
     let differing = |then: &Option<String>, now: &Option<String>| {
         let both = then.clone().zip(now.clone());
         both.filter(|(then, now)| then != now)
     };
     let directory = differing(&then.cwd, &now.cwd);
     let head = differing(&then.git_head, &now.git_head);
-    let directory = directory.map(|(from, to)| Change::Directory { from, to });
-    let head = head.map(|(from, to)| Change::GitHead { from, to });
+    let directory = directory.map(|(from, to)| TreeChange::Directory { from, to });
+    let head = head.map(|(from, to)| TreeChange::GitHead { from, to });
     directory.into_iter().chain(head).collect()
 }
 
-/// The name in a shell's message that a command was not found: `zsh: command not found:
+/// Extracts the name from a shell's message that a command was not found: `zsh: command not found:
 /// carg`, `bash: line 1: carg: command not found`, `sh: 1: carg: not found`.
 pub fn missing_command(output: &str) -> Option<&str> {
-    let line = output
-        .lines()
-        .rev()
-        .find(|line| line.contains("not found"))?;
+    let line = output.lines().rev().find(|line| line.contains("not found"))?;
     let name = match line.split_once(&format!("{NOT_FOUND}: ")) {
         Some((_, name)) => name,
         None => line
@@ -154,8 +141,8 @@ pub fn missing_command(output: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
-/// The programs that a success of this kind of command shows to exist: those whose status
-/// had to be 0 for it. Of `a; b && c | d` these are `b` and `d`, of `a || b` none.
+/// The programs that must exist if this kind of command succeeded: those whose status had to be
+/// 0. For `a; b && c | d` these are `b` and `d`, for `a || b` none.
 pub fn programs_of(template: &str) -> Vec<&str> {
     let words: Vec<&str> = template.split_whitespace().collect();
     let ends_list = |word: &&str| matches!(*word, ";" | ";;" | "&" | "&!");
@@ -176,8 +163,8 @@ pub fn programs_of(template: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The candidate whose name is nearest to a mistyped one, if any is near. A transposition
-/// counts as one slip; of equally near ones the first wins.
+/// The candidate nearest to a mistyped name, if any is near. A transposition counts as one slip;
+/// the first of several equally near ones wins.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(f64, &str)> = None;
     for candidate in candidates {
@@ -192,7 +179,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-/// One slip is forgiven in any name of three letters or more; more of them by length.
+/// One slip is allowed in any name of three letters or more; longer names allow more.
 fn likeness(name: &str, candidate: &str) -> f64 {
     let slips = strsim::damerau_levenshtein(name, candidate);
     let length = name.chars().count().max(candidate.chars().count());
@@ -211,17 +198,17 @@ mod tests {
     use crate::alan::history::tests::run;
     use crate::text::redact::Redactor;
 
-    fn ended(exit_code: i32, program: &str) -> EndFacts<'_> {
+    fn ended(exit_code: i32, program: &str) -> EndFacts {
         EndFacts {
-            outcome: Some(crate::alan::outcome::of_exit(exit_code, Some(program))),
+            outcome: Some(crate::shell::outcome::of_exit(exit_code, Some(program))),
             exit_code,
-            program: Some(program),
+            program: Some(program.to_owned()),
             ..EndFacts::default()
         }
     }
 
-    fn texts(facts: &EndFacts<'_>) -> Vec<String> {
-        let insights = insights(facts, &History::default());
+    fn texts(facts: &EndFacts) -> Vec<String> {
+        let insights = insights(facts, None, &History::default());
         insights.iter().map(ToString::to_string).collect()
     }
 
@@ -264,47 +251,26 @@ mod tests {
             assert_eq!(texts(&ended(code, program)), [text]);
         }
         assert_eq!(texts(&ended(124, "make")), [""; 0]);
-        let limited = EndFacts {
-            time_limited: true,
-            ..ended(124, "make")
-        };
-        assert_eq!(
-            texts(&limited),
-            ["the time limit of timeout(1) was reached (exit 124)"]
-        );
+        let limited = EndFacts { time_limited: true, ..ended(124, "make") };
+        assert_eq!(texts(&limited), ["the time limit of timeout(1) was reached (exit 124)"]);
         assert_eq!(texts(&ended(255, "make")), [""; 0]);
-        let ssh = EndFacts {
-            ssh: true,
-            ..ended(255, "ssh")
-        };
+        let ssh = EndFacts { ssh: true, ..ended(255, "ssh") };
         assert_eq!(texts(&ssh), ["SSH connection failed (exit 255)"]);
-        let hungry = EndFacts {
-            out_of_memory: true,
-            ..ended(137, "cc")
-        };
-        assert_eq!(
-            texts(&hungry),
-            ["killed by the kernel, out of memory (exit 137)"]
-        );
+        let hungry = EndFacts { out_of_memory: true, ..ended(137, "cc") };
+        assert_eq!(texts(&hungry), ["killed by the kernel, out of memory (exit 137)"]);
     }
 
     #[test]
     fn what_was_ended_from_outside_has_no_phrase_for_its_code() {
         for outcome in [Outcome::Killed, Outcome::Timeout, Outcome::Interrupted] {
-            let facts = EndFacts {
-                outcome: Some(outcome),
-                ..ended(143, "make")
-            };
+            let facts = EndFacts { outcome: Some(outcome), ..ended(143, "make") };
             assert_eq!(texts(&facts), [""; 0]);
         }
     }
 
     #[test]
     fn masked_segments_are_told_but_not_broken_pipes() {
-        let facts = EndFacts {
-            pipestatus: &[2, 141, 0, 1, 3],
-            ..ended(3, "x")
-        };
+        let facts = EndFacts { pipestatus: vec![2, 141, 0, 1, 3], ..ended(3, "x") };
         assert_eq!(
             texts(&facts),
             [
@@ -312,10 +278,7 @@ mod tests {
                 "pipe segment 4 exited 1 (masked by downstream)"
             ]
         );
-        let shown = EndFacts {
-            pipestatus: &[3, 0],
-            ..ended(3, "x")
-        };
+        let shown = EndFacts { pipestatus: vec![3, 0], ..ended(3, "x") };
         assert_eq!(texts(&shown), [""; 0], "pipefail shows it");
     }
 
@@ -326,23 +289,17 @@ mod tests {
         let before = run(Outcome::Failure, 1.0, Some(&print.hash));
         let success = run(Outcome::Success, 2.0, None);
         let facts = EndFacts {
-            fingerprint: Some(&print),
-            place: Place {
-                cwd: Some("/b".to_owned()),
-                git_head: None,
-            },
+            fingerprint: Some(print.clone()),
+            place: RunPlace { cwd: Some("/b".to_owned()), git_head: None },
             ..ended(2, "make")
         };
         let said = |runs| {
             let history = History {
                 runs,
-                last_success: Some(Place {
-                    cwd: Some("/a".to_owned()),
-                    git_head: None,
-                }),
+                last_success: Some(RunPlace { cwd: Some("/a".to_owned()), git_head: None }),
                 ..History::default()
             };
-            let insights = insights(&facts, &history);
+            let insights = insights(&facts, None, &history);
             insights.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(said(vec![success.clone()]), [""; 0]);

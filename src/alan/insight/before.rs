@@ -1,28 +1,28 @@
-//! What a command's history says before it ends. Pure.
+//! Insights from a command's history. Pure.
 
 use super::Insight;
 use crate::alan::history::{History, HostHistory, RemoteHistory};
-use crate::alan::outcome::Outcome;
 use crate::shell::lint::Lint;
+use crate::shell::outcome::Outcome;
 
-/// From so many equal results in a row on, that is worth saying.
+/// The fewest equal results in a row that are reported.
 const STREAK: u64 = 3;
-/// Above this part, timeouts are.
+/// The share of timeouts above which they are reported.
 const TIMEOUT_RATE: f64 = 0.5;
-/// Above this part …
+/// The share of successes above which a command is reliable …
 const RELIABLE_RATE: f64 = 0.9;
-/// … of so many runs, success is.
+/// … with at least this many runs.
 const RELIABLE_RUNS: usize = 5;
-/// Above so many seconds, a duration is.
+/// The median in seconds above which a duration is reported.
 const LONG_SECONDS: f64 = 10.0;
-/// From so many connections or remote runs on, a host or remote command is judged.
+/// The fewest connections or remote runs from which a host or remote command is judged.
 const FEWEST_TRIES: u64 = 3;
-/// From this part on, in percent, failed connections are worth saying.
+/// The percentage of failed connections from which they are reported.
 const HOST_FAILURE_PERCENT: u64 = 30;
-/// A remote command is reliable on so many hosts at least.
+/// The fewest hosts on which a remote command must succeed to be reliable.
 const RELIABLE_HOSTS: u64 = 2;
 
-/// What there is to say about a command from its history and its words.
+/// The insights about a command from its history and its text.
 pub fn insights(history: &History, pitfalls: &[Lint]) -> Vec<Insight> {
     let mut insights = Vec::new();
     insights.extend(retry(history).or_else(|| similar(history)));
@@ -45,23 +45,16 @@ fn retry(history: &History) -> Option<Insight> {
         (0, _) => None,
         (_, 0) => Some(Insight::RetryFailed { previous }),
         (all, some) if all == some => Some(Insight::RetrySucceeded { previous }),
-        _ => Some(Insight::RetryMixed {
-            previous,
-            succeeded,
-        }),
+        _ => Some(Insight::RetryMixed { previous, succeeded }),
     }
 }
 
 fn similar(history: &History) -> Option<Insight> {
     let (runs, succeeded) = successes(&history.similar);
-    (runs > 0).then(|| Insight::Similar {
-        template: history.template.clone(),
-        runs,
-        succeeded,
-    })
+    (runs > 0).then(|| Insight::Similar { template: history.template.clone(), runs, succeeded })
 }
 
-/// How many there are and how many succeeded; the server's own end says nothing.
+/// The number of runs and of successes, without runs interrupted by the server's exit.
 fn successes(outcomes: &[Outcome]) -> (usize, usize) {
     let counted = outcomes.iter().filter(|o| **o != Outcome::Interrupted);
     let succeeded = outcomes.iter().filter(|o| **o == Outcome::Success);
@@ -83,14 +76,9 @@ fn streak(history: &History) -> Option<Insight> {
 fn rates(history: &History) -> Option<Insight> {
     let rates = history.rates();
     if rates.timeout > TIMEOUT_RATE {
-        Some(Insight::Timeouts {
-            rate: rates.timeout,
-        })
+        Some(Insight::Timeouts { rate: rates.timeout })
     } else if rates.success > RELIABLE_RATE && rates.runs >= RELIABLE_RUNS {
-        Some(Insight::Reliable {
-            rate: rates.success,
-            runs: rates.runs,
-        })
+        Some(Insight::Reliable { rate: rates.success, runs: rates.runs })
     } else {
         None
     }
@@ -102,44 +90,24 @@ fn duration(history: &History) -> Option<Insight> {
 }
 
 fn host(history: &HostHistory) -> Option<Insight> {
-    let HostHistory {
-        host,
-        tries,
-        failed,
-    } = history.clone();
+    let HostHistory { host, tries, failed } = history.clone();
     if tries < FEWEST_TRIES {
         None
     } else if failed * 100 >= tries * HOST_FAILURE_PERCENT {
-        Some(Insight::HostFails {
-            host,
-            failed,
-            tries,
-        })
+        Some(Insight::HostFails { host, failed, tries })
     } else if failed == 0 {
-        Some(Insight::HostReliable {
-            host,
-            connections: tries,
-        })
+        Some(Insight::HostReliable { host, connections: tries })
     } else {
         None
     }
 }
 
 fn remote(history: &RemoteHistory) -> Option<Insight> {
-    let RemoteHistory {
-        template,
-        runs,
-        failed,
-        hosts,
-    } = history.clone();
+    let RemoteHistory { template, runs, failed, hosts } = history.clone();
     if runs < FEWEST_TRIES {
         None
     } else if failed * 2 > runs {
-        Some(Insight::RemoteFails {
-            template,
-            failed,
-            runs,
-        })
+        Some(Insight::RemoteFails { template, failed, runs })
     } else if failed == 0 && hosts >= RELIABLE_HOSTS {
         Some(Insight::RemoteReliable { template, hosts })
     } else {
@@ -162,10 +130,7 @@ mod tests {
     fn known(runs: Vec<(Outcome, f64)>) -> History {
         History {
             template: "make *".to_owned(),
-            runs: runs
-                .into_iter()
-                .map(|(outcome, age)| run(outcome, age, None))
-                .collect(),
+            runs: runs.into_iter().map(|(outcome, age)| run(outcome, age, None)).collect(),
             ..History::default()
         }
     }
@@ -180,23 +145,11 @@ mod tests {
     fn retries_are_told_by_their_luck() {
         use Outcome::{Failure, Interrupted, Killed, Success};
         for (retries, text) in [
-            (
-                vec![Failure, Failure],
-                "Retry #3. Previous 2 all failed. Different approach?",
-            ),
-            (
-                vec![Killed],
-                "Retry #2. Previous 1 all failed. Different approach?",
-            ),
+            (vec![Failure, Failure], "Retry #3. Previous 2 all failed. Different approach?"),
+            (vec![Killed], "Retry #2. Previous 1 all failed. Different approach?"),
             (vec![Success; 2], "Retry #3. Previous 2 succeeded."),
-            (
-                vec![Success, Failure, Failure],
-                "Retry #4 in last 15m. 1/3 succeeded.",
-            ),
-            (
-                vec![Interrupted, Success],
-                "Retry #2. Previous 1 succeeded.",
-            ),
+            (vec![Success, Failure, Failure], "Retry #4 in last 15m. 1/3 succeeded."),
+            (vec![Interrupted, Success], "Retry #2. Previous 1 succeeded."),
         ] {
             let mut history = known(vec![(Failure, 1.0)]);
             history.retries = retries;
@@ -230,10 +183,7 @@ mod tests {
             (-3, Some("Failing streak: 3. Same approach?")),
         ] {
             let mut history = known(vec![(Outcome::Failure, 1.0)]);
-            history.streak = Streak {
-                current_streak,
-                ..Streak::default()
-            };
+            history.streak = Streak { current_streak, ..Streak::default() };
             assert_eq!(texts(&history), Vec::from_iter(wanted), "{current_streak}");
         }
     }
@@ -247,10 +197,7 @@ mod tests {
         let mut reliable = vec![(Outcome::Success, 1.0); 4];
         assert_eq!(texts(&known(reliable.clone())), [""; 0], "too few runs");
         reliable.push((Outcome::Failure, week));
-        assert_eq!(
-            texts(&known(reliable)),
-            ["Reliable pattern: 100% success (5 runs)."]
-        );
+        assert_eq!(texts(&known(reliable)), ["Reliable pattern: 100% success (5 runs)."]);
         let half = vec![(Outcome::Timeout, 1.0), (Outcome::Success, 1.0)];
         assert_eq!(texts(&known(half)), [""; 0], "half is not more than half");
     }
@@ -258,10 +205,7 @@ mod tests {
     #[test]
     fn durations_are_told_above_ten_seconds() {
         for (seconds, wanted) in [(10.0, None), (47.2, Some("Usually takes ~47s."))] {
-            let samples = [Sample {
-                seconds,
-                completed: true,
-            }; 3];
+            let samples = [Sample { seconds, completed: true }; 3];
             let mut history = known(vec![(Outcome::Failure, 1.0)]);
             history.estimate = Estimate::new("make *", &[], &samples);
             assert_eq!(texts(&history), Vec::from_iter(wanted));
@@ -272,29 +216,13 @@ mod tests {
     fn hosts_are_judged_from_three_tries_on() {
         for (tries, failed, wanted) in [
             (2, 2, None),
-            (
-                3,
-                1,
-                Some("Host 'h' has 33% connection failure rate (1/3)."),
-            ),
-            (
-                10,
-                3,
-                Some("Host 'h' has 30% connection failure rate (3/10)."),
-            ),
+            (3, 1, Some("Host 'h' has 33% connection failure rate (1/3).")),
+            (10, 3, Some("Host 'h' has 30% connection failure rate (3/10).")),
             (10, 2, None),
-            (
-                3,
-                0,
-                Some("Host 'h' is reliable: 3 successful connections."),
-            ),
+            (3, 0, Some("Host 'h' is reliable: 3 successful connections.")),
         ] {
             let mut history = known(vec![(Outcome::Failure, 1.0)]);
-            history.host = Some(HostHistory {
-                host: "h".to_owned(),
-                tries,
-                failed,
-            });
+            history.host = Some(HostHistory { host: "h".to_owned(), tries, failed });
             assert_eq!(texts(&history), Vec::from_iter(wanted), "{failed}/{tries}");
         }
     }
@@ -303,28 +231,14 @@ mod tests {
     fn remote_commands_are_judged_across_hosts() {
         for (runs, failed, hosts, wanted) in [
             (2, 2, 1, None),
-            (
-                3,
-                2,
-                1,
-                Some("Remote command 'git pull' fails often (2/3)."),
-            ),
+            (3, 2, 1, Some("Remote command 'git pull' fails often (2/3).")),
             (4, 2, 1, None),
             (3, 0, 1, None),
-            (
-                3,
-                0,
-                2,
-                Some("Remote command 'git pull' reliable across 2 hosts."),
-            ),
+            (3, 0, 2, Some("Remote command 'git pull' reliable across 2 hosts.")),
         ] {
             let mut history = known(vec![(Outcome::Failure, 1.0)]);
-            history.remote = Some(RemoteHistory {
-                template: "git pull".to_owned(),
-                runs,
-                failed,
-                hosts,
-            });
+            history.remote =
+                Some(RemoteHistory { template: "git pull".to_owned(), runs, failed, hosts });
             assert_eq!(texts(&history), Vec::from_iter(wanted), "{failed}/{runs}");
         }
     }
@@ -342,12 +256,7 @@ mod tests {
                 },
                 "zsh_kill",
             ),
-            (
-                Lint::EditorWithoutTerminal {
-                    program: "vim".to_owned(),
-                },
-                "pty: true",
-            ),
+            (Lint::EditorWithoutTerminal { program: "vim".to_owned() }, "pty: true"),
         ] {
             let said = insights(&History::default(), &[pitfall]);
             let text = said.last().map(ToString::to_string).unwrap_or_default();

@@ -1,26 +1,192 @@
-//! Circuits in the database: each check and each report is one transaction, so that of
-//! several servers one gets the lease.
+//! The circuits of NEVERHANG: decides whether commands may run, and records how they ended.
+//!
+//! A pattern without a circuit costs one look-up and no lock. What cannot be written to the
+//! database is kept in this server's memory.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
-use crate::alan::rows::{CircuitRow, LeaseRow};
-use crate::neverhang::{Circuit, Lease, State, TimedOut};
+use super::{Store, StoreError, is_readable};
+use crate::alan::pattern::Pattern;
+use crate::alan::rows::{CircuitRow, unix_seconds};
+use crate::neverhang::{Circuit, CircuitState, Decision, Lease, Rules, RunEnd, TimedOut};
 
-/// A circuit with the pattern that it is of.
+/// A circuit at this moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NamedCircuit {
-    /// The pattern.
+pub struct CircuitStatus {
     pub hash: String,
-    /// The redacted command.
+    /// The redacted command, or its beginning.
     pub preview: String,
-    /// Its circuit.
     pub circuit: Circuit,
+    /// Seconds until a run is allowed, where [`Store::circuits`] gives the status; 0 if one is
+    /// allowed now.
+    pub retry_in: f64,
 }
 
-/// The circuit of a pattern; a blank one where there is none.
-///
-/// # Errors
-/// As SQLite.
+impl CircuitStatus {
+    /// Whether a run is refused now, unless it has a longer time limit.
+    pub fn refuses(&self) -> bool {
+        self.circuit.state != CircuitState::Closed && self.retry_in > 0.0
+    }
+
+    pub(super) fn row(&self) -> CircuitRow {
+        row(&self.hash, &self.preview, &self.circuit)
+    }
+}
+
+/// The result of closing circuits.
+#[derive(Debug)]
+pub struct Reset {
+    /// The circuits before the reset. Some may have been closed already, with timeouts only.
+    pub closed: Vec<CircuitStatus>,
+    /// Why the circuits in the database are unchanged.
+    pub failure: Option<StoreError>,
+}
+
+/// How long a call waits for the locks of others to get the lease of a half-open circuit. On a
+/// busy machine with a slow disk a short transaction of another server can take a second.
+const LEASE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a report waits, which delays the end of a command that timed out or held a lease.
+/// Other servers do not see what is kept in memory instead.
+const REPORT_PATIENCE: Duration = Duration::from_secs(2);
+
+impl Store {
+    /// Decides whether a command with this time limit may run. The one run that a half-open
+    /// circuit allows gets its lease. Allows everything if the database cannot be used.
+    pub fn circuit_check_and_lease(
+        &self,
+        pattern: &Pattern,
+        now: SystemTime,
+        deadline: Option<Duration>,
+    ) -> Decision {
+        let (hash, now) = (pattern.hash.as_str(), unix_seconds(now));
+        let deadline = deadline.map(|deadline| deadline.as_secs_f64());
+        let number = self.leases.fetch_add(1, Ordering::Relaxed);
+        let owner = format!("{}-{number}", self.shared.instance);
+        let check = |circuit: &mut Circuit| circuit.check(now, deadline, &owner, self.rules());
+        if let Some(named) = self.circuits.lock().get_mut(hash) {
+            return check(&mut named.circuit);
+        }
+        let Some(mut seen) = self.read(|connection| circuit(connection, hash)) else {
+            return Decision::Allow;
+        };
+        // Only a lease has to be written.
+        match check(&mut seen) {
+            Decision::Probe(_) => {
+                self.change_circuit(pattern, LEASE_PATIENCE, check).unwrap_or(Decision::Allow)
+            }
+            decided => decided,
+        }
+    }
+
+    /// Reports how a run ended, with the lease that its check returned. `usual` of a timeout is
+    /// ignored: the median of the command's successes is looked up here.
+    pub fn circuit_report(
+        &self,
+        pattern: &Pattern,
+        end: RunEnd,
+        lease: Option<&Lease>,
+        now: SystemTime,
+    ) {
+        let now = unix_seconds(now);
+        let end = match end {
+            RunEnd::TimedOut { allowed, waited_for_input, .. } => RunEnd::TimedOut {
+                allowed,
+                usual: self.view(|view| view.usual_success(&pattern.hash)),
+                waited_for_input,
+            },
+            // Without a lease, only a timeout matters.
+            _ if lease.is_none() => return,
+            end => end,
+        };
+        let report = |circuit: &mut Circuit| circuit.report(now, end, lease, self.rules());
+        // A circuit kept in memory is written with the next report.
+        let kept = self.circuits.lock().get(&pattern.hash).map(|named| named.circuit.clone());
+        let changed = self.change_circuit(pattern, REPORT_PATIENCE, |circuit| {
+            if let Some(kept) = &kept {
+                circuit.clone_from(kept);
+            }
+            report(circuit);
+        });
+        if changed.is_some() {
+            self.circuits.lock().remove(&pattern.hash);
+            return;
+        }
+        // Continue in memory from the state on disk: a locked database can still be read.
+        let on_disk = self.read(|connection| circuit(connection, &pattern.hash));
+        let on_disk = on_disk.unwrap_or_default();
+        let mut circuits = self.circuits.lock();
+        let named = circuits.entry(pattern.hash.clone()).or_insert_with(|| CircuitStatus {
+            hash: pattern.hash.clone(),
+            preview: pattern.preview.clone(),
+            circuit: on_disk,
+            retry_in: 0.0,
+        });
+        report(&mut named.circuit);
+        circuits.retain(|_, named| !named.circuit.is_blank());
+    }
+
+    /// All circuits that are not blank at this time, open and half-open ones first.
+    pub fn circuits(&self, now: SystemTime) -> Vec<CircuitStatus> {
+        let now = unix_seconds(now);
+        let mut found = self.read(all).unwrap_or_default();
+        let memory = self.circuits.lock();
+        found.retain(|named| !memory.contains_key(&named.hash));
+        found.extend(memory.values().cloned());
+        drop(memory);
+        for named in &mut found {
+            named.circuit.forget_old(now, self.rules());
+            named.retry_in = named.circuit.retry_in(now, self.rules());
+        }
+        found.retain(|named| !named.circuit.is_blank());
+        found.sort_by_key(|named| named.circuit.state == CircuitState::Closed);
+        found
+    }
+
+    /// When circuits open and recover.
+    pub fn rules(&self) -> &Rules {
+        &self.shared.settings.rules
+    }
+
+    /// Closes the circuit of a pattern, or every circuit, and forgets the timeouts.
+    pub fn circuit_reset(&self, hash: Option<&str>) -> Reset {
+        let is_meant = |known: &String| hash.is_none_or(|hash| hash == known);
+        let mut closed: Vec<CircuitStatus> = {
+            let mut in_memory = self.circuits.lock();
+            in_memory.extract_if(|known, _| is_meant(known)).map(|(_, named)| named).collect()
+        };
+        match self.with_connection(|database| reset(&mut database.connection, hash)) {
+            Ok(mut rows) => {
+                rows.retain(|row| closed.iter().all(|own| own.hash != row.hash));
+                closed.extend(rows);
+                Reset { closed, failure: None }
+            }
+            Err(error) => Reset { closed, failure: Some(error) },
+        }
+    }
+
+    fn change_circuit<T>(
+        &self,
+        pattern: &Pattern,
+        patience: Duration,
+        decide: impl FnOnce(&mut Circuit) -> T,
+    ) -> Option<T> {
+        self.start();
+        self.wait_until_open();
+        if !is_readable(&self.shared.queue.lock()) {
+            return None;
+        }
+        let changed = self.shared.pool.with(|database| {
+            database.connection.busy_timeout(patience)?;
+            change(&mut database.connection, &pattern.hash, &pattern.preview, decide)
+        });
+        changed.inspect_err(|error| self.note(error)).ok()
+    }
+}
+
+/// The circuit of a pattern; a blank one if there is none.
 pub fn circuit(connection: &Connection, hash: &str) -> rusqlite::Result<Circuit> {
     let state = connection
         .prepare_cached(
@@ -28,15 +194,19 @@ pub fn circuit(connection: &Connection, hash: &str) -> rusqlite::Result<Circuit>
              FROM circuits WHERE command_hash = ?1",
         )?
         .query_row([hash], |row| {
+            if !row.get(1)? {
+                let opened_at: Option<f64> = row.get(0)?;
+                return Ok(
+                    opened_at.map_or(CircuitState::Closed, |since| CircuitState::Open { since })
+                );
+            }
             let lease = match (row.get(2)?, row.get(3)?, row.get(4)?) {
-                (Some(owner), Some(taken_at), Some(until)) => Some(Lease {
-                    owner,
-                    taken_at,
-                    until,
-                }),
+                (Some(owner), Some(taken_at), Some(until)) => {
+                    Some(Lease { owner, taken_at, until })
+                }
                 _ => None,
             };
-            Ok(state(row.get(0)?, row.get(1)?, lease))
+            Ok(CircuitState::HalfOpen { lease })
         })
         .optional()?;
     let Some(state) = state else {
@@ -45,30 +215,15 @@ pub fn circuit(connection: &Connection, hash: &str) -> rusqlite::Result<Circuit>
     let mut timeouts = connection.prepare_cached(
         "SELECT at, allowed FROM circuit_timeouts WHERE command_hash = ?1 ORDER BY at",
     )?;
-    let timeouts = timeouts.query_map([hash], |row| {
-        Ok(TimedOut {
-            at: row.get(0)?,
-            allowed: row.get(1)?,
-        })
-    })?;
-    Ok(Circuit {
-        state,
-        timeouts: timeouts.collect::<rusqlite::Result<_>>()?,
-    })
+    let timeouts =
+        timeouts.query_map([hash], |row| Ok(TimedOut { at: row.get(0)?, allowed: row.get(1)? }))?;
+    Ok(Circuit { state, timeouts: timeouts.collect::<rusqlite::Result<_>>()? })
 }
 
-fn state(opened_at: Option<f64>, half_open: bool, lease: Option<Lease>) -> State {
-    match (half_open, opened_at) {
-        (true, _) => State::HalfOpen { lease },
-        (false, Some(since)) => State::Open { since },
-        (false, None) => State::Closed,
-    }
-}
-
-/// Changes the circuit of a pattern in one transaction; what the change gives.
+/// Changes the circuit of a pattern in one transaction and returns the closure's result.
 ///
 /// # Errors
-/// As SQLite; nothing is changed then.
+/// When SQLite fails; nothing is changed then.
 pub fn change<T>(
     connection: &mut Connection,
     hash: &str,
@@ -86,10 +241,7 @@ pub fn change<T>(
     Ok(given)
 }
 
-/// Puts a circuit in place of the one that is there; a blank one is removed.
-///
-/// # Errors
-/// As SQLite.
+/// Replaces a circuit; a blank one is removed.
 pub fn put(transaction: &Transaction<'_>, row: &CircuitRow) -> rusqlite::Result<()> {
     transaction
         .prepare_cached("DELETE FROM circuits WHERE command_hash = ?1")?
@@ -122,36 +274,24 @@ pub fn put(transaction: &Transaction<'_>, row: &CircuitRow) -> rusqlite::Result<
     Ok(())
 }
 
-/// A circuit as a row.
-pub fn row(hash: &str, preview: &str, circuit: &Circuit) -> CircuitRow {
+fn row(hash: &str, preview: &str, circuit: &Circuit) -> CircuitRow {
     let (opened_at, lease) = match &circuit.state {
-        State::Closed => (None, None),
-        State::Open { since } => (Some(*since), None),
-        State::HalfOpen { lease } => (None, lease.as_ref()),
+        CircuitState::Closed => (None, None),
+        CircuitState::Open { since } => (Some(*since), None),
+        CircuitState::HalfOpen { lease } => (None, lease.as_ref()),
     };
     CircuitRow {
         command_hash: hash.to_owned(),
         command_preview: preview.to_owned(),
         opened_at,
-        half_open: matches!(circuit.state, State::HalfOpen { .. }),
-        lease: lease.map(|lease| LeaseRow {
-            owner: lease.owner.clone(),
-            taken_at: lease.taken_at,
-            until: lease.until,
-        }),
-        timeouts: circuit
-            .timeouts
-            .iter()
-            .map(|timeout| (timeout.at, timeout.allowed))
-            .collect(),
+        half_open: matches!(circuit.state, CircuitState::HalfOpen { .. }),
+        lease: lease.cloned(),
+        timeouts: circuit.timeouts.iter().map(|timeout| (timeout.at, timeout.allowed)).collect(),
     }
 }
 
-/// All circuits, those that are not closed first.
-///
-/// # Errors
-/// As SQLite.
-pub fn all(connection: &Connection) -> rusqlite::Result<Vec<NamedCircuit>> {
+/// All circuits, open and half-open ones first.
+pub fn all(connection: &Connection) -> rusqlite::Result<Vec<CircuitStatus>> {
     let mut found = connection.prepare_cached(
         "SELECT command_hash, command_preview FROM circuits
          ORDER BY half_open OR opened_at IS NOT NULL DESC, command_preview",
@@ -159,24 +299,20 @@ pub fn all(connection: &Connection) -> rusqlite::Result<Vec<NamedCircuit>> {
     let names = found.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let names: Vec<(String, String)> = names.collect::<rusqlite::Result<_>>()?;
     let circuits = names.into_iter().map(|(hash, preview)| {
-        Ok(NamedCircuit {
-            circuit: circuit(connection, &hash)?,
-            hash,
-            preview,
-        })
+        Ok(CircuitStatus { circuit: circuit(connection, &hash)?, hash, preview, retry_in: 0.0 })
     });
     circuits.collect()
 }
 
-/// Closes the circuit of a pattern, or all, and forgets their timeouts; gives what they
-/// were.
+/// Closes the circuit of a pattern, or every circuit, and forgets the timeouts. Returns the
+/// circuits as they were.
 ///
 /// # Errors
-/// As SQLite; nothing is closed then.
+/// When SQLite fails; nothing is closed then.
 pub fn reset(
     connection: &mut Connection,
     hash: Option<&str>,
-) -> rusqlite::Result<Vec<NamedCircuit>> {
+) -> rusqlite::Result<Vec<CircuitStatus>> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut closed = all(&transaction)?;
     closed.retain(|named| hash.is_none_or(|hash| hash == named.hash));
@@ -203,10 +339,11 @@ mod tests {
         let path = scratch.path().join("alan.db");
         let open = || open_present(&path, Duration::ZERO, &derivation(1)).expect("a database");
         let (mut one, mut other) = (open().0.connection, open().0.connection);
-        let half_open = |circuit: &mut Circuit| circuit.state = State::HalfOpen { lease: None };
+        let half_open =
+            |circuit: &mut Circuit| circuit.state = CircuitState::HalfOpen { lease: None };
         change(&mut one, "hash", "sleep 9", half_open).expect("changed");
         let refused = change(&mut one, "hash", "sleep 9", |circuit| {
-            assert_eq!(circuit.state, State::HalfOpen { lease: None });
+            assert_eq!(circuit.state, CircuitState::HalfOpen { lease: None });
             change(&mut other, "hash", "sleep 9", half_open)
         });
         assert!(refused.expect("changed").is_err(), "both decided at once");
@@ -218,41 +355,20 @@ mod tests {
         let path = scratch.path().join("alan.db");
         let opened = open_present(&path, Duration::ZERO, &derivation(1));
         let mut connection = opened.expect("a database").0.connection;
-        let lease = Lease {
-            owner: "me".to_owned(),
-            taken_at: 1.5,
-            until: 2.5,
-        };
-        let timeouts = vec![
-            TimedOut {
-                at: 0.25,
-                allowed: Some(5.0),
-            },
-            TimedOut {
-                at: 0.5,
-                allowed: None,
-            },
-        ];
+        let lease = Lease { owner: "me".to_owned(), taken_at: 1.5, until: 2.5 };
+        let timeouts =
+            vec![TimedOut { at: 0.25, allowed: Some(5.0) }, TimedOut { at: 0.5, allowed: None }];
         for state in [
-            State::Open { since: 1.0 },
-            State::HalfOpen { lease: None },
-            State::HalfOpen { lease: Some(lease) },
-            State::Closed,
+            CircuitState::Open { since: 1.0 },
+            CircuitState::HalfOpen { lease: None },
+            CircuitState::HalfOpen { lease: Some(lease) },
+            CircuitState::Closed,
         ] {
-            let wanted = Circuit {
-                state,
-                timeouts: timeouts.clone(),
-            };
-            change(&mut connection, "hash", "x", |circuit| {
-                *circuit = wanted.clone()
-            })
-            .expect("put");
+            let wanted = Circuit { state, timeouts: timeouts.clone() };
+            change(&mut connection, "hash", "x", |circuit| *circuit = wanted.clone()).expect("put");
             assert_eq!(circuit(&connection, "hash").expect("read"), wanted);
         }
-        change(&mut connection, "hash", "x", |circuit| {
-            *circuit = Circuit::default()
-        })
-        .expect("put");
+        change(&mut connection, "hash", "x", |circuit| *circuit = Circuit::default()).expect("put");
         assert_eq!(all(&connection).expect("read"), []);
     }
 }

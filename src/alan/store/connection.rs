@@ -1,83 +1,64 @@
-//! One connection to the database file: opened privately, never through a link, and
-//! known by its inode, so that a file that was moved away is noticed.
+//! A connection to the database file. The file is private, never opened through a symbolic
+//! link, and identified by its inode, so that a moved file is noticed.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::alan::insight::Insight;
 use crate::alan::schema::{self, Derivation, SchemaError};
 use crate::process::files::{self, FileLock, PrivateDirError};
 
-/// Memory for pages of the file, in KiB, for each connection; the system's own cache is
-/// next to it.
+/// The page cache of each connection, in KiB, in addition to the system's own.
 const CACHE_KIB: i64 = 1024;
-/// Prepared statements kept by a connection: more than there are.
+/// Prepared statements cached by a connection: more than there are.
 const STATEMENTS: usize = 64;
 
 /// Why the database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
-    /// The path names something that is no file.
+    /// The path names something other than a file.
     #[error("it is no regular file")]
     NoFile,
-    /// Its directory cannot be made.
+    /// Its directory cannot be created.
     #[error(transparent)]
     Directory(#[from] PrivateDirError),
-    /// The file cannot be made or looked at.
+    /// The file cannot be created or examined.
     #[error(transparent)]
     File(#[from] io::Error),
-    /// Its tables cannot be brought to the present version.
+    /// Its tables cannot be migrated.
     #[error(transparent)]
-    Schema(SchemaError),
-    /// SQLite refused.
+    Schema(#[from] SchemaError),
     #[error(transparent)]
-    Sqlite(rusqlite::Error),
+    Sqlite(#[from] rusqlite::Error),
     /// Another server is moving a corrupt file aside.
     #[error("another server is repairing it")]
     BeingRepaired,
 }
 
-impl From<rusqlite::Error> for DatabaseError {
-    fn from(error: rusqlite::Error) -> Self {
-        DatabaseError::Sqlite(error)
-    }
-}
-
-impl From<SchemaError> for DatabaseError {
-    fn from(error: SchemaError) -> Self {
-        match error {
-            SchemaError::Sqlite(error) => DatabaseError::Sqlite(error),
-            error => DatabaseError::Schema(error),
-        }
-    }
-}
-
 impl DatabaseError {
     fn code(&self) -> Option<ErrorCode> {
         match self {
-            DatabaseError::Sqlite(error) => error.sqlite_error_code(),
+            DatabaseError::Sqlite(error) | DatabaseError::Schema(SchemaError::Sqlite(error)) => {
+                error.sqlite_error_code()
+            }
             _ => None,
         }
     }
 
-    /// Whether somebody else holds the lock that is needed: worth another try.
+    /// Whether another process holds the lock, so that a retry may succeed.
     pub fn is_busy(&self) -> bool {
-        matches!(
-            self.code(),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-        )
+        matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
-    /// The cause in words; what the system says of the file and its directory where
-    /// SQLite only says that it cannot open or write.
+    /// The cause in words. Where SQLite only says that it cannot open or write, the system's
+    /// error for the file or its directory is added.
     pub fn cause(&self, path: &Path) -> String {
-        let vague = matches!(
-            self.code(),
-            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
-        );
+        let vague = matches!(self.code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
         let system = [Some(path), path.parent()]
             .into_iter()
             .flatten()
@@ -88,30 +69,25 @@ impl DatabaseError {
         }
     }
 
-    /// Whether the file's content is not a sound database.
+    /// Whether the file is not a valid database.
     pub fn is_corrupt(&self) -> bool {
-        matches!(
-            self.code(),
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt)
-        )
+        matches!(self.code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
     }
 }
 
-/// An open connection, and which file it is to.
+/// An open connection, and the identity of its file.
 #[derive(Debug)]
 pub struct Database {
-    /// The connection.
     pub connection: Connection,
     file: (u64, u64),
 }
 
 impl Database {
-    /// Opens the database, making it and its directory where they are missing. Whoever
-    /// waits for a lock on it waits `patience`.
+    /// Opens the database, creating it and its directory if they are missing. The connection
+    /// waits for locks for at most `patience`.
     ///
     /// # Errors
-    /// When that cannot be done; nothing that exists has been changed then, but for the
-    /// file's mode.
+    /// If that fails; nothing that existed has then changed except the file's mode.
     pub fn open(path: &Path, patience: Duration) -> Result<Database, DatabaseError> {
         let path = &real_path(path)?;
         match files::create_private(path) {
@@ -120,10 +96,10 @@ impl Database {
         }
     }
 
-    /// Opens a database that is there.
+    /// Opens an existing database.
     ///
     /// # Errors
-    /// As [`Database::open`], and when it is missing.
+    /// As [`Database::open`], and if the file is missing.
     pub fn open_existing(path: &Path, patience: Duration) -> Result<Database, DatabaseError> {
         let path = &real_path(path)?;
         let file = private_file(path)?;
@@ -141,14 +117,94 @@ impl Database {
         Ok(Database { connection, file })
     }
 
-    /// Whether the path still names the file that this is a connection to.
+    /// Frees the page cache.
+    pub fn release_memory(&self) {
+        if let Err(error) = self.connection.release_memory() {
+            tracing::debug!(%error, "the database's cache stays as it is");
+        }
+    }
+
+    /// Whether the path still names the connected file.
     pub fn is_current(&self, path: &Path) -> bool {
         std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == self.file)
     }
 }
 
-/// Opens the database and brings it to the present version. A corrupt file is moved
-/// aside first: the second value says where to.
+/// How long a connection waits for locks, which readers hardly ever meet in WAL mode.
+const READ_PATIENCE: Duration = Duration::from_secs(1);
+/// Idle connections that are kept.
+const MOST_IDLE: usize = 2;
+
+/// The idle connections.
+#[derive(Debug)]
+pub struct Pool {
+    path: PathBuf,
+    idle: Mutex<Vec<Database>>,
+}
+
+impl Pool {
+    /// A pool of connections to this database.
+    pub fn new(path: PathBuf) -> Pool {
+        Pool { path, idle: Mutex::new(Vec::new()) }
+    }
+
+    /// Lends a connection to a function. No lock is held meanwhile.
+    ///
+    /// # Errors
+    /// As [`Database::open_existing`] or as the function.
+    pub fn with<T>(
+        &self,
+        work: impl FnOnce(&mut Database) -> rusqlite::Result<T>,
+    ) -> Result<T, DatabaseError> {
+        let idle = self.idle.lock().pop();
+        let mut database = match idle.filter(|database| database.is_current(&self.path)) {
+            Some(database) => database,
+            None => Database::open_existing(&self.path, READ_PATIENCE)?,
+        };
+        let given = work(&mut database)?;
+        let mut idle = self.idle.lock();
+        if idle.len() < MOST_IDLE {
+            idle.push(database);
+        }
+        Ok(given)
+    }
+
+    /// Closes the idle connections.
+    pub fn clear(&self) {
+        self.idle.lock().clear();
+    }
+}
+
+/// What was lost when a database was opened.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Where a corrupt file was moved.
+    pub moved_aside: Option<PathBuf>,
+    /// How many unreadable rows were left out.
+    pub unreadable_rows: usize,
+    /// The file that still contains these rows, if any.
+    pub kept: Option<PathBuf>,
+}
+
+impl Losses {
+    /// The warnings for the user.
+    pub fn warnings(&self, path: &Path) -> Vec<Insight> {
+        let path = path.display().to_string();
+        let moved = self.moved_aside.as_ref().map(|aside| Insight::MovedAside {
+            path: path.clone(),
+            aside: aside.display().to_string(),
+        });
+        let rows = self.unreadable_rows;
+        let unreadable = (rows > 0).then(|| Insight::UnreadableRows {
+            path: path.clone(),
+            rows,
+            kept: self.kept.as_ref().map(|kept| kept.display().to_string()),
+        });
+        moved.into_iter().chain(unreadable).collect()
+    }
+}
+
+/// Opens and migrates the database. A corrupt file is moved aside first.
 ///
 /// # Errors
 /// As [`Database::open`] and [`schema::migrate`].
@@ -156,55 +212,56 @@ pub fn open_present(
     path: &Path,
     patience: Duration,
     derivation: &Derivation,
-) -> Result<(Database, Option<PathBuf>), DatabaseError> {
-    match open_and_migrate(path, patience, derivation) {
+) -> Result<(Database, Losses), DatabaseError> {
+    let (opened, moved_aside) = match open_and_migrate(path, patience, derivation) {
         Err(error) if error.is_corrupt() => {
             let aside = move_aside(path)?;
-            let database = open_and_migrate(path, patience, derivation)?;
-            Ok((database, aside))
+            (open_and_migrate(path, patience, derivation), aside)
         }
-        opened => Ok((opened?, None)),
-    }
+        opened => (opened, None),
+    };
+    let (database, unreadable_rows) = opened?;
+    let losses = Losses { moved_aside, unreadable_rows, kept: None };
+    Ok((database, losses))
 }
 
 fn open_and_migrate(
     path: &Path,
     patience: Duration,
     derivation: &Derivation,
-) -> Result<Database, DatabaseError> {
+) -> Result<(Database, usize), DatabaseError> {
     let mut database = Database::open(path, patience)?;
-    schema::migrate(&mut database.connection, derivation)?;
-    Ok(database)
+    let unreadable_rows = schema::migrate(&mut database.connection, derivation)?;
+    Ok((database, unreadable_rows))
 }
 
-/// The lock under which files are moved; it lives beside the database.
+/// Takes the lock under which files are moved; its file is next to the database.
 ///
 /// # Errors
-/// [`DatabaseError::BeingRepaired`] when another server holds it.
+/// [`DatabaseError::BeingRepaired`] if another server holds it.
 pub fn lock(path: &Path) -> Result<FileLock, DatabaseError> {
     FileLock::try_take(&beside(path, ".lock"))?.ok_or(DatabaseError::BeingRepaired)
 }
 
-/// A path beside the database: its own with something appended.
+/// The path of the database with a suffix.
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Moves a corrupt database aside, if it still is one once the lock is held; where to.
+/// Moves a corrupt database aside, if it is still corrupt once the lock is held. Returns the
+/// new path.
 ///
 /// # Errors
-/// When another server is at it, or files cannot be renamed.
+/// If another server is repairing it, or files cannot be renamed.
 pub fn move_aside(path: &Path) -> Result<Option<PathBuf>, DatabaseError> {
     let path = &real_path(path)?;
     let _lock = lock(path)?;
     if is_sound(path) {
         return Ok(None);
     }
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let aside = beside(path, &format!(".corrupt-{}", now.as_millis()));
     std::fs::rename(path, &aside)?;
     for suffix in ["-wal", "-shm"] {
@@ -219,19 +276,18 @@ pub fn move_aside(path: &Path) -> Result<Option<PathBuf>, DatabaseError> {
 fn is_sound(path: &Path) -> bool {
     let checked = Database::open(path, Duration::from_secs(1)).and_then(|database| {
         let check = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
-        let found = database
-            .connection
-            .query_row("PRAGMA quick_check(1)", [], check)?;
+        let found = database.connection.query_row("PRAGMA quick_check(1)", [], check)?;
         Ok(found == "ok")
     });
     match checked {
         Ok(sound) => sound,
-        // Only what is surely broken is moved.
+        // Move only what is certainly broken.
         Err(error) => !error.is_corrupt(),
     }
 }
 
-/// The path with its directory's links followed, so that only the file itself can be one.
+/// The path with symbolic links in its directory resolved, so that only the file itself can
+/// be a link.
 fn real_path(path: &Path) -> Result<PathBuf, DatabaseError> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -244,14 +300,15 @@ fn real_path(path: &Path) -> Result<PathBuf, DatabaseError> {
     Ok(parent.canonicalize()?.join(name))
 }
 
-/// Checks that the file is one, and mends its mode; gives its inode.
+/// Checks that the path names a regular file and makes it private. Returns its device and
+/// inode.
 fn private_file(path: &Path) -> Result<(u64, u64), DatabaseError> {
     let found = std::fs::symlink_metadata(path)?;
     if !found.is_file() {
         return Err(DatabaseError::NoFile);
     }
     if found.mode() & 0o077 != 0 {
-        // A file that its owner has made read-only stays so.
+        // A file that its owner has made read-only stays read-only.
         let private = std::fs::Permissions::from_mode(found.mode() & 0o700);
         std::fs::set_permissions(path, private)?;
     }
@@ -277,7 +334,8 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(&scratch.path().join("new")), 0o700);
         assert_eq!(mode(&beside(&path, "-wal")), 0o600);
-        assert!(opened.0.is_current(&path) && opened.1.is_none());
+        assert!(opened.0.is_current(&path));
+        assert_eq!(opened.1, Losses::default());
     }
 
     #[test]
@@ -301,10 +359,7 @@ mod tests {
     #[test]
     fn a_link_is_not_followed_but_a_linked_directory_is() {
         let scratch = tempfile::tempdir().expect("a directory");
-        let (real, link) = (
-            scratch.path().join("real.db"),
-            scratch.path().join("link.db"),
-        );
+        let (real, link) = (scratch.path().join("real.db"), scratch.path().join("link.db"));
         std::fs::write(&real, "").expect("a file");
         std::os::unix::fs::symlink(&real, &link).expect("a link");
         let refused = Database::open(&link, PATIENCE);
@@ -318,17 +373,13 @@ mod tests {
     fn a_corrupt_file_is_moved_aside_once() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("alan.db");
-        std::fs::write(
-            &path,
-            "this is no database, and long enough to be read as one",
-        )
-        .expect("x");
-        let (_, aside) = open_present(&path, PATIENCE, &derivation(1)).expect("a database");
-        let aside = aside.expect("moved");
+        std::fs::write(&path, "this is no database, and long enough to be read as one").expect("x");
+        let (_, losses) = open_present(&path, PATIENCE, &derivation(1)).expect("a database");
+        let aside = losses.moved_aside.expect("moved");
         assert!(aside.to_string_lossy().contains("alan.db.corrupt-"));
         assert!(aside.exists() && path.exists());
         let (_, again) = open_present(&path, PATIENCE, &derivation(1)).expect("a database");
-        assert_eq!(again, None);
+        assert_eq!(again, Losses::default());
     }
 
     #[test]
@@ -343,16 +394,9 @@ mod tests {
     fn a_corrupt_file_is_left_while_another_server_repairs_it() {
         let scratch = tempfile::tempdir().expect("a directory");
         let path = scratch.path().join("alan.db");
-        std::fs::write(
-            &path,
-            "this is no database, and long enough to be read as one",
-        )
-        .expect("x");
+        std::fs::write(&path, "this is no database, and long enough to be read as one").expect("x");
         let _held = lock(&path).expect("the lock");
         let refused = open_present(&path, PATIENCE, &derivation(1)).map(|_| ());
-        assert!(
-            matches!(refused, Err(DatabaseError::BeingRepaired)),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(DatabaseError::BeingRepaired)), "{refused:?}");
     }
 }

@@ -1,22 +1,21 @@
-//! What a person wants drawn: the kinds of commands used most of late, how long their last
-//! runs took and how they ended.
+//! Data for plots: the kinds of commands used most recently, and the durations and outcomes
+//! of their last runs.
 //!
-//! Bounded whatever the size of the database: [`ROWS_CONSIDERED`] rows by their time, and
-//! [`RUNS_CONSIDERED`] of each kind from its index. Limits: it reads what is written, not
-//! what is still queued longer than any reader waits for it; of a pipeline the whole, not
-//! its segments.
+//! Reads at most [`ROWS_CONSIDERED`] rows by time and [`RUNS_CONSIDERED`] rows of each kind by
+//! its index, whatever the size of the database. Limits: it does not see runs that are still
+//! queued, nor the segments of a pipeline.
 
 use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 
 use super::Store;
-use super::look::outcome_at;
+use super::read::outcome_at;
 use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample};
-use crate::alan::outcome::Outcome;
 use crate::alan::rows::seconds_of;
+use crate::shell::outcome::Outcome;
 
-/// So many of the newest rows say which kinds are used most of late.
+/// How many of the newest rows decide which kinds are used most.
 const ROWS_CONSIDERED: usize = 1000;
 
 /// The last runs of a kind of command.
@@ -26,13 +25,12 @@ pub struct Plot {
     pub template: String,
     /// Newest first.
     pub runs: Vec<PlottedRun>,
-    /// Half of such runs are done after so many seconds; `None`: too few are known.
+    /// Seconds after which half of such runs are done; `None` if too few are known.
     pub median: Option<f64>,
-    /// Nine in ten are done after so many.
+    /// Seconds after which nine in ten are done.
     pub p90: Option<f64>,
 }
 
-/// One run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlottedRun {
     /// When it ended, in seconds since 1970.
@@ -44,12 +42,11 @@ pub struct PlottedRun {
 }
 
 impl Store {
-    /// The kinds used most of late, at most so many, each with at most so many of its last
-    /// runs. Empty where the database cannot be read.
+    /// At most `kinds` kinds, the most used first, each with at most `runs` of its last runs.
+    /// Empty if the database cannot be read.
     pub fn plots(&self, kinds: usize, runs: usize) -> Vec<Plot> {
         self.wait_until_written();
-        self.read(|connection| plots(connection, kinds, runs))
-            .unwrap_or_default()
+        self.read(|connection| plots(connection, kinds, runs)).unwrap_or_default()
     }
 }
 
@@ -59,10 +56,7 @@ pub(super) fn plots(
     runs: usize,
 ) -> rusqlite::Result<Vec<Plot>> {
     let templates = most_used(connection, kinds)?;
-    templates
-        .into_iter()
-        .map(|template| plot(connection, template, runs))
-        .collect()
+    templates.into_iter().map(|template| plot(connection, template, runs)).collect()
 }
 
 /// The kinds of the newest rows, the most frequent first; of equal ones the one used last.
@@ -72,10 +66,7 @@ fn most_used(connection: &Connection, most: usize) -> rusqlite::Result<Vec<Strin
          ORDER BY created_at DESC LIMIT ?1",
     )?;
     let rows = newest.query_map(params![ROWS_CONSIDERED as i64], |row| {
-        Ok((
-            row.get::<_, Option<String>>(0)?,
-            row.get::<_, Option<i64>>(1)?,
-        ))
+        Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<i64>>(1)?))
     })?;
     let mut counts: HashMap<String, (usize, usize)> = HashMap::new();
     for (place, row) in rows.enumerate() {
@@ -104,10 +95,8 @@ fn plot(connection: &Connection, template: String, most: usize) -> rusqlite::Res
         })
     })?;
     let mut runs: Vec<PlottedRun> = rows.collect::<rusqlite::Result<_>>()?;
-    let samples: Vec<Sample> = runs
-        .iter()
-        .filter_map(|run| Sample::of_run(Some(run.duration_ms), run.outcome))
-        .collect();
+    let samples: Vec<Sample> =
+        runs.iter().filter_map(|run| Sample::of_run(Some(run.duration_ms), run.outcome)).collect();
     let estimate = Estimate::new(&template, &[], &samples);
     runs.truncate(most);
     Ok(Plot {
@@ -123,10 +112,10 @@ mod tests {
     use std::path::Path;
     use std::time::{Duration, SystemTime};
 
-    use super::super::Settings;
+    use super::super::StoreSettings;
     use super::super::tests::flush;
     use super::*;
-    use crate::alan::outcome::Ending;
+    use crate::alan::run::Ending;
     use crate::alan::run::Run;
     use crate::alan::run::tests::{ended, pattern};
     use crate::alan::schema;
@@ -135,7 +124,7 @@ mod tests {
     use crate::text::redact::Redactor;
 
     fn store(path: &Path) -> Store {
-        Store::open(Settings {
+        Store::open(StoreSettings {
             path: path.to_path_buf(),
             session: "session".to_owned(),
             derivation: derivation(1),
@@ -150,19 +139,13 @@ mod tests {
         schema::migrate(&mut database, &derivation(1)).unwrap();
         let program = include_str!("plots.rs");
         let program = program.split("#[cfg(test)]").next().unwrap();
-        let statements = program
-            .split('"')
-            .filter(|part| part.starts_with("SELECT "));
+        let statements = program.split('"').filter(|part| part.starts_with("SELECT "));
         let mut plans = Vec::new();
         for sql in statements {
-            let mut plan = database
-                .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
-                .unwrap();
+            let mut plan = database.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let values = vec![rusqlite::types::Value::Integer(1); plan.parameter_count()];
             let steps = plan
-                .query_map(rusqlite::params_from_iter(values), |row| {
-                    row.get::<_, String>(3)
-                })
+                .query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>(3))
                 .unwrap();
             plans.extend(steps.map(Result::unwrap));
         }
@@ -202,25 +185,14 @@ mod tests {
         let names: Vec<&str> = plots.iter().map(|plot| plot.template.as_str()).collect();
         assert_eq!(names, [pattern("make").template, pattern("rare").template]);
         let make = &plots[0];
-        let runs: Vec<(i64, Outcome)> = make
-            .runs
-            .iter()
-            .map(|run| (run.duration_ms, run.outcome))
-            .collect();
+        let runs: Vec<(i64, Outcome)> =
+            make.runs.iter().map(|run| (run.duration_ms, run.outcome)).collect();
         assert_eq!(
             runs,
-            [
-                (5000, Outcome::Success),
-                (4000, Outcome::Timeout),
-                (3000, Outcome::Failure)
-            ]
+            [(5000, Outcome::Success), (4000, Outcome::Timeout), (3000, Outcome::Failure)]
         );
         assert!((make.runs[0].at - make.runs[2].at - 2.0).abs() < 0.001);
-        assert_eq!(
-            make.median,
-            Some(5.0),
-            "the one that was cut off took longer than 4 s"
-        );
+        assert_eq!(make.median, Some(5.0), "the one that was cut off took longer than 4 s");
         assert_eq!(plots[1].median, None);
         assert_eq!(store.plots(1, 3).len(), 1);
     }

@@ -1,178 +1,150 @@
-//! What is recorded and not yet written, and what the writer has come to.
+//! Records that are not yet written, and the state of the writer.
 //!
-//! Entries leave the queue when they are on disk, not when they are taken, so that a
-//! reader always finds a record either in the database or here. Limits: 10,000 entries;
-//! beyond, the oldest that only serves estimates goes, and is counted.
+//! Entries leave the queue once they are on disk, so that a reader always finds a record either
+//! in the database or here. Limits: 10,000 entries; beyond, the oldest that only serves
+//! estimates is dropped and counted.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::alan::outcome::Outcome;
+use super::connection::Losses;
+use crate::alan::insight::Insight;
 use crate::alan::rows::CachedOptions;
 use crate::alan::run::RunRows;
+use crate::base::sync::Monitor;
+use crate::shell::outcome::Outcome;
 
-/// Entries that are kept at most while the database cannot be written.
+/// The most entries kept while the database cannot be written.
 pub const MOST_QUEUED: usize = 10_000;
+
+/// Logs the losses of a database and keeps the warnings for the next answer.
+pub fn note_losses(queue: &Monitor<Queue>, path: &Path, losses: Losses) {
+    let warnings = losses.warnings(path);
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    let mut queue = queue.lock();
+    queue.losses.extend(warnings);
+    queue.moved_aside = losses.moved_aside.or(queue.moved_aside.take());
+}
 
 /// One thing to be written.
 #[derive(Debug, Clone)]
 pub enum Job {
-    /// A run.
     Run(Box<RunRows>),
     /// A table of options.
     Options(CachedOptions),
 }
 
 impl Job {
-    /// A success tells how long commands take and little else; failures, timeouts and
-    /// kills are what advice is made of.
+    /// Successes serve little but estimates; advice is made of failures, timeouts and kills.
     fn serves_estimates_only(&self) -> bool {
         matches!(self, Job::Run(rows) if rows.outcome() == Outcome::Success)
     }
 }
 
-/// A job with its place in the order of this server.
+/// A job with its number.
 #[derive(Debug, Clone)]
 pub struct Queued {
     /// From 1, rising.
     pub sequence: u64,
-    /// What to write.
     pub job: Arc<Job>,
 }
 
-/// What the writer has come to.
+/// The state of the writer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing was needed of the database yet.
+    /// The database has not been used yet.
     #[default]
     Idle,
     /// It is being opened.
     Opening {
-        /// Since when.
         since: Instant,
     },
-    /// It is written.
     Ready,
-    /// It cannot be written; what is queued stays in memory and is tried again.
+    /// It cannot be written; the queue stays in memory and is retried.
     Failing {
-        /// Why.
         cause: String,
-        /// Whether it has been opened, so that it may still be read.
+        /// Whether it is open and may still be read.
         readable: bool,
     },
     /// The writer has ended.
     Closed,
 }
 
-/// The queue and its circumstances.
+/// The queue, and what the writer and its callers tell each other.
 #[derive(Debug, Default)]
 pub struct Queue {
-    entries: VecDeque<Queued>,
-    last: u64,
-    last_pushed: Option<Instant>,
-    /// Entries that had to go.
+    pub entries: VecDeque<Queued>,
+    /// The number of the newest job.
+    pub last: u64,
+    /// When the newest job came.
+    pub last_pushed: Option<Instant>,
+    /// How many entries were dropped.
     pub dropped: u64,
-    /// What the writer has come to.
+    /// The state of the writer.
     pub phase: Phase,
-    /// The writer is to end.
+    /// The writer should end.
     pub closing: bool,
-    /// A reader could not read the file.
+    /// The writer should free its page cache.
+    pub release: bool,
+    /// A reader failed: the writer should reopen the file.
     pub reopen: bool,
     /// The file was found corrupt.
     pub suspect: bool,
-    /// The failure has been told of.
-    pub told: bool,
+    pub failure_reported: bool,
     /// Where a corrupt file was moved to.
     pub moved_aside: Option<PathBuf>,
+    /// Losses that have not been reported yet.
+    pub losses: Vec<Insight>,
 }
 
 impl Queue {
-    /// Adds a job; its sequence number.
+    /// Adds a job and returns its number.
     pub fn push(&mut self, job: Job) -> u64 {
         self.last += 1;
         self.last_pushed = Some(Instant::now());
-        let sequence = self.last;
-        self.add(Queued {
-            sequence,
-            job: Arc::new(job),
-        });
-        sequence
-    }
-
-    /// The number that the next job gets.
-    pub fn next_sequence(&self) -> u64 {
-        self.last + 1
-    }
-
-    fn add(&mut self, queued: Queued) {
-        self.entries.push_back(queued);
+        self.entries.push_back(Queued { sequence: self.last, job: Arc::new(job) });
         if self.entries.len() > MOST_QUEUED {
             let mut entries = self.entries.iter();
             let place = entries.position(|queued| queued.job.serves_estimates_only());
             self.entries.remove(place.unwrap_or(0));
             self.dropped += 1;
         }
+        self.last
     }
 
     /// Whether everything up to this number has left the queue.
     pub fn is_written(&self, sequence: u64) -> bool {
-        self.entries
-            .front()
-            .is_none_or(|first| first.sequence > sequence)
+        self.entries.front().is_none_or(|first| first.sequence > sequence)
     }
 
-    /// Copies of the oldest entries, at most so many.
+    /// Copies of at most this many of the oldest entries.
     pub fn oldest(&self, most: usize) -> Vec<Queued> {
         self.entries.iter().take(most).cloned().collect()
     }
 
-    /// Takes out what is on disk now.
+    /// Removes the entries that are on disk now.
     pub fn remove_up_to(&mut self, sequence: u64) {
-        while self
-            .entries
-            .front()
-            .is_some_and(|first| first.sequence <= sequence)
-        {
+        while self.entries.front().is_some_and(|first| first.sequence <= sequence) {
             self.entries.pop_front();
         }
-    }
-
-    /// The newest number given.
-    pub fn last(&self) -> u64 {
-        self.last
-    }
-
-    /// When the newest job came.
-    pub fn last_pushed(&self) -> Option<Instant> {
-        self.last_pushed
-    }
-
-    /// Entries that wait.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether none does.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alan::outcome::Ending;
+    use crate::alan::run::Ending;
     use crate::alan::run::Run;
     use crate::alan::run::tests::ended;
     use crate::text::redact::Redactor;
 
     fn job(code: i32) -> Job {
         let run = ended("make", Ending::Exited(code), std::time::SystemTime::now());
-        Job::Run(Box::new(
-            Run::new(run, &Redactor::default()).rows("id", "s"),
-        ))
+        Job::Run(Box::new(Run::new(run, &Redactor::default()).rows("id", "s")))
     }
 
     #[test]
@@ -183,7 +155,7 @@ mod tests {
             queue.push(job(0));
         }
         queue.push(job(0));
-        assert_eq!((queue.len(), queue.dropped), (MOST_QUEUED, 1));
+        assert_eq!((queue.entries.len(), queue.dropped), (MOST_QUEUED, 1));
         let kept: Vec<u64> = queue.oldest(2).iter().map(|entry| entry.sequence).collect();
         assert_eq!(kept, [1, 3], "the failure stays");
     }
@@ -206,6 +178,6 @@ mod tests {
         assert!(!queue.is_written(1));
         queue.remove_up_to(2);
         assert!(queue.is_written(2) && !queue.is_written(3));
-        assert_eq!((queue.len(), queue.last()), (1, 3));
+        assert_eq!((queue.entries.len(), queue.last), (1, 3));
     }
 }

@@ -1,204 +1,263 @@
-//! Rows into the database.
+//! The thread that writes this server's records and maintains the file: opens it, moves a
+//! corrupt one aside, imports older ones, prunes every six hours.
+//!
+//! What fails is retried. Until it works, records stay in the queue, where readers find them.
+//! Limits: when the server exits, the writer waits for others' locks for half a second; what is
+//! not written by then is lost.
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use std::time::{Duration, Instant, SystemTime};
 
-use super::queue::{Job, Queued};
-use crate::alan::rows::{CachedOptions, Observation, RecentCommand, SshObservation, Streak};
-use crate::alan::run::RunRows;
+use super::connection::{self, Database, DatabaseError, Losses};
+use super::import_legacy::{self, LegacyImport};
+use super::queue::{Phase, Queue, note_losses};
+use super::tables::write_batch;
+use super::{StoreSettings, admin};
+use crate::alan::rows::unix_seconds;
+use crate::base::sync::Monitor;
 
-/// Writes a batch of this server's queue in one transaction, and how far that comes.
-///
-/// # Errors
-/// As SQLite; nothing of the batch is written then.
-pub fn batch(
-    connection: &mut Connection,
-    instance: &str,
-    batch: &[Queued],
-    now: f64,
-) -> rusqlite::Result<()> {
-    let Some(last) = batch.last() else {
-        return Ok(());
+/// Entries in one transaction: few enough that other servers wait little.
+const BATCH: usize = 256;
+/// How long to wait for others' locks before the database counts as failing …
+const BUSY_PATIENCE: Duration = Duration::from_secs(5);
+/// … in slices, to notice in between that the server exits.
+const BUSY_SLICE: Duration = Duration::from_millis(250);
+/// The pause between attempts to open a failing database.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// How long the exiting server waits for others' locks, plus one slice. Killing tasks takes
+/// part of the time it has to exit.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
+/// The size at which the write-ahead log is checkpointed, when the writer is idle. SQLite's
+/// default is to do so within a commit, for which readers then wait.
+const LOG_BYTES: u64 = 4 << 20;
+/// How often to prune; the first server that is due does it.
+const PRUNE_EVERY: Duration = Duration::from_secs(6 * 3600);
+
+/// Writes until the queue is closed and empty.
+pub fn run(settings: &StoreSettings, instance: &str, queue: &Monitor<Queue>) {
+    let mut writer = Writer {
+        settings,
+        instance,
+        queue,
+        database: None,
+        busy_since: None,
+        prune_at: Instant::now(),
+        shorten_at: LOG_BYTES,
+        imported_old: false,
     };
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for queued in batch {
-        match queued.job.as_ref() {
-            Job::Run(rows) => run(&transaction, rows)?,
-            Job::Options(options) => cached_options(&transaction, options)?,
+    while writer.turn_and_wait() {}
+    let mut state = queue.lock();
+    if !state.entries.is_empty() {
+        tracing::warn!(lost = state.entries.len(), "observations were not written");
+    }
+    state.phase = Phase::Closed;
+    queue.notify_all();
+}
+
+struct Writer<'a> {
+    settings: &'a StoreSettings,
+    instance: &'a str,
+    queue: &'a Monitor<Queue>,
+    database: Option<Database>,
+    busy_since: Option<Instant>,
+    prune_at: Instant,
+    /// The log's length at which it is checkpointed next.
+    shorten_at: u64,
+    imported_old: bool,
+}
+
+impl Writer<'_> {
+    /// Does the pending work and waits for more. Returns whether to continue.
+    fn turn_and_wait(&mut self) -> bool {
+        match self.turn() {
+            Ok(()) => {
+                self.busy_since = None;
+                self.wait_for_work()
+            }
+            Err(error) if error.is_busy() => self.wait_for_locks(&error),
+            Err(error) => self.wait_for_repair(&error),
         }
     }
-    transaction
-        .prepare_cached(
-            "INSERT OR REPLACE INTO written (instance, sequence, at) VALUES (?1, ?2, ?3)",
-        )?
-        .execute(params![instance, last.sequence as i64, now])?;
-    transaction.commit()
-}
 
-fn run(transaction: &Transaction<'_>, rows: &RunRows) -> rusqlite::Result<()> {
-    for observation in &rows.observations {
-        self::observation(transaction, observation)?;
+    fn turn(&mut self) -> Result<(), DatabaseError> {
+        let mut state = self.queue.lock();
+        let suspect = std::mem::take(&mut state.suspect);
+        let reopen = std::mem::take(&mut state.reopen);
+        drop(state);
+        let current = |database: &Database| database.is_current(&self.settings.path);
+        if suspect || reopen || !self.database.as_ref().is_some_and(current) {
+            self.database = None;
+        }
+        if suspect {
+            let moved_aside = connection::move_aside(&self.settings.path)?;
+            let losses = Losses { moved_aside, ..Losses::default() };
+            note_losses(self.queue, &self.settings.path, losses);
+        }
+        if self.database.is_none() {
+            let (path, derivation) = (&self.settings.path, &self.settings.derivation);
+            let (database, losses) = connection::open_present(path, BUSY_SLICE, derivation)?;
+            let connection = &database.connection;
+            connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+            // Truncate a restarted log, so that its length shows what it contains.
+            connection.pragma_update(None, "journal_size_limit", 0)?;
+            note_losses(self.queue, path, losses);
+            self.database = Some(database);
+        }
+        self.import_old();
+        self.note_open();
+        self.write()?;
+        self.shorten_log()?;
+        self.prune()
     }
-    recent(transaction, &rows.recent)?;
-    let hash = &rows.recent.command_hash;
-    let mut streak = self::streak(transaction, hash)?;
-    streak.add(rows.outcome(), rows.recent.timestamp);
-    put_streak(transaction, &streak)?;
-    if let Some(observation) = &rows.ssh {
-        ssh(transaction, observation)?;
+
+    /// Readers need not wait for the first batch, for which others may hold the lock. A failing
+    /// database stays failing until something has been written.
+    fn note_open(&self) {
+        let mut state = self.queue.lock();
+        if matches!(state.phase, Phase::Opening { .. }) {
+            state.phase = Phase::Ready;
+        }
+        drop(state);
+        self.queue.notify_all();
     }
-    Ok(())
-}
 
-/// Adds an observation; whether it was not there before.
-///
-/// # Errors
-/// As SQLite.
-pub fn observation(connection: &Connection, row: &Observation) -> rusqlite::Result<bool> {
-    let added = connection
-        .prepare_cached(
-            "INSERT OR IGNORE INTO observations
-                 (id, command_hash, command_template, command_preview, exit_code, duration_ms,
-                  timed_out, output_snippet, error_snippet, weight, created_at, last_accessed,
-                  outcome_type, kill_elapsed_ms, cwd, git_head, failure_fingerprint)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-        )?
-        .execute(params![
-            row.id,
-            row.command_hash,
-            row.command_template,
-            row.command_preview,
-            row.exit_code,
-            row.duration_ms,
-            row.timed_out,
-            row.output_snippet,
-            row.error_snippet,
-            row.weight,
-            row.created_at,
-            row.last_accessed,
-            row.outcome_type,
-            row.kill_elapsed_ms,
-            row.cwd,
-            row.git_head,
-            row.failure_fingerprint,
-        ])?;
-    Ok(added > 0)
-}
+    fn write(&mut self) -> Result<(), DatabaseError> {
+        let batch = self.queue.lock().oldest(BATCH);
+        if let (Some(database), Some(last)) = (&mut self.database, batch.last()) {
+            let now = unix_seconds(SystemTime::now());
+            write_batch(&mut database.connection, self.instance, &batch, now)?;
+            self.queue.lock().remove_up_to(last.sequence);
+        }
+        let mut state = self.queue.lock();
+        state.phase = Phase::Ready;
+        state.failure_reported = false;
+        drop(state);
+        self.queue.notify_all();
+        Ok(())
+    }
 
-/// Adds a run to its session's.
-///
-/// # Errors
-/// As SQLite.
-pub fn recent(connection: &Connection, row: &RecentCommand) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO recent_commands
-                 (session_id, command_hash, command_template, command_preview, timestamp,
-                  duration_ms, exit_code, timed_out, success, outcome_type)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )?
-        .execute(params![
-            row.session_id,
-            row.command_hash,
-            row.command_template,
-            row.command_preview,
-            row.timestamp,
-            row.duration_ms,
-            row.exit_code,
-            row.timed_out,
-            row.success,
-            row.outcome_type,
-        ])?;
-    Ok(())
-}
+    /// Checkpoints the log up to what no reader needs; the last connection to close does the
+    /// rest. This takes the disk longer than many records: what could not be moved into the
+    /// file is retried once the log has grown by as much again.
+    fn shorten_log(&mut self) -> Result<(), DatabaseError> {
+        let log = connection::beside(&self.settings.path, "-wal");
+        let length = std::fs::metadata(log).map_or(0, |found| found.len());
+        if length < LOG_BYTES {
+            self.shorten_at = LOG_BYTES;
+        }
+        if let Some(database) = &self.database
+            && length > self.shorten_at
+        {
+            self.shorten_at = length + LOG_BYTES;
+            let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
+            database.connection.query_row(checkpoint, [], |_| Ok(()))?;
+        }
+        Ok(())
+    }
 
-/// The streak of a command; a new one where there is none.
-///
-/// # Errors
-/// As SQLite.
-pub fn streak(connection: &Connection, hash: &str) -> rusqlite::Result<Streak> {
-    let found = connection
-        .prepare_cached(
-            "SELECT current_streak, longest_success_streak, longest_fail_streak, last_result,
-                 last_updated FROM streaks WHERE command_hash = ?1",
-        )?
-        .query_row([hash], |row| {
-            Ok(Streak {
-                command_hash: hash.to_owned(),
-                current_streak: row.get::<_, Option<i64>>(0)?.unwrap_or_default(),
-                longest_success_streak: row.get::<_, Option<i64>>(1)?.unwrap_or_default(),
-                longest_fail_streak: row.get::<_, Option<i64>>(2)?.unwrap_or_default(),
-                last_result: row.get(3)?,
-                last_updated: row.get(4)?,
-            })
-        })
-        .optional()?;
-    Ok(found.unwrap_or_else(|| Streak {
-        command_hash: hash.to_owned(),
-        ..Streak::default()
-    }))
-}
+    /// Imports older databases, once per start. One that is in use or cannot be read stays.
+    fn import_old(&mut self) {
+        if std::mem::replace(&mut self.imported_old, true) {
+            return;
+        }
+        let Some(database) = &mut self.database else {
+            return;
+        };
+        for old in &self.settings.old_databases {
+            let (path, derivation) = (&self.settings.path, &self.settings.derivation);
+            let old_path = old.display();
+            match import_legacy::import(path, database, old, derivation) {
+                Ok(LegacyImport::Missing) => {}
+                Ok(LegacyImport::InUse) => tracing::warn!(%old_path, "an old database is in use"),
+                Ok(LegacyImport::Done { rows, unreadable_rows }) => {
+                    tracing::info!(%old_path, added = rows.added, "took over an old database");
+                    let losses = Losses {
+                        unreadable_rows,
+                        kept: Some(import_legacy::new_name(old)),
+                        ..Losses::default()
+                    };
+                    note_losses(self.queue, old, losses);
+                }
+                Err(error) => tracing::warn!(%old_path, %error, "cannot take over"),
+            }
+        }
+    }
 
-/// Puts a streak in place of the one that is there.
-///
-/// # Errors
-/// As SQLite.
-pub fn put_streak(connection: &Connection, streak: &Streak) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO streaks
-                 (command_hash, current_streak, longest_success_streak, longest_fail_streak,
-                  last_result, last_updated)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute(params![
-            streak.command_hash,
-            streak.current_streak,
-            streak.longest_success_streak,
-            streak.longest_fail_streak,
-            streak.last_result,
-            streak.last_updated,
-        ])?;
-    Ok(())
-}
+    fn prune(&mut self) -> Result<(), DatabaseError> {
+        if Instant::now() < self.prune_at || self.queue.lock().closing {
+            return Ok(());
+        }
+        let Some(database) = &mut self.database else {
+            return Ok(());
+        };
+        let now = SystemTime::now();
+        let every = PRUNE_EVERY.as_secs_f64();
+        let since = admin::since_pruned(&database.connection, unix_seconds(now))?;
+        let wait = if since >= every {
+            admin::prune(&mut database.connection, now, None)?;
+            PRUNE_EVERY
+        } else {
+            Duration::from_secs_f64(every - since)
+        };
+        self.prune_at = Instant::now() + wait;
+        Ok(())
+    }
 
-/// Adds what a run says of a host; whether it was not there before.
-///
-/// # Errors
-/// As SQLite.
-pub fn ssh(connection: &Connection, row: &SshObservation) -> rusqlite::Result<bool> {
-    let added = connection
-        .prepare_cached(
-            "INSERT OR IGNORE INTO ssh_observations
-                 (id, observation_id, host, remote_command, remote_command_template, exit_code,
-                  exit_type, duration_ms, timed_out, weight, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        )?
-        .execute(params![
-            row.id,
-            row.observation_id,
-            row.host,
-            row.remote_command,
-            row.remote_command_template,
-            row.exit_code,
-            row.exit_type,
-            row.duration_ms,
-            row.timed_out,
-            row.weight,
-            row.created_at,
-        ])?;
-    Ok(added > 0)
-}
+    fn wait_for_work(&mut self) -> bool {
+        let mut state = self.queue.lock();
+        while state.entries.is_empty()
+            && !state.closing
+            && !state.reopen
+            && Instant::now() < self.prune_at
+        {
+            if state.release {
+                drop(state);
+                if let Some(database) = &self.database {
+                    database.release_memory();
+                }
+                state = self.queue.lock();
+                state.release = false;
+                self.queue.notify_all();
+                continue;
+            }
+            state = self.queue.wait(state, Some(self.prune_at));
+        }
+        !(state.closing && state.entries.is_empty())
+    }
 
-/// Puts a table of options in place of the one that is there.
-///
-/// # Errors
-/// As SQLite.
-pub fn cached_options(connection: &Connection, row: &CachedOptions) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO manopt_cache (base_command, options_text, created_at)
-             VALUES (?1, ?2, ?3)",
-        )?
-        .execute(params![row.base_command, row.options_text, row.created_at])?;
-    Ok(())
+    /// Another process holds the lock; SQLite has waited for one slice already.
+    fn wait_for_locks(&mut self, error: &DatabaseError) -> bool {
+        let since = *self.busy_since.get_or_insert_with(Instant::now);
+        let closing = self.queue.lock().closing;
+        if since.elapsed() >= BUSY_PATIENCE {
+            self.fail(error);
+        }
+        !(closing && since.elapsed() >= CLOSE_PATIENCE)
+    }
+
+    /// The database failed, and an immediate retry would fail again.
+    fn wait_for_repair(&mut self, error: &DatabaseError) -> bool {
+        if error.is_corrupt() {
+            // The next turn checks the file.
+            let mut state = self.queue.lock();
+            (state.suspect, state.reopen) = (true, true);
+        }
+        self.fail(error);
+        self.database = None;
+        let until = Instant::now() + RETRY_AFTER;
+        let mut state = self.queue.lock();
+        while !state.closing && Instant::now() < until {
+            state = self.queue.wait(state, Some(until));
+        }
+        !state.closing
+    }
+
+    fn fail(&self, error: &DatabaseError) {
+        let mut state = self.queue.lock();
+        state.phase = Phase::Failing {
+            cause: error.cause(&self.settings.path),
+            readable: self.database.is_some() && !error.is_corrupt(),
+        };
+        drop(state);
+        self.queue.notify_all();
+    }
 }

@@ -1,5 +1,5 @@
-//! This process's stdin on its way to a command. What the command does not read stays
-//! where it comes from, but for the queue of 1 MiB.
+//! Passes this process's stdin to a command. Input that the command does not read remains
+//! unread, except for a queue of 1 MiB.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -10,37 +10,34 @@ use std::time::Instant;
 
 use crate::commands::output::complain;
 use crate::process::descriptors::{self, Interest, Poller, Transfer};
-use crate::task::live::{Cancel, Look};
+use crate::task::input::{MAX_QUEUED_INPUT, Sending};
+use crate::task::live::{Cancel, StateView};
 use crate::task::registry::TaskHandle;
 use crate::task::request::InputError;
-use crate::task::sending::MAX_QUEUED_INPUT;
 use crate::task::supervisor::Supervisor;
 
-/// Read at once.
+/// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
 
 /// What stdin is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum InputOrigin {
     /// A pipe, a file or a socket: passed through.
     Stream,
-    /// A terminal, whose keys belong to a command that has one too.
+    /// A terminal whose keys are passed to a command with a terminal.
     Terminal,
-    /// Nothing that a command should read.
+    /// Nothing for a command to read.
     Nothing,
 }
 
-impl Source {
-    /// What this process's stdin is to a command with a terminal or without. Without
-    /// one, `/dev/null` stays `/dev/null`, since programs tell it from a pipe; a command
-    /// with one must be told of the end.
-    pub fn of_stdin(with_terminal: bool) -> Source {
+impl InputOrigin {
+    /// What this process's stdin is for a command. Without a terminal, `/dev/null` remains
+    /// `/dev/null`, since programs distinguish it from a pipe; a command with a terminal must
+    /// be sent the end of the input.
+    pub(crate) fn of_stdin(with_terminal: bool) -> InputOrigin {
         let stdin = io::stdin();
         if stdin.is_terminal() {
-            return match with_terminal {
-                true => Source::Terminal,
-                false => Source::Nothing,
-            };
+            return if with_terminal { InputOrigin::Terminal } else { InputOrigin::Nothing };
         }
         let kind = stdin
             .as_fd()
@@ -48,29 +45,24 @@ impl Source {
             .and_then(|fd| File::from(fd).metadata())
             .map(|found| found.file_type());
         match kind {
-            Ok(kind) if kind.is_fifo() || kind.is_file() || kind.is_socket() => Source::Stream,
-            Ok(_) if with_terminal => Source::Stream,
-            _ => Source::Nothing,
+            Ok(kind) if kind.is_fifo() || kind.is_file() || kind.is_socket() => InputOrigin::Stream,
+            Ok(_) if with_terminal => InputOrigin::Stream,
+            _ => InputOrigin::Nothing,
         }
     }
 }
 
-/// Passes stdin on, on a thread of its own, until either side ends. The thread is left
-/// in its read at the end: only the process's own end interrupts that.
-pub fn start(supervisor: Arc<Supervisor>, task: Arc<TaskHandle>) {
+/// Passes stdin on, on a thread of its own, until either side ends. The thread may remain
+/// blocked in its read until the process exits.
+pub(crate) fn start(supervisor: Arc<Supervisor>, task: Arc<TaskHandle>) {
     let started = io::stdin().as_fd().try_clone_to_owned().and_then(|stdin| {
-        let forward = Forward {
-            supervisor: Arc::clone(&supervisor),
-            task: Arc::clone(&task),
-            stdin,
-        };
-        std::thread::Builder::new()
-            .name("input".to_owned())
-            .spawn(move || forward.run())
+        let forward =
+            Forward { supervisor: Arc::clone(&supervisor), task: Arc::clone(&task), stdin };
+        std::thread::Builder::new().name("input".to_owned()).spawn(move || forward.run())
     });
     if let Err(error) = started {
         complain(format_args!("cannot pass stdin through: {error}"));
-        let _ = supervisor.end_input(&task);
+        let _ = supervisor.send(&task, Sending { end: true, ..Sending::default() });
     }
 }
 
@@ -91,11 +83,13 @@ impl Forward {
                         return;
                     }
                 }
-                // Whoever shares the descriptor has made it so.
+                // Another process that shares the descriptor has made it non-blocking.
                 Transfer::WouldBlock => self.wait_for_stdin(),
                 Transfer::Closed => {
-                    // Fails when the command has ended, which ends the matter too.
-                    let _ = self.supervisor.end_input(&self.task);
+                    // Fails if the command has ended, in which case nothing is left to do.
+                    let _ = self
+                        .supervisor
+                        .send(&self.task, Sending { end: true, ..Sending::default() });
                     return;
                 }
             }
@@ -116,9 +110,10 @@ impl Forward {
         let mut most_before = MAX_QUEUED_INPUT - chunk.len();
         loop {
             self.wait_until_queued(most_before);
-            match self.supervisor.send_input(&self.task, chunk.to_vec()) {
-                // Many small chunks fill the worker's orders before they fill the queue:
-                // all of them have to go first.
+            let sending = Sending { bytes: chunk.to_vec(), end: false };
+            match self.supervisor.send(&self.task, sending) {
+                // Many small chunks fill the worker's channel before the queue: wait until
+                // all of them have been taken.
                 Err(InputError::Full { .. }) => most_before = 0,
                 sent => return sent,
             }
@@ -132,9 +127,10 @@ impl Forward {
             &Cancel::default(),
             |state| {
                 let over = state.ended.is_some() || state.input_closed;
-                match over || state.queued_input <= most {
-                    true => Look::Found(()),
-                    false => Look::WaitUntil(None),
+                if over || state.queued_input <= most {
+                    StateView::Found(())
+                } else {
+                    StateView::WaitUntil(None)
                 }
             },
             Instant::now,

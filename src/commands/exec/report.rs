@@ -1,24 +1,25 @@
-//! How a command ended, in words: the status line on stderr, or one JSON object.
+//! Reports how a command ended: a status line on stderr, or one JSON object.
 
 use std::io::{self, IsTerminal};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::commands::output::{self, OutputError, say};
 use crate::config::{ColorChoice, Config};
-use crate::mcp::insight::size;
-use crate::mcp::render::{self, Palette};
-use crate::mcp::times;
-use crate::mcp::view::View;
-use crate::task::live::{Leftover, LiveTask};
-use crate::task::reading;
+use crate::mcp::render::result::{self, Palette};
+use crate::mcp::render::view::View;
+use crate::progress::wait::ProcessName;
+use crate::task::describe;
+use crate::task::live::LiveTask;
+use crate::task::output::reading;
+use crate::task::output::spool::Losses;
 use crate::task::registry::TaskHandle;
-use crate::task::spool::Losses;
 use crate::text::ansi::Colours;
-use crate::text::lines::{self, Layout, Place};
+use crate::text::lines::{self, Layout, LinePosition, Repeats, Room};
+use crate::text::quantity::size;
 
-/// Writes `✔ exit=0  0.4s` and what else is worth saying to stderr.
-pub fn status(task: &TaskHandle, leftovers: &[Leftover], config: &Config) {
+/// Writes the status line, such as `✔ exit=0  0.4s`, and warnings to stderr.
+pub(crate) fn status(task: &TaskHandle, leftovers: &[ProcessName], config: &Config) {
     if ends_within_a_line(task) && io::stdout().is_terminal() && io::stderr().is_terminal() {
         say("");
     }
@@ -29,16 +30,15 @@ pub fn status(task: &TaskHandle, leftovers: &[Leftover], config: &Config) {
     if let Some(note) = &live.facts.shell_note {
         say(format_args!("⚠ {note}"));
     }
+    if is_cut(live) {
+        say(format_args!("⚠ {}", describe::OUTPUT_CUT));
+    }
     if !leftovers.is_empty() {
-        let noun = if leftovers.len() == 1 {
-            "process was"
-        } else {
-            "processes were"
-        };
+        let noun = if leftovers.len() == 1 { "process was" } else { "processes were" };
         say(format_args!(
             "{} {noun} still running and had to be ended: {}",
             leftovers.len(),
-            render::name_leftovers(leftovers)
+            result::name_leftovers(leftovers)
         ));
     }
 }
@@ -47,42 +47,42 @@ pub fn status(task: &TaskHandle, leftovers: &[Leftover], config: &Config) {
 ///
 /// # Errors
 /// When stdout or the spool fails.
-pub fn json(task: &TaskHandle, leftovers: &[Leftover], config: &Config) -> Result<(), OutputError> {
+pub(crate) fn json(
+    task: &TaskHandle,
+    leftovers: &[ProcessName],
+    config: &Config,
+) -> Result<(), OutputError> {
     let live = &task.live;
-    let (end, output_end, columns) = {
-        let state = live.state();
-        (state.ended.clone(), state.showable_end(), state.columns)
-    };
     let view = View::of(live);
-    let stretches = reading::excerpt(&task.spool, Place::FIRST.at, output_end, config.max_output)
-        .map_err(OutputError::Unreadable)?;
+    let (end, output_end, columns) = (view.ended.as_ref(), view.delta.to, live.state().columns);
+    let spans =
+        reading::excerpt(&task.spool, LinePosition::FIRST.at, output_end, config.max_output)
+            .map_err(OutputError::Unreadable)?;
     let shown = lines::lay_out(
-        &stretches,
+        &spans,
         &Layout {
-            max_chars: config.max_output,
+            room: Room::of_chars(config.max_output),
             numbered: false,
+            repeats: Repeats::Each,
             colours: Colours::Drop,
             columns,
             reader: "",
         },
     );
-    let left: Vec<Value> = leftovers
-        .iter()
-        .map(|left| json!({"pid": left.pid, "name": left.name}))
-        .collect();
-    let directory = end.as_ref().and_then(|end| end.moved_to.as_ref());
+    let directory = end.and_then(|end| end.moved_to.as_ref());
     let result = json!({
         "command": live.facts.command,
-        "status": render::status_word(&view),
-        "exit_code": end.as_ref().map(|end| end.exit.code()),
-        "pipestatus": end.as_ref().map(|end| end.pipestatus.clone()).unwrap_or_default(),
-        "duration_ms": end.as_ref().map(|end| times::millis(end.duration)),
+        "status": result::status_word(&view),
+        "exit_code": end.map(|end| end.exit.code()),
+        "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
+        "duration_ms": end.map(|end| result::millis(end.duration)),
         "cwd": directory.unwrap_or(&live.facts.directory).to_string_lossy(),
         "output": shown.text,
         "total_lines": shown.to_line,
         "total_bytes": output_end.at.offset,
         "omitted_lines": shown.omitted_lines,
-        "leftovers": left,
+        "omitted_bytes": shown.omitted_bytes,
+        "leftovers": leftovers,
         "warnings": warnings(live, &task.spool.losses()),
     });
     output::print(&format!("{result}\n"))
@@ -91,7 +91,7 @@ pub fn json(task: &TaskHandle, leftovers: &[Leftover], config: &Config) -> Resul
 fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
     let state = task.state();
     let end = state.ended.as_ref()?;
-    let mut parts = vec![render::end_words(end, palette)];
+    let mut parts = vec![result::end_words(end, palette)];
     if !end.pipestatus.is_empty() {
         let statuses: Vec<String> = end.pipestatus.iter().map(i32::to_string).collect();
         parts.push(format!("pipestatus=[{}]", statuses.join(",")));
@@ -100,10 +100,13 @@ fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
     Some(parts.join("  "))
 }
 
-/// What the object's reader must know: which shell it was, and what of the output is not
-/// there (when it is streamed, the stream says so itself).
+/// Which shell was used instead of zsh, and which output is missing. Streamed output
+/// reports its gaps itself.
 fn warnings(task: &LiveTask, losses: &Losses) -> Vec<String> {
     let mut warnings: Vec<String> = task.facts.shell_note.iter().cloned().collect();
+    if is_cut(task) {
+        warnings.push(describe::OUTPUT_CUT.to_owned());
+    }
     if let Some(cause) = &losses.disk_failed {
         warnings.push(format!(
             "the spool is not on disk ({cause}): only the newest output was kept, in memory."
@@ -118,19 +121,20 @@ fn warnings(task: &LiveTask, losses: &Losses) -> Vec<String> {
     warnings
 }
 
+fn is_cut(task: &LiveTask) -> bool {
+    task.state().ended.as_ref().is_some_and(|end| end.output_cut)
+}
+
 fn palette(config: &Config) -> Palette {
     let coloured = match config.color {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
         ColorChoice::Auto => io::stderr().is_terminal(),
     };
-    match coloured {
-        true => Palette::Coloured,
-        false => Palette::Plain,
-    }
+    if coloured { Palette::Coloured } else { Palette::Plain }
 }
 
-/// Whether the last line of the output has no end.
+/// Whether the last line of the output is incomplete.
 fn ends_within_a_line(task: &TaskHandle) -> bool {
     let state = task.live.state();
     state.output_end.offset > state.line_start.offset

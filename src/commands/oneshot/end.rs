@@ -1,4 +1,4 @@
-//! What came of a run, for people and for programs.
+//! Reports the result of a run, to people and to programs.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -9,38 +9,54 @@ use serde_json::{Value, json};
 use super::mistyped::END_OF_OPTIONS;
 use super::words;
 use crate::commands::output;
-use crate::oneshot::reason::Reason;
-use crate::oneshot::stage::{Stage, State};
+use crate::oneshot::engine::Engine;
+use crate::oneshot::state::{Reason, RunState, Stage};
 
-/// What came of a run.
+/// The result of a run.
 pub(super) struct End {
-    /// The run's id.
-    pub(super) id: String,
-    /// Where it has come to rest.
-    pub(super) stage: Stage,
+    id: String,
+    /// The stage in which it ended or was paused.
+    stage: Stage,
     /// Its last iteration.
-    pub(super) iteration: u32,
-    /// How many there might have been.
-    pub(super) maximum: u32,
-    /// Where its files are.
-    pub(super) directory: PathBuf,
-    /// What the last worker said in the end; none where it came to no such end.
-    pub(super) result: Option<String>,
-    /// What the last auditor said.
-    pub(super) feedback: Option<String>,
+    iteration: u32,
+    /// The maximum number of iterations.
+    maximum: u32,
+    /// The directory of its files.
+    directory: PathBuf,
+    /// The last worker's final message, if it had one.
+    result: Option<String>,
+    /// The last auditor's feedback.
+    feedback: Option<String>,
 }
 
 impl End {
-    /// Says how it ended: the worker's result on stdout, the rest on stderr.
+    pub(super) fn of(engine: &Engine) -> End {
+        let run = engine.run();
+        let position = run.position();
+        // The result of a paused run is not shown, and searching for it takes time.
+        let is_paused = matches!(position.stage, Stage::Interrupted { .. });
+        End {
+            id: run.id().to_owned(),
+            result: (!is_paused).then(|| engine.result()).flatten(),
+            stage: position.stage.clone(),
+            iteration: position.iteration,
+            maximum: position.maximum.get(),
+            directory: run.directory().to_path_buf(),
+            feedback: run.file().feedback.clone(),
+        }
+    }
+
+    /// Prints the worker's result to stdout and the rest to stderr.
     pub(super) fn tell(self, as_json: bool) -> ExitCode {
         let code = self.stage.exit_code().unwrap_or(1);
         let printed = match (as_json, &self.stage, &self.result) {
             (true, ..) => output::print(&format!("{}\n", self.json(code))),
             (false, Stage::Completed, Some(result)) if !result.is_empty() => {
                 let result = result.trim_end_matches('\n');
-                match io::stdout().is_terminal() {
-                    true => output::print(&format!("{}\n", words::text(result))),
-                    false => output::print(&format!("{result}\n")),
+                if io::stdout().is_terminal() {
+                    output::print(&format!("{}\n", words::text(result)))
+                } else {
+                    output::print(&format!("{result}\n"))
                 }
             }
             _ => Ok(()),
@@ -49,14 +65,14 @@ impl End {
             Stage::Completed if as_json => {}
             Stage::Interrupted { .. } => {
                 output::say(format_args!(
-                    "zsh-tool: the run {} is paused; it goes on with",
+                    "zsh-tool: the run {} is paused; resume it with",
                     self.id
                 ));
                 output::say(resume_command(&self.id));
             }
             stage => {
                 output::say(self.summary(stage));
-                if stage.state() == State::Failed {
+                if stage.state() == RunState::Failed {
                     output::say(self.way_out(stage));
                 }
             }
@@ -68,22 +84,18 @@ impl End {
         let state = stage.state();
         let iterations = format!("iteration {} of {}", self.iteration, self.maximum);
         match stage.reason() {
-            Some(reason) => format!(
-                "zsh-tool: {state} ({reason}), {iterations}, run {}",
-                self.id
-            ),
+            Some(reason) => format!("zsh-tool: {state} ({reason}), {iterations}, run {}", self.id),
             None => format!("zsh-tool: {state}, {iterations}, run {}", self.id),
         }
     }
 
-    /// What can be done about a run that failed.
+    /// What to do about a run that failed.
     fn way_out(&self, stage: &Stage) -> String {
         match stage.reason() {
-            Some(Reason::MaxIterations) => format!(
-                "more iterations: {} --max-iterations N",
-                resume_command(&self.id)
-            ),
-            _ => format!("what went on: {}", command(&["follow", &self.id])),
+            Some(Reason::MaxIterations) => {
+                format!("more iterations: {} --max-iterations N", resume_command(&self.id))
+            }
+            _ => format!("see what happened: {}", command(&["follow", &self.id])),
         }
     }
 
@@ -104,33 +116,26 @@ impl End {
     }
 }
 
-/// The command that takes a run up again, for pasting into a shell.
+/// The command that resumes a run, for pasting into a shell.
 pub(super) fn resume_command(id: &str) -> String {
     command(&["--resume", id])
 }
 
-/// The command that begins a run with this prompt, whatever the prompt looks like.
+/// The command that starts a run with this prompt, even if it looks like an option.
 pub(super) fn prompt_command(prompt: &str) -> String {
     command(&[END_OF_OPTIONS, &quoted(prompt)])
 }
 
-/// This command with these arguments, under the name that it was started by.
+/// This command with these arguments, under the name that it was started with.
 fn command(arguments: &[&str]) -> String {
     let arguments = arguments.join(" ");
-    let program = std::env::args()
-        .next()
-        .unwrap_or_else(|| "zsh-tool".to_owned());
-    let is_link = Path::new(&program)
-        .file_name()
-        .is_some_and(|name| name == "oneshot");
-    let quoted = quoted(&program);
-    match is_link {
-        true => format!("{quoted} {arguments}"),
-        false => format!("{quoted} oneshot {arguments}"),
-    }
+    let program = std::env::args().next().unwrap_or_else(|| "zsh-tool".to_owned());
+    let is_link = Path::new(&program).file_name().is_some_and(|name| name == "oneshot");
+    let subcommand = if is_link { "" } else { " oneshot" };
+    format!("{}{subcommand} {arguments}", quoted(&program))
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     shlex::try_quote(word).map_or_else(|_| word.to_owned(), |quoted| quoted.into_owned())
 }

@@ -1,21 +1,22 @@
-//! A prompt that is rather a mistyped subcommand: `oneshot lsit` would start an agent.
+//! Detects prompts that are probably mistyped subcommands: `oneshot lsit` would start an
+//! agent.
 //!
-//! Limits: of prompts only those are held back that look like the whole of such a command,
-//! one word, or one word and a run's id. `lint` is among them; behind `--` it is a prompt.
+//! Only prompts that look like a complete subcommand are held back: one word, or one word and
+//! a run's id. That includes `lint`; after `--` it is a prompt.
 
 use clap::{Command, Subcommand};
 
 use crate::cli::OneshotCommand;
 
-/// Ends options: what follows is the prompt, whatever it looks like.
+/// Ends the options: what follows is the prompt.
 pub(super) const END_OF_OPTIONS: &str = "--";
-/// A word of so many letters at most may be mistyped in one place.
+/// The longest word that counts as short.
 const SHORT_CHARS: usize = 4;
-/// Slips in a short word and in a longer one: with more, words for work come into reach
-/// (`test` is two off `list`).
+/// The typos allowed in a short and in a longer word. More would match real prompts (`test`
+/// is two typos away from `list`).
 const SLIPS: (usize, usize) = (1, 2);
 
-/// The subcommand that is meant by the words of a prompt.
+/// The subcommand that a prompt probably means.
 pub(super) fn meant(prompt: &[String]) -> Option<String> {
     let word = match prompt {
         [word] => word,
@@ -26,17 +27,14 @@ pub(super) fn meant(prompt: &[String]) -> Option<String> {
     let known = OneshotCommand::augment_subcommands(Command::new("oneshot"));
     let near = known.get_subcommands().filter_map(|command| {
         let name = command.get_name();
-        let most = match name.len() <= SHORT_CHARS {
-            true => SLIPS.0,
-            false => SLIPS.1,
-        };
+        let most = if name.len() <= SHORT_CHARS { SLIPS.0 } else { SLIPS.1 };
         let slips = strsim::damerau_levenshtein(&word, name);
         (slips <= most).then(|| (slips, name.to_owned()))
     });
     near.min().map(|(_, name)| name)
 }
 
-/// Whether a word is what stands for a run behind a subcommand.
+/// Whether a word looks like a run's id.
 fn is_id(word: &str) -> bool {
     let hex = |c: char| c.is_ascii_hexdigit() || c == '-';
     word == "latest" || (!word.is_empty() && word.chars().all(hex))

@@ -1,41 +1,40 @@
-//! How a run is to be run: what was asked for when it was begun, what a resume asks for
-//! over that, and what follows from both.
+//! A run's options: those it was started with, those that a resume overrides, and the plan
+//! that follows from them.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use super::flags;
-use crate::cli::OneshotRunArguments;
-use crate::config::{Config, RunSettings, StuckChoice};
-use crate::oneshot::context::RunOptions;
+use crate::cli::{OnStuck, OneshotRunArguments};
+use crate::config::{Config, RunFlags, RunSettings, StuckChoice};
 use crate::oneshot::engine::Plan;
-use crate::oneshot::policy::{Measure, OnStuck, Rules};
+use crate::oneshot::policy::{self, Measure, WatchRules};
+use crate::oneshot::run_files::RunOptions;
 use crate::progress::tracker;
 
-/// The switch of old: `0` asks for plain time limits.
+/// The older switch: `0` asks for plain time limits.
 const STATUS_SWITCH: &str = "AUTONOMOUS_STATUS_BASED_TIMEOUT";
-/// Evidence is looked at at least so often, so that silence is measured well enough.
+/// The longest time between two checks, so that silence is measured well enough.
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
-/// And so often at most: each look costs a scan of the machine.
+/// The shortest one: each check scans the machine's processes.
 const SHORTEST_LOOK: Duration = Duration::from_millis(100);
-/// So many looks are taken within the silence that ends an agent.
+/// How many checks fit into the silence that ends an agent.
 const LOOKS_IN_SILENCE: u32 = 4;
 
-/// What a new run is to be begun with.
+/// The options of a new run.
 pub(super) fn options(settings: &RunSettings) -> RunOptions {
     RunOptions {
         inactivity: settings.inactivity.as_secs_f64(),
         max_runtime: settings.max_runtime().map(|time| time.as_secs_f64()),
-        on_stuck: Some(settings.on_stuck.name().to_owned()),
+        on_stuck: Some(settings.on_stuck.name()),
         judge: settings.judge.clone(),
         heartbeat: settings.heartbeat.map(|time| time.as_secs_f64()),
         stuck_threshold: settings.stuck_threshold.map(|count| count as u64),
     }
 }
 
-/// What a resume asks for over what the run was begun with.
+/// The options of a run with what a resume overrides.
 pub(super) fn overlay(arguments: &OneshotRunArguments, mut options: RunOptions) -> RunOptions {
-    let flags = flags::of(arguments);
+    let flags = flags(arguments);
     if let Some(inactivity) = flags.inactivity {
         options.inactivity = inactivity.as_secs_f64();
     }
@@ -43,7 +42,7 @@ pub(super) fn overlay(arguments: &OneshotRunArguments, mut options: RunOptions) 
         options.max_runtime = (!runtime.is_zero()).then_some(runtime.as_secs_f64());
     }
     if let Some(on_stuck) = flags.on_stuck {
-        options.on_stuck = Some(on_stuck.name().to_owned());
+        options.on_stuck = Some(on_stuck.name());
     }
     if let Some(judge) = flags.judge {
         options.judge = judge;
@@ -57,30 +56,25 @@ pub(super) fn overlay(arguments: &OneshotRunArguments, mut options: RunOptions) 
     options
 }
 
-/// What follows from a run's options.
+/// The plan that follows from a run's options.
 pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings) -> Plan {
     let time = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
     let inactivity = time(options.inactivity).filter(|time| !time.is_zero());
     let runtime = options.max_runtime.and_then(time);
-    let threshold = options
-        .stuck_threshold
-        .unwrap_or(config.stuck_threshold as u64);
+    let threshold = options.stuck_threshold.unwrap_or(config.stuck_threshold as u64);
     let on_stuck = options.on_stuck.as_deref();
     let on_stuck = on_stuck.and_then(StuckChoice::from_name);
     let by_time = std::env::var_os(STATUS_SWITCH).is_some_and(|switch| switch == "0");
     Plan {
-        rules: Rules {
+        rules: WatchRules {
             inactivity: inactivity.unwrap_or(settings.inactivity),
             runtime_ends: runtime.and_then(|time| Instant::now().checked_add(time)),
             on_stuck: on_stuck_of(on_stuck.unwrap_or(StuckChoice::Auto)),
-            measure: match by_time {
-                true => Measure::Time,
-                false => Measure::Status,
-            },
+            measure: if by_time { Measure::Time } else { Measure::Status },
             judge_again_after: threshold,
         },
-        tracking: tracker::Settings {
-            // A run's file that somebody has changed may ask for looks without a pause.
+        tracker: tracker::TrackerSettings {
+            // An edited run file may ask for checks without a pause.
             heartbeat_interval: options
                 .heartbeat
                 .and_then(time)
@@ -90,23 +84,50 @@ pub(super) fn plan(options: &RunOptions, config: &Config, settings: &RunSettings
     }
 }
 
-/// Where nobody can be asked, one waits.
-fn on_stuck_of(choice: StuckChoice) -> OnStuck {
-    let somebody = io::stdin().is_terminal() && io::stderr().is_terminal();
+/// Waits instead of asking if there is no terminal to ask on.
+fn on_stuck_of(choice: StuckChoice) -> policy::OnStuck {
+    let is_attended = io::stdin().is_terminal() && io::stderr().is_terminal();
     match choice {
-        StuckChoice::Auto | StuckChoice::Ask if somebody => OnStuck::Ask,
-        StuckChoice::Auto | StuckChoice::Ask | StuckChoice::Wait => OnStuck::Wait,
-        StuckChoice::Recover => OnStuck::Recover,
-        StuckChoice::Fail => OnStuck::Fail,
+        StuckChoice::Auto | StuckChoice::Ask if is_attended => policy::OnStuck::Ask,
+        StuckChoice::Auto | StuckChoice::Ask | StuckChoice::Wait => policy::OnStuck::Wait,
+        StuckChoice::Recover => policy::OnStuck::Recover,
+        StuckChoice::Fail => policy::OnStuck::Fail,
     }
 }
 
-/// How often an agent's processes are looked at.
-pub(super) fn looks(plan: &Plan) -> tracker::Settings {
+/// How often an agent's processes are checked.
+pub(super) fn looks(plan: &Plan) -> tracker::TrackerSettings {
     let often = plan.rules.inactivity / LOOKS_IN_SILENCE;
     let interval = often.min(LONGEST_LOOK).max(SHORTEST_LOOK);
-    tracker::Settings {
-        heartbeat_interval: interval.min(plan.tracking.heartbeat_interval),
-        ..plan.tracking
+    tracker::TrackerSettings {
+        heartbeat_interval: interval.min(plan.tracker.heartbeat_interval),
+        ..plan.tracker
+    }
+}
+
+/// The settings of a run that the command line gives.
+pub(super) fn flags(arguments: &OneshotRunArguments) -> RunFlags {
+    RunFlags {
+        executor: arguments.executor.clone(),
+        auditor: arguments.auditor.clone().map(Some),
+        model: arguments.model.clone().map(Some),
+        auditor_model: arguments.auditor_model.clone().map(Some),
+        max_iterations: arguments.max_iterations,
+        inactivity: arguments.inactivity,
+        max_runtime: arguments.max_runtime,
+        on_stuck: arguments.on_stuck.map(choice),
+        judge: arguments.judge.clone().map(Some),
+        heartbeat: arguments.heartbeat.map(Some),
+        keep_days: arguments.keep_days.map(usize::from),
+        stuck_threshold: arguments.stuck_threshold.map(|count| usize::try_from(count.get()).ok()),
+    }
+}
+
+fn choice(policy: OnStuck) -> StuckChoice {
+    match policy {
+        OnStuck::Ask => StuckChoice::Ask,
+        OnStuck::Wait => StuckChoice::Wait,
+        OnStuck::Recover => StuckChoice::Recover,
+        OnStuck::Fail => StuckChoice::Fail,
     }
 }

@@ -1,278 +1,225 @@
-//! `zsh-tool oneshot PROMPT`: runs agents until the work is done, and takes runs up again.
+//! `zsh-tool oneshot PROMPT`: runs agents until the work is done, and resumes runs.
 //!
-//! Exit codes: those of the run's stage (`oneshot::stage`); 2 for what is asked
-//! wrongly, an unknown run among it; 1 when a run cannot go on.
+//! Exit codes: those of the run's stage (`oneshot::state`); 2 for usage errors, including an
+//! unknown run; 1 when a run cannot continue.
 
+use std::fmt::Display;
 use std::io::{self, Read};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, bounded};
+use signal_hook::consts::{SIGCHLD, SIGUSR1};
 
 use super::end::{End, prompt_command, resume_command};
-use super::planning::{looks, options, overlay, plan};
+use super::planning::{flags, looks, options, overlay, plan};
 use super::screen::Screen;
-use super::{EXIT_USAGE, flags, mistyped, signals};
+use super::{find, mistyped};
 use crate::agent::checks::Checks;
 use crate::agent::executor::Executors;
 use crate::base::clock::{Clock, SystemClock};
 use crate::cli::OneshotRunArguments;
-use crate::commands::monitor::{self, Monitor, MonitorError};
-use crate::commands::{output, setup};
-use crate::config::{Config, JudgeChoice, RunSettings};
-use crate::oneshot::context::{MAX_PROMPT_BYTES, NewRun};
-use crate::oneshot::controls::{Controller, Controls, controls};
-use crate::oneshot::engine::{Connections, Engine, Plan};
-use crate::oneshot::equipment::Equipment;
-use crate::oneshot::event::Event;
+use crate::commands::output::{self, EXIT_USAGE};
+use crate::commands::signals::{self, StopRequest};
+use crate::commands::{monitor, setup};
+use crate::config::{Config, JudgeChoice, RunSettings, Warning};
+use crate::oneshot::controls::{Control, Controls};
+use crate::oneshot::engine::Engine;
 use crate::oneshot::run::OpenRun;
-use crate::oneshot::sessions::{self, FindError};
-use crate::oneshot::stage::Stage;
-use crate::process::descriptors;
-use crate::record::recorder::Recorder;
-use crate::task::supervisor::Supervisor;
+use crate::oneshot::run_files::{MAX_PROMPT_BYTES, RunFile};
+use crate::oneshot::runtime::{Runtime, check_agents};
+use crate::oneshot::sessions;
+use crate::oneshot::state::Event;
+use crate::process::{descriptors, memory};
+use crate::task::housekeeping::wake_housekeeping;
 
 /// Runs the command.
-pub(super) fn run(arguments: &OneshotRunArguments) -> ExitCode {
-    if let Err(error) = descriptors::seal_inherited() {
-        output::complain(format_args!("cannot open /dev/null: {error}"));
-        return ExitCode::FAILURE;
-    }
-    let (config, mut warnings) = setup::load_config();
-    let (settings, more) = setup::load_run_settings(&config, &flags::of(arguments));
-    warnings.extend(more);
-    setup::start_log(&config);
+pub(super) fn run(
+    config: &Config,
+    mut warnings: Vec<Warning>,
+    arguments: &OneshotRunArguments,
+) -> Result<ExitCode, ExitCode> {
+    descriptors::seal_inherited();
+    let (settings, of_settings) = setup::load_run_settings(config, &flags(arguments));
+    warnings.extend(of_settings);
+    setup::start_log(config);
     for warning in &warnings {
         output::say(format_args!("warning: {warning}"));
     }
-    match Wanted::of(arguments, &config) {
-        Ok(wanted) => conduct(arguments, &config, &settings, wanted),
-        Err(code) => code,
+    let wanted = match &arguments.resume {
+        Some(id) => RunTarget::Again(find(config, id)?.directory),
+        None => RunTarget::New(prompt(&arguments.prompt)?),
+    };
+    let executors = setup::executors(config).map_err(failed)?;
+    let names = [settings.executor.as_str(), settings.auditor()];
+    if matches!(wanted, RunTarget::New(_))
+        && let Some(error) = names.iter().find_map(|name| executors.find(name).err())
+    {
+        return Err(misused(error));
     }
+    let judge = settings.judge.as_deref().map(JudgeChoice::of_word);
+    let judge = judge
+        .transpose()
+        .map_err(|expected| misused(format_args!("--judge: {expected}")))?
+        .unwrap_or_else(|| config.judge.clone());
+    if let JudgeChoice::Command(name) = &judge {
+        executors.find(name).map_err(|error| misused(format_args!("--judge: {error}")))?;
+    }
+    setup::adopt_orphans();
+    // From here on there is a run to pause, and a command to report that resumes it.
+    let signals =
+        listen(config).map_err(|error| failed(format_args!("cannot take signals: {error}")))?;
+    let begun = begin(arguments, config, &settings, wanted, &executors)?;
+    conclude(arguments, config, &settings, begun, signals, executors, &judge)
+}
+
+/// Reports an error; the exit code of a run that cannot continue.
+fn failed(error: impl Display) -> ExitCode {
+    output::complain(error);
+    ExitCode::FAILURE
+}
+
+/// Reports a usage error; its exit code.
+fn misused(error: impl Display) -> ExitCode {
+    output::complain(error);
+    ExitCode::from(EXIT_USAGE)
 }
 
 /// Which run is wanted.
-enum Wanted {
-    /// A new one, of this prompt.
+enum RunTarget {
+    /// A new one with this prompt.
     New(String),
-    /// The one of this directory again.
+    /// The one in this directory, resumed.
     Again(PathBuf),
 }
 
-impl Wanted {
-    fn of(arguments: &OneshotRunArguments, config: &Config) -> Result<Wanted, ExitCode> {
-        let usage = |text: &dyn std::fmt::Display| {
-            output::complain(text);
-            ExitCode::from(EXIT_USAGE)
-        };
-        if let Some(id) = &arguments.resume {
-            let state = state_directory(config)?;
-            return match sessions::find(state, id) {
-                Ok(found) => Ok(Wanted::Again(found.directory)),
-                Err(error @ FindError::Load(_)) => {
-                    output::complain(error);
-                    Err(ExitCode::FAILURE)
-                }
-                Err(error) => Err(usage(&error)),
-            };
-        }
-        let prompt = match arguments.prompt.as_slice() {
-            [only] if only == "-" => {
-                let mut bytes = Vec::new();
-                let read = io::stdin()
-                    .take(MAX_PROMPT_BYTES + 1)
-                    .read_to_end(&mut bytes);
-                read.map_err(|error| {
-                    usage(&format_args!("cannot read the prompt from stdin: {error}"))
-                })?;
-                String::from_utf8_lossy(&bytes).into_owned()
-            }
-            words => {
-                if let Some(name) = mistyped::meant(words).filter(|_| !is_surely_a_prompt()) {
-                    let text = words.join(" ");
-                    return Err(usage(&format_args!(
-                        "{text:?} is no subcommand: did you mean `{name}`? As a prompt: {}",
-                        prompt_command(&text)
-                    )));
-                }
-                words.join(" ")
-            }
-        };
-        if prompt.trim().is_empty() {
-            return Err(usage(&"the prompt is empty: say what is to be done"));
-        }
-        if prompt.len() as u64 > MAX_PROMPT_BYTES {
-            return Err(usage(&format_args!(
-                "the prompt is larger than {} MiB: write it to a file and name that",
-                MAX_PROMPT_BYTES >> 20
+fn prompt(words: &[String]) -> Result<String, ExitCode> {
+    let prompt = if words == ["-"] {
+        let mut bytes = Vec::new();
+        io::stdin()
+            .take(MAX_PROMPT_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| misused(format_args!("cannot read the prompt from stdin: {error}")))?;
+        String::from_utf8_lossy(&bytes).into_owned()
+    } else {
+        let text = words.join(" ");
+        if let Some(name) = mistyped::meant(words).filter(|_| !is_surely_a_prompt()) {
+            return Err(misused(format_args!(
+                "{text:?} is no subcommand: did you mean `{name}`? As a prompt: {}",
+                prompt_command(&text)
             )));
         }
-        Ok(Wanted::New(prompt))
+        text
+    };
+    // Agents get a prompt without its NULs.
+    let is_blank = |letter: char| letter.is_whitespace() || letter.is_control();
+    if prompt.chars().all(is_blank) {
+        return Err(misused("the prompt is empty: say what the agent is to do"));
     }
+    if prompt.len() as u64 > MAX_PROMPT_BYTES {
+        return Err(misused(format_args!(
+            "the prompt is larger than {} MiB: write it to a file and name that",
+            MAX_PROMPT_BYTES >> 20
+        )));
+    }
+    Ok(prompt)
 }
 
-/// Whether the command line says that what it ends with is the prompt.
+/// Whether the command line marks what it ends with as the prompt.
 fn is_surely_a_prompt() -> bool {
     std::env::args_os().any(|word| word == mistyped::END_OF_OPTIONS)
 }
 
-fn state_directory(config: &Config) -> Result<&Path, ExitCode> {
-    config.state_dir.as_deref().map_err(|error| {
-        output::complain(error);
-        ExitCode::FAILURE
-    })
+/// Takes signals from now on: the first that asks for the end pauses the run, the second ends
+/// everything at once, and SIGUSR1 (`zsh-tool oneshot stop`) ends it for good. Returns the
+/// requests to the run, and what receives when a process has ended.
+fn listen(config: &Config) -> io::Result<(Controls, Receiver<()>)> {
+    let controls = Controls::new();
+    let (wake, woken) = bounded(1);
+    let (controller, daemons) = (controls.controller.clone(), config.daemons.clone());
+    signals::take(None, &[SIGCHLD, SIGUSR1], move |request| match request {
+        StopRequest::Else(SIGUSR1) => controller.ask(Control::Stop(Event::Cancel)),
+        StopRequest::Else(_) => wake_housekeeping(&wake),
+        StopRequest::End(number) => controller.ask(Control::Stop(Event::Interrupt(number))),
+        StopRequest::EndAtOnce(number) => signals::exit_at_once(&daemons, number),
+    })?;
+    Ok((controls, woken))
 }
 
-/// A run that is ours, and how it begins.
-struct Taken {
-    run: OpenRun,
-    /// The prompt as it was given.
-    task: Option<String>,
-    first: Option<Event>,
-}
+/// A run that this process holds, its prompt as it was given, and its first event, if any.
+type Begun = (OpenRun, Option<String>, Option<Event>);
 
-fn conduct(
+/// Creates the run, or resumes it.
+fn begin(
     arguments: &OneshotRunArguments,
     config: &Config,
     settings: &RunSettings,
-    wanted: Wanted,
-) -> ExitCode {
-    let executors = match setup::executors(config) {
-        Ok(executors) => executors,
-        Err(error) => {
-            output::complain(error);
-            return ExitCode::FAILURE;
-        }
-    };
-    let names = [settings.executor.as_str(), settings.auditor()];
-    if matches!(wanted, Wanted::New(_))
-        && let Some(error) = names.iter().find_map(|name| executors.find(name).err())
-    {
-        output::complain(error);
-        return ExitCode::from(EXIT_USAGE);
-    }
-    let judge = settings.judge.as_deref().map(JudgeChoice::of_word);
-    let judge = match judge.transpose() {
-        Ok(judge) => judge.unwrap_or_else(|| config.judge.clone()),
-        Err(expected) => {
-            output::complain(format_args!("--judge: {expected}"));
-            return ExitCode::from(EXIT_USAGE);
-        }
-    };
-    if let JudgeChoice::Command(name) = &judge
-        && let Err(error) = executors.find(name)
-    {
-        output::complain(format_args!("--judge: {error}"));
-        return ExitCode::from(EXIT_USAGE);
-    }
-    setup::adopt_orphans();
-    // From here on there is something to pause, and a command to tell that resumes it.
-    let asked = match Asked::listen(config) {
-        Ok(asked) => asked,
-        Err(error) => {
-            output::complain(format_args!("cannot take signals: {error}"));
-            return ExitCode::FAILURE;
-        }
-    };
-    let taken = match take(arguments, config, settings, wanted) {
-        Ok(taken) => taken,
-        Err(code) => return code,
-    };
-    conclude(arguments, config, settings, taken, asked, executors, &judge)
-}
-
-/// What is asked of the run by signals.
-struct Asked {
-    controller: Controller,
-    controls: Controls,
-    /// Tells that a process has ended.
-    woken: Receiver<()>,
-}
-
-impl Asked {
-    fn listen(config: &Config) -> io::Result<Asked> {
-        let (controller, controls) = controls();
-        let (wake, woken) = bounded(1);
-        signals::take(controller.clone(), wake, config.daemons.clone())?;
-        Ok(Asked {
-            controller,
-            controls,
-            woken,
-        })
-    }
-}
-
-/// Creates the run, or takes it up again.
-fn take(
-    arguments: &OneshotRunArguments,
-    config: &Config,
-    settings: &RunSettings,
-    wanted: Wanted,
-) -> Result<Taken, ExitCode> {
+    wanted: RunTarget,
+    executors: &Executors,
+) -> Result<Begun, ExitCode> {
     let redactor = setup::redactor(config);
-    let failed = |error: &dyn std::fmt::Display| {
-        output::complain(error);
-        ExitCode::FAILURE
-    };
     match wanted {
-        Wanted::New(prompt) => {
+        RunTarget::New(prompt) => {
             let directory = std::env::current_dir().map_err(|error| {
-                failed(&format_args!(
-                    "the working directory cannot be used: {error}"
-                ))
+                failed(format_args!("the working directory cannot be used: {error}"))
             })?;
-            let new = NewRun {
+            let now = SystemClock.now();
+            let file = RunFile {
                 prompt: prompt.clone(),
                 directory,
                 executor: settings.executor.clone(),
                 auditor: settings.auditor().to_owned(),
                 model: settings.model.clone(),
                 auditor_model: settings.auditor_model.clone(),
-                max_iterations: settings.max_iterations,
                 options: options(settings),
+                ..RunFile::created(settings.max_iterations, now)
             };
-            let state = state_directory(config)?;
-            let run = OpenRun::create(state, new, redactor, SystemClock.now())
-                .map_err(|error| failed(&error))?;
-            Ok(Taken {
-                run,
-                task: Some(prompt),
-                first: None,
-            })
+            let state = setup::state_directory(config)?;
+            if let Some(keep) = settings.keep() {
+                sessions::prune(state, keep, now);
+            }
+            let run = OpenRun::create(state, file, redactor, now).map_err(failed)?;
+            Ok((run, Some(prompt), None))
         }
-        Wanted::Again(directory) => {
-            let mut run = OpenRun::open(&directory, redactor).map_err(|error| failed(&error))?;
-            let first = run
-                .resume(arguments.max_iterations)
-                .map_err(|error| failed(&error))?;
+        RunTarget::Again(directory) => {
+            let mut run = OpenRun::open(&directory, redactor).map_err(failed)?;
+            let first = run.resume(arguments.max_iterations).map_err(failed)?;
+            run.check_log().map_err(failed)?;
+            // Checked before anything of the run is changed: all it may need is to be resumed
+            // with another agent.
+            let worker = arguments.executor.as_ref().unwrap_or(&run.file().executor);
+            let auditor = arguments.auditor.as_ref().unwrap_or(&run.file().auditor);
+            let environment = setup::environment(config);
+            check_agents(executors, &environment, &run.file().directory, worker, auditor).map_err(
+                |error| {
+                    output::complain(error);
+                    output::say(resume_command(run.id()));
+                    ExitCode::FAILURE
+                },
+            )?;
             let survivors = sessions::end_survivors(&run);
             if !survivors.is_empty() {
                 tracing::info!("{} processes of the last runner ended", survivors.len());
             }
             let changed = overlay(arguments, run.file().options.clone());
-            run.update(|details| {
-                *details.options = changed;
+            run.update(|file| {
+                file.options = changed;
                 if let Some(executor) = &arguments.executor {
-                    details.executor.clone_from(executor);
+                    file.executor.clone_from(executor);
                 }
                 if let Some(auditor) = &arguments.auditor {
-                    details.auditor.clone_from(auditor);
+                    file.auditor.clone_from(auditor);
                 }
                 if arguments.model.is_some() {
-                    details.model.clone_from(&arguments.model);
+                    file.model.clone_from(&arguments.model);
                 }
                 if arguments.auditor_model.is_some() {
-                    details.auditor_model.clone_from(&arguments.auditor_model);
+                    file.auditor_model.clone_from(&arguments.auditor_model);
                 }
             })
-            .map_err(|error| failed(&error))?;
-            Ok(Taken {
-                run,
-                task: None,
-                first,
-            })
+            .map_err(failed)?;
+            Ok((run, None, first))
         }
     }
 }
@@ -281,134 +228,64 @@ fn conclude(
     arguments: &OneshotRunArguments,
     config: &Config,
     settings: &RunSettings,
-    taken: Taken,
-    asked: Asked,
+    (run, task, first): Begun,
+    (controls, woken): (Controls, Receiver<()>),
     executors: Executors,
     judge: &JudgeChoice,
-) -> ExitCode {
-    let Taken { run, task, first } = taken;
-    let Asked {
-        controller,
-        controls,
-        woken,
-    } = asked;
+) -> Result<ExitCode, ExitCode> {
     let plan = plan(&run.file().options, config, settings);
     let supervisor = setup::supervisor_of_agents(config, looks(&plan));
-    let recorder = setup::recorder(config, &supervisor.settings().redactor);
+    let recorder = setup::recorder(config, &supervisor.settings.redactor);
     let judge = setup::judge(judge, config, &supervisor);
     let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
-    setup::start_housekeeping(&supervisor, woken);
-    let monitor = match arguments.http.or(config.http) {
-        Some(address) => match start_monitor(address, config, &supervisor, &recorder) {
-            Ok(monitor) => Some(monitor),
+    setup::start_housekeeping(&supervisor, woken, memory::give_back_free);
+    let mut monitor = None;
+    if let Some(address) = arguments.http.or(config.http) {
+        match monitor::start_beside(&supervisor, address, config, &recorder) {
+            Ok(started) => {
+                let place = started.announcement();
+                output::say(format_args!("zsh-tool: dashboard at {place}"));
+                monitor = Some(started);
+            }
             Err(error) => {
                 output::complain(error);
-                // Where only the settings ask for it, another server may have that port.
+                // With an address from the settings, another server may have that port.
                 if arguments.http.is_some() {
                     output::say(resume_command(run.id()));
-                    return ExitCode::FAILURE;
+                    return Err(ExitCode::FAILURE);
                 }
-                None
             }
-        },
-        None => None,
-    };
-    let equipment = Equipment {
+        }
+    }
+    let runtime = Runtime {
         supervisor: Arc::clone(&supervisor),
         recorder: Arc::clone(&recorder),
-        executors,
+        executors: Arc::new(executors),
         checks: Arc::clone(&checks),
         clock: Arc::new(SystemClock),
         home: std::env::var_os("HOME").map_or_else(PathBuf::new, PathBuf::from),
         environment: setup::environment(config),
     };
-    let mut screen = Screen::new(run.id(), controller.clone());
-    let end = drive(
-        &equipment,
-        plan,
-        run,
-        task,
-        first,
-        Connections {
-            controls: &controls,
-            controller: &controller,
-            face: &mut screen,
-        },
-    );
+    let mut screen = Screen::new(run.id(), controls.controller.clone());
+    let id = run.id().to_owned();
+    let mut engine = Engine::new(&runtime, plan, run, task, &controls, &mut screen);
+    let driven = engine.go(first);
+    // The run belongs to this process until its agents have ended: a process that resumes
+    // it then finds none.
+    supervisor.shut_down();
+    let end = driven.map(|()| End::of(&engine));
+    drop(engine);
     screen.close();
     drop(monitor);
     checks.close();
     recorder.close();
-    supervisor.remove_directory();
+    supervisor.remove_server_dir();
     match end {
-        Ok(end) => end.tell(arguments.json),
-        Err(failure) => {
-            output::complain(failure.error);
-            output::say(resume_command(&failure.id));
-            ExitCode::FAILURE
+        Ok(end) => Ok(end.tell(arguments.json)),
+        Err(error) => {
+            output::complain(error);
+            output::say(resume_command(&id));
+            Err(ExitCode::FAILURE)
         }
     }
-}
-
-/// Serves the dashboard while the run goes on.
-fn start_monitor(
-    address: SocketAddr,
-    config: &Config,
-    supervisor: &Arc<Supervisor>,
-    recorder: &Arc<Recorder>,
-) -> Result<Monitor, MonitorError> {
-    let redactor = &supervisor.settings().redactor;
-    let routes = monitor::routes(config, Some(Arc::clone(supervisor)), recorder, redactor);
-    let directory = supervisor.directory().ok();
-    let directory = directory.map(|directory| directory.path());
-    let monitor = monitor::start(address, routes, directory)?;
-    let place = monitor.announcement();
-    output::say(format_args!("zsh-tool: dashboard at {place}"));
-    Ok(monitor)
-}
-
-struct Failure {
-    id: String,
-    error: String,
-}
-
-fn drive<'a>(
-    equipment: &'a Equipment,
-    plan: Plan,
-    run: OpenRun,
-    task: Option<String>,
-    first: Option<Event>,
-    connections: Connections<'a>,
-) -> Result<End, Failure> {
-    // A new run ends in its own files by what is missing; one that is taken up again stays
-    // as it is, since all that it needs is another command.
-    if task.is_none()
-        && let Err(error) = equipment.check_agents(run.file())
-    {
-        let id = run.id().to_owned();
-        return Err(Failure { id, error });
-    }
-    let mut engine = Engine::new(equipment, plan, run, task, connections);
-    let gone = engine.go(first);
-    // The run is this process's until its agents have ended: whoever takes it up then
-    // finds none.
-    equipment.supervisor.shut_down();
-    let id = engine.run().id().to_owned();
-    if let Err(error) = gone {
-        let error = error.to_string();
-        return Err(Failure { id, error });
-    }
-    let position = engine.run().position().clone();
-    // Of a run that is only paused nobody asks, and to look for it takes time.
-    let is_paused = matches!(position.stage, Stage::Interrupted { .. });
-    let result = (!is_paused).then(|| engine.result()).flatten();
-    Ok(End {
-        id,
-        result,
-        stage: position.stage,
-        iteration: position.iteration,
-        maximum: position.maximum.get(),
-        directory: engine.run().directory().to_path_buf(),
-        feedback: engine.run().file().feedback.clone(),
-    })
 }

@@ -1,5 +1,5 @@
-//! A run as a person sees it on stderr: a line of status that is drawn anew in place on a
-//! terminal, plain lines elsewhere, and the question whether a stuck agent is waited for.
+//! Shows a run on stderr: a status line that is redrawn in place on a terminal, plain lines
+//! elsewhere, and the question whether to wait for a stuck agent.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
@@ -8,27 +8,26 @@ use std::time::{Duration, Instant};
 
 use crate::agent::activity::Activity;
 use crate::commands::output;
-use crate::mcp::view;
 use crate::oneshot::controls::{Control, Controller};
-use crate::oneshot::face::{Face, News};
-use crate::oneshot::stage::State;
+use crate::oneshot::reporter::{Reporter, RunNews};
+use crate::oneshot::state::RunState;
+use crate::text::quantity::seconds;
 
 use super::words;
 
-/// How often the line of status is drawn.
+/// How often the status line is redrawn.
 const REDRAW: Duration = Duration::from_secs(1);
-/// Characters of what an agent does that are shown.
+/// Characters of an agent's activity that are shown.
 const MAX_ACT: usize = 60;
-/// Goes to the line's beginning and clears it.
+/// Moves to the start of the line and clears it.
 const CLEAR: &str = "\r\x1b[K";
-/// A line that is longer than the terminal is wide is cut there and not wrapped: only its
-/// last row could be cleared.
+/// Cuts lines at the terminal's width instead of wrapping them: only the last row of a
+/// wrapped line could be cleared.
 const NO_WRAP: &str = "\x1b[?7l";
-/// Undoes that.
+/// Undoes [`NO_WRAP`].
 const WRAP: &str = "\x1b[?7h";
-/// What a person is asked.
-const QUESTION: &str = "⚠ the agent appears stuck. Continue waiting? [Y/n] ";
-/// Characters of a line of stderr that are shown.
+const QUESTION: &str = "⚠ the agent appears stuck. Continue waiting? [Y/n, n cancels the run] ";
+/// Characters of an agent's stderr line that are shown.
 const MAX_COMPLAINT: usize = 200;
 
 /// Lines of an auditor's feedback that are shown, and characters of each.
@@ -38,16 +37,16 @@ const FEEDBACK_CHARS: usize = 200;
 /// Shows a run.
 pub(super) struct Screen {
     controller: Controller,
-    /// stderr is a terminal.
+    /// Whether stderr is a terminal.
     live: bool,
-    /// A thread reads answers.
+    /// Whether a thread reads answers.
     listens: bool,
-    /// Nobody has answered yet. The question then stands where the status would, and is
-    /// not drawn anew by itself: that would wipe out what is being typed.
+    /// The question has not been answered. It replaces the status line and is not redrawn,
+    /// which would wipe out what is being typed.
     asking: Arc<AtomicBool>,
-    /// What the judge said last of this agent.
+    /// The judge's last finding about this agent.
     judged: Option<Option<char>>,
-    /// The last that this agent said on stderr.
+    /// The last line that this agent wrote to stderr.
     complaint: String,
     started: Instant,
     next: Instant,
@@ -58,7 +57,6 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Shows a run that begins.
     pub(super) fn new(id: &str, controller: Controller) -> Screen {
         let now = Instant::now();
         let screen = Screen {
@@ -79,7 +77,7 @@ impl Screen {
         screen
     }
 
-    /// Nothing more is drawn; what is drawn goes.
+    /// Clears the status line and draws no more.
     pub(super) fn close(&mut self) {
         self.clear();
         self.live = false;
@@ -101,51 +99,47 @@ impl Screen {
         if !self.live {
             return;
         }
-        let line = match self.asking.load(Ordering::Relaxed) {
-            true => QUESTION.to_owned(),
-            false => self.status_line(),
+        let line = if self.asking.load(Ordering::Relaxed) {
+            QUESTION.to_owned()
+        } else {
+            self.status_line()
         };
-        // One write: a line that is half there would flicker.
+        // One write, so that the line does not flicker.
         let line = format!("{CLEAR}{NO_WRAP}{line}{WRAP}");
         let _ = io::stderr().write_all(line.as_bytes());
         self.drawn = true;
     }
 
     fn status_line(&self) -> String {
-        let elapsed = view::seconds(self.started.elapsed());
-        let parts = [&self.phase, &elapsed, &self.status, &self.act];
-        let parts: Vec<&str> = parts
-            .into_iter()
-            .map(String::as_str)
-            .filter(|part| !part.is_empty())
-            .collect();
+        let elapsed = seconds(self.started.elapsed());
+        let mut parts = vec![self.phase.as_str(), &elapsed, &self.status, &self.act];
+        parts.retain(|part| !part.is_empty());
         parts.join(" · ")
     }
 
     fn ask(&mut self) {
         self.asking.store(true, Ordering::Relaxed);
-        match self.live {
-            true => self.draw(),
-            false => self.say(QUESTION.trim_end()),
+        if self.live {
+            self.draw();
+        } else {
+            self.say(QUESTION.trim_end());
         }
         if std::mem::replace(&mut self.listens, true) {
             return;
         }
         let controller = self.controller.clone();
         let asking = Arc::clone(&self.asking);
-        // It stays in its read until the process ends: nothing interrupts that.
-        let started = std::thread::Builder::new()
-            .name("answers".to_owned())
-            .spawn(move || {
-                for line in io::stdin().lock().lines().map_while(Result::ok) {
-                    asking.store(false, Ordering::Relaxed);
-                    let word = line.trim().to_ascii_lowercase();
-                    let goes_on = !matches!(word.as_str(), "n" | "no");
-                    controller.ask(Control::GoOn(goes_on));
-                }
-                // Nobody will answer any more, which is to wait.
+        // The thread remains blocked in its read until the process exits.
+        let started = std::thread::Builder::new().name("answers".to_owned()).spawn(move || {
+            for line in io::stdin().lock().lines().map_while(Result::ok) {
                 asking.store(false, Ordering::Relaxed);
-            });
+                let word = line.trim().to_ascii_lowercase();
+                let goes_on = !matches!(word.as_str(), "n" | "no");
+                controller.ask(Control::GoOn(goes_on));
+            }
+            // No more answers will come, which means to wait.
+            asking.store(false, Ordering::Relaxed);
+        });
         if let Err(error) = started {
             tracing::warn!("no answer can be read: {error}");
         }
@@ -163,7 +157,7 @@ impl Screen {
         self.act = words::line(&act, MAX_ACT);
     }
 
-    /// Why there is another iteration.
+    /// Shows why there is another iteration.
     fn tell_feedback(&mut self, feedback: &str) {
         let mut lines = feedback.lines().filter(|line| !line.trim().is_empty());
         for line in lines.by_ref().take(FEEDBACK_LINES) {
@@ -176,7 +170,7 @@ impl Screen {
         }
     }
 
-    /// What an agent said last on stderr before it failed, since that mostly says why.
+    /// Shows the agent's last line on stderr, which mostly says why it failed.
     fn tell_complaint(&mut self) {
         let complaint = std::mem::take(&mut self.complaint);
         if !complaint.is_empty() {
@@ -185,63 +179,52 @@ impl Screen {
     }
 }
 
-impl Face for Screen {
-    fn tell(&mut self, news: &News<'_>) {
+impl Reporter for Screen {
+    fn tell(&mut self, news: &RunNews<'_>) {
         match news {
-            News::State {
-                state,
-                reason,
-                iteration,
-                maximum,
-            } => {
+            RunNews::State { state, reason, iteration, maximum } => {
                 let phase = match state {
-                    State::WorkerExecuting => "worker".to_owned(),
-                    State::AuditorExecuting => "auditor".to_owned(),
+                    RunState::WorkerExecuting => "worker".to_owned(),
+                    RunState::AuditorExecuting => "auditor".to_owned(),
                     other => other.name().to_owned(),
                 };
                 self.phase = format!("{phase} {iteration}/{maximum}");
                 self.status.clear();
                 self.act.clear();
                 self.judged = None;
-                let elapsed = view::seconds(self.started.elapsed());
+                let elapsed = seconds(self.started.elapsed());
                 let reason = reason.map(|reason| words::line(&reason.to_string(), MAX_ACT));
                 let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
-                let line = format!(
-                    "{elapsed:>6}  {}/{maximum}  {}{reason}",
-                    iteration,
-                    state.name()
-                );
+                let line =
+                    format!("{elapsed:>6}  {}/{maximum}  {}{reason}", iteration, state.name());
                 self.say(&line);
                 match state {
-                    State::RecoveryPending | State::Failed => self.tell_complaint(),
+                    RunState::RecoveryPending | RunState::Failed => self.tell_complaint(),
                     _ => self.complaint.clear(),
                 }
             }
-            News::Activity { activity, .. } => self.act(activity),
-            News::Status(status) => {
+            RunNews::Activity(activity) => self.act(activity),
+            RunNews::Status(status) => {
                 self.status = (*status).to_owned();
                 if !self.asking.load(Ordering::Relaxed) {
                     self.draw();
                 }
             }
-            // A judge that says the same again and again is no news.
-            News::Judged { finding, .. } if self.judged == Some(*finding) => {}
-            News::Judged { finding, reason } => {
+            // A repeated finding is no news.
+            RunNews::Judged { finding, .. } if self.judged == Some(*finding) => {}
+            RunNews::Judged { finding, reason } => {
                 self.judged = Some(*finding);
                 let finding = finding.map_or_else(|| "?".to_owned(), String::from);
-                self.say(&format!(
-                    "        judged {finding}: {}",
-                    words::line(reason, 200)
-                ));
+                self.say(&format!("        judged {finding}: {}", words::line(reason, 200)));
             }
-            News::Feedback(feedback) => self.tell_feedback(feedback),
-            News::Ask => self.ask(),
-            News::AskNoMore => {
+            RunNews::Feedback(feedback) => self.tell_feedback(feedback),
+            RunNews::Ask => self.ask(),
+            RunNews::AskNoMore => {
                 self.asking.store(false, Ordering::Relaxed);
                 self.say("        (the agent has ended; no answer is needed)");
             }
-            News::Note(text) => self.say(&format!("⚠ {}", words::clean(text))),
-            News::Complaint { role, line } => {
+            RunNews::Note(text) => self.say(&format!("⚠ {}", words::clean(text))),
+            RunNews::Complaint { role, line } => {
                 if !line.trim().is_empty() {
                     self.complaint = words::line(line, MAX_COMPLAINT);
                     tracing::debug!("{}: {}", role.name(), self.complaint);

@@ -1,45 +1,42 @@
-//! `zsh-tool oneshot show`: one run, for a person to read.
+//! `zsh-tool oneshot list` and `zsh-tool oneshot show`: what runs there are, and what one of
+//! them is.
 
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use super::{find, list, words};
-use crate::commands::output;
-use crate::mcp::view;
-use crate::oneshot::context::RunFile;
-use crate::oneshot::log::Kind;
-use crate::oneshot::log_reader;
-use crate::oneshot::reason::Reason;
-use crate::oneshot::sessions::RunView;
-use crate::oneshot::stage::State;
+use serde_json::{Value, json};
 
-/// How far back in the log the newest result is looked for.
+use super::{find, words};
+use crate::commands::{output, setup};
+use crate::config::Config;
+use crate::oneshot::log::{self, LineKind};
+use crate::oneshot::log_reader;
+use crate::oneshot::run_files::RunFile;
+use crate::oneshot::sessions::{self, RunView};
+use crate::oneshot::state::{Reason, RunState};
+use crate::text::quantity::seconds;
+
+/// How far back the log is searched for the newest result.
 const RESULT_WITHIN: u64 = 16 << 20;
 
-/// Lines of the result and of the feedback that are shown.
+/// Lines of a text that are shown.
 const TEXT_LINES: usize = 20;
 
-/// How much of a line is shown.
+/// Characters of a line that are shown.
 const LINE_CHARS: usize = 200;
 
-/// Runs the command.
-pub(super) fn run(id: &str, json: bool) -> ExitCode {
-    let run = match find(id) {
-        Ok(run) => run,
-        Err(code) => return code,
-    };
-    let text = match json {
-        true => format!("{}\n", list::describe(&run)),
-        false => describe(&run),
-    };
-    output::conclude(output::print(&text), 0)
+/// Describes one run.
+pub(super) fn show(config: &Config, id: &str, json: bool) -> Result<ExitCode, ExitCode> {
+    let run = find(config, id)?;
+    let text = if json { format!("{}\n", to_json(&run)) } else { describe(&run) };
+    Ok(output::conclude(output::print(&text), 0))
 }
 
 fn describe(run: &RunView) -> String {
     let file = &run.file;
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{name:<11}{value}");
     };
     row("run", &file.oneshot_id);
@@ -47,45 +44,32 @@ fn describe(run: &RunView) -> String {
     if let Some(runner) = run.runner {
         row("runner", &format!("pid {}", runner.pid));
     }
-    row(
-        "iteration",
-        &format!("{} of {}", file.iteration_count, file.max_iterations),
-    );
+    row("iteration", &format!("{} of {}", file.iteration_count, file.max_iterations));
     row("worker", &agent(&file.executor, file.model.as_deref()));
-    row(
-        "auditor",
-        &agent(&file.auditor, file.auditor_model.as_deref()),
-    );
-    row(
-        "directory",
-        &words::clean(&file.directory.to_string_lossy()),
-    );
+    row("auditor", &agent(&file.auditor, file.auditor_model.as_deref()));
+    row("directory", &words::clean(&file.directory.to_string_lossy()));
     row("files", &run.directory.display().to_string());
     row("created", &file.created_at);
     row("changed", &file.updated_at);
     text.push_str(&history(file));
     section(&mut text, "prompt", &file.prompt);
-    if let Some(feedback) = file
-        .feedback
-        .as_ref()
-        .filter(|text| !text.trim().is_empty())
-    {
+    if let Some(feedback) = file.feedback.as_ref().filter(|text| !text.trim().is_empty()) {
         section(&mut text, "feedback", feedback);
     }
-    // A log that cannot be read has no result to show.
-    let newest = log_reader::newest(&run.directory, Kind::Result, RESULT_WITHIN);
+    let newest = log_reader::newest(&run.directory, LineKind::Result, RESULT_WITHIN);
     if let Some(line) = newest.ok().flatten()
         && let Some(result) = line.data.get("text").and_then(|text| text.as_str())
     {
         let role = line.origin.role.map_or("", |role| role.name());
         section(&mut text, &format!("last result ({role})"), result);
     }
+    if !run.live
+        && let Err(error) = log::check(&run.directory, file)
+    {
+        output::complain(error);
+    }
     if run.is_resumable() {
-        let _ = writeln!(
-            text,
-            "\nresume: zsh-tool oneshot --resume {}",
-            file.oneshot_id
-        );
+        let _ = writeln!(text, "\nresume: zsh-tool oneshot --resume {}", file.oneshot_id);
     } else if ends_at_maximum(file) && !run.live {
         let _ = writeln!(
             text,
@@ -97,8 +81,8 @@ fn describe(run: &RunView) -> String {
 }
 
 fn ends_at_maximum(file: &RunFile) -> bool {
-    let reason = file.last().and_then(|entry| entry.reason.as_ref());
-    file.state == State::Failed && matches!(reason, Some(Reason::MaxIterations))
+    let reason = file.last().and_then(|entry| entry.basis.reason.as_ref());
+    file.state == RunState::Failed && matches!(reason, Some(Reason::MaxIterations))
 }
 
 fn agent(executor: &str, model: Option<&str>) -> String {
@@ -109,19 +93,17 @@ fn agent(executor: &str, model: Option<&str>) -> String {
     }
 }
 
-/// Each state with the time since the run's creation and how long it lasted.
+/// The states, each with its time since the run's creation and its duration.
 fn history(file: &RunFile) -> String {
     let mut text = String::from("\nhistory\n");
     let created = file.history.first().map_or(0.0, |entry| entry.ts);
     let ends = file.history.iter().skip(1).map(|entry| Some(entry.ts));
     for (entry, end) in file.history.iter().zip(ends.chain([None])) {
-        let at = view::seconds(words::between(created, entry.ts));
-        let lasted = match end {
-            Some(end) => view::seconds(words::between(entry.ts, end)),
-            None => String::new(),
-        };
-        let pid = entry.pid.map(|pid| format!("pid {pid}"));
-        let reason = entry.reason.as_ref().map(|reason| reason.to_string());
+        let at = seconds(words::between(created, entry.ts));
+        let lasted = end.map(|end| seconds(words::between(entry.ts, end)));
+        let lasted = lasted.unwrap_or_default();
+        let pid = entry.basis.pid.map(|pid| format!("pid {pid}"));
+        let reason = entry.basis.reason.as_ref().map(|reason| reason.to_string());
         let note = pid.or(reason).unwrap_or_default();
         let line = format!(
             "  {at:>7}  {:<19}  {lasted:>7}  {}",
@@ -144,4 +126,56 @@ fn section(text: &mut String, title: &str, content: &str) {
     if count > TEXT_LINES {
         let _ = writeln!(text, "  … {} more lines", count - TEXT_LINES);
     }
+}
+
+/// Characters of a prompt that are shown.
+const PROMPT_CHARS: usize = 60;
+
+/// Characters of an id that are shown; more are needed only if two ids share them.
+const ID_CHARS: usize = 8;
+
+/// Lists all runs, aligned for people or as JSON for scripts.
+pub(super) fn list(config: &Config, json: bool) -> Result<ExitCode, ExitCode> {
+    let listing = sessions::list(setup::state_directory(config)?);
+    for error in &listing.unusable {
+        output::complain(error);
+    }
+    if listing.runs.is_empty() {
+        output::say("no agent runs");
+    }
+    let text = if json {
+        let lines = listing.runs.iter().map(|run| format!("{}\n", to_json(run)));
+        lines.collect()
+    } else {
+        let rows: Vec<_> = listing.runs.iter().map(cells).collect();
+        output::columns(&rows, &[2, 3])
+    };
+    Ok(output::conclude(output::print(&text), 0))
+}
+
+/// A run's file and its present state.
+fn to_json(run: &RunView) -> Value {
+    let mut value = serde_json::to_value(&run.file).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        let mut add = |name: &str, value| fields.insert(name.to_owned(), value);
+        add("live", json!(run.live));
+        add("runner_pid", json!(run.runner.map(|runner| runner.pid)));
+        add("resumable", json!(run.is_resumable()));
+        add("directory_of_run", json!(run.directory.display().to_string()));
+    }
+    value
+}
+
+/// Id, state, iteration, age, executor, prompt.
+fn cells(run: &RunView) -> [String; 6] {
+    let file = &run.file;
+    let changed = file.last().map_or(0.0, |entry| entry.ts);
+    [
+        file.oneshot_id.chars().take(ID_CHARS).collect(),
+        words::state(run),
+        format!("{}/{}", file.iteration_count, file.max_iterations),
+        format!("{} ago", words::ago(changed)),
+        words::clean(&file.executor),
+        words::line(&file.prompt, PROMPT_CHARS),
+    ]
 }

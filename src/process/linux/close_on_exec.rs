@@ -1,43 +1,23 @@
-//! Descriptors that no child inherits. Each is made so in the step that makes it, so that
-//! none gets into a child that another thread is just starting.
+//! Descriptors that no child inherits. Each is opened close-on-exec, so that none gets into a
+//! child that another thread is just starting.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 
 use rustix::pipe::PipeFlags;
 
 use crate::process::marking::mark_one_by_one;
 
-/// Marks every descriptor from 3 upwards that this process was started with.
-pub fn mark_inherited() {
+/// Marks every descriptor from 3 upwards, so that nothing the client left open reaches a
+/// command.
+pub(crate) fn mark_inherited() {
     // SAFETY: close_range with CLOEXEC changes flags only; it closes nothing, so no
     // owner of a descriptor is affected.
-    let marked = unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            3,
-            u32::MAX,
-            libc::CLOSE_RANGE_CLOEXEC,
-        )
-    };
+    let marked =
+        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if marked != 0 {
         // Before Linux 5.11 there is no CLOSE_RANGE_CLOEXEC.
         mark_one_by_one();
-    }
-}
-
-/// Copies a descriptor to a number of this process's.
-///
-/// # Errors
-/// As `dup3(2)`.
-///
-/// # Safety
-/// Whatever owned the number before must use it no more.
-pub unsafe fn copy_to(fd: BorrowedFd, number: RawFd) -> io::Result<()> {
-    // SAFETY: nobody uses the number, as the caller has promised.
-    match unsafe { libc::dup3(fd.as_raw_fd(), number, libc::O_CLOEXEC) } {
-        copied if copied < 0 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
     }
 }
 
@@ -45,26 +25,23 @@ pub unsafe fn copy_to(fd: BorrowedFd, number: RawFd) -> io::Result<()> {
 ///
 /// # Errors
 /// When descriptors have run out.
-pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
 }
 
-/// A pipe whose ends do not wait.
+/// A pipe whose ends do not block.
 ///
 /// # Errors
 /// When descriptors have run out.
-pub fn pipe_without_waiting() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(rustix::pipe::pipe_with(
-        PipeFlags::CLOEXEC | PipeFlags::NONBLOCK,
-    )?)
+pub(crate) fn pipe_without_waiting() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
 }
 
-/// Asks for a larger pipe, so that a flood needs fewer turns of its reader; the kernel
-/// may refuse, which costs speed only.
-pub fn widen_pipe(fd: &OwnedFd, bytes: usize) {
+/// Asks for a larger pipe, so that a flood of output takes fewer reads. The kernel may refuse,
+/// which costs speed only.
+pub(crate) fn widen_pipe(fd: &OwnedFd, bytes: usize) {
     let _ = rustix::pipe::fcntl_setpipe_size(fd, bytes);
 }
 
-/// What is left to do in a child between fork and exec: nothing, since nobody can have
-/// left a descriptor unmarked.
-pub fn mark_in_child() {}
+/// Does nothing: every descriptor was opened close-on-exec.
+pub(crate) fn mark_in_child() {}

@@ -1,5 +1,5 @@
-//! The ends of processes, by pidfd: a descriptor that stands for a process, so that a signal
-//! by it reaches the one meant or nobody. It becomes readable at the end.
+//! The ends of processes, by pidfd: a descriptor that refers to a process, so that a signal
+//! sent by it reaches that process or none. It becomes readable at the end of the process.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,23 +13,23 @@ use crate::process::descriptors::wait_on_thread;
 ///
 /// # Errors
 /// When there is none, the kernel is too old, or descriptors have run out.
-pub fn open(pid: Pid) -> Result<OwnedFd> {
+pub(crate) fn open(pid: Pid) -> Result<OwnedFd> {
     rustix::process::pidfd_open(pid, PidfdFlags::empty())
 }
 
-/// Sends a signal to whom a descriptor stands for.
+/// Sends a signal to the process of a descriptor.
 ///
 /// # Errors
 /// When the process is gone or another user's.
-pub fn send(pidfd: &OwnedFd, signal: Signal) -> Result<()> {
+pub(crate) fn send(pidfd: &OwnedFd, signal: Signal) -> Result<()> {
     rustix::process::pidfd_send_signal(pidfd, signal)
 }
 
-/// What becomes readable at the end of an own child.
+/// A descriptor that becomes readable at the end of an own child.
 ///
 /// # Errors
 /// When there is no descriptor to be had.
-pub fn watch(child: Pid) -> io::Result<OwnedFd> {
+pub(crate) fn watch(child: Pid) -> io::Result<OwnedFd> {
     match open(child) {
         Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(error.into()),
         // The kernel is too old, or a sandbox refuses what it does not know, each with an
@@ -40,6 +40,6 @@ pub fn watch(child: Pid) -> io::Result<OwnedFd> {
 }
 
 /// Takes an ended child out of the process table.
-pub fn reap(child: Pid) {
+pub(crate) fn reap(child: Pid) {
     let _ = rustix::process::waitpid(Some(child), WaitOptions::empty());
 }

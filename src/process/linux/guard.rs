@@ -1,13 +1,13 @@
 //! The guard: the process that the client starts. It is the parent and the subreaper of
 //! the server proper, so that whatever kills the server leaves no process behind.
 //!
-//! One thread, no data passes through it. It starts the server on the same stdin, stdout
-//! and stderr, passes TERM, INT and HUP on unless the client ignores them, waits, ends what
-//! is left, and exits with the server's code. When the guard itself is killed, the kernel
-//! sends the server SIGTERM. That is safe here only because the thread that starts the
-//! server is the guard's only one: the signal comes at the end of the parent *thread*.
+//! It has one thread, and no data passes through it. It starts the server on the same stdin,
+//! stdout and stderr, forwards TERM, INT, HUP and QUIT unless the client ignores them, waits,
+//! ends the remaining processes, and exits with the server's code. When the guard itself is
+//! killed, the kernel sends the server SIGTERM. That is safe only because the thread that
+//! starts the server is the guard's only one: the signal comes at the end of the parent
+//! *thread*.
 
-use std::collections::HashSet;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -15,25 +15,26 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitOptions};
 
-use crate::process::kill::Handle;
+use crate::process::kill::handles;
 use crate::process::signals::{self, Exit, Request, Requests, Signal, is_ignored};
-use crate::process::tree::{Identity, Snapshot};
-use crate::process::{orphans, privacy};
+use crate::process::terminate::{GRACE, PATIENCE, Termination};
+use crate::process::tree::Snapshot;
+use crate::process::{memory, orphans};
 
-/// From SIGTERM to SIGKILL for what outlives the server.
-const GRACE: Duration = Duration::from_millis(500);
-/// After SIGKILL: a process that does not go by then hangs in the kernel.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often new descendants are looked for while waiting.
+/// How often to search for new descendants while waiting.
 const RESCAN: Duration = Duration::from_millis(50);
 
-/// Starts `program arguments…` under guard, waits for its end and ends what it left.
-/// Programs named in `spared` that lead a session of their own live on, and so does
-/// whoever was this process's child before.
+/// Starts the server under guard, waits for its end and ends the processes that it left.
+/// Programs named in `spared` that lead a session of their own survive, and so do the children
+/// that this process had before. Returns the server's exit, and those of the processes that
+/// outlived it, by pid.
 ///
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
-pub fn run(arguments: &[&str], spared: impl FnOnce() -> Vec<String>) -> io::Result<i32> {
+pub(crate) fn run(
+    arguments: &[&str],
+    spared: impl FnOnce() -> Vec<String>,
+) -> io::Result<(Exit, Vec<(i32, Exit)>)> {
     orphans::adopt()?;
     let signals = SignalSet::block();
     let guard = rustix::process::getpid();
@@ -54,20 +55,38 @@ pub fn run(arguments: &[&str], spared: impl FnOnce() -> Vec<String>) -> io::Resu
         });
     }
     let server = command.spawn()?;
-    privacy::close_to_others();
+    memory::close_to_others();
     let server = Pid::from_child(&server);
     let mut requests = Requests::default();
     let (exit, hurry) = wait_for_server(server, &signals, &mut requests);
-    end_descendants(&signals, &mut requests, hurry, spared);
-    Ok(exit.code())
+    let mut reaped = Vec::new();
+    if reap_all(&mut reaped) {
+        let spared = spared();
+        let grace = if hurry { Duration::ZERO } else { GRACE };
+        Termination::begin(grace, PATIENCE).finish(
+            || {
+                let snapshot = Snapshot::take();
+                let left = orphans::below(&snapshot, &spared);
+                // Processes that cannot be seen may be alive: whether there are children is
+                // known in any case.
+                let may_live =
+                    !left.is_empty() || (!snapshot.is_whole() && orphans::has_children());
+                may_live.then(|| handles(left))
+            },
+            |_, limit| {
+                let asked = signals.wait(Some(limit.min(RESCAN)));
+                reap_all(&mut reaped);
+                asked.is_some() && requests.note(Instant::now(), None) != Request::Same
+            },
+        );
+        reap_all(&mut reaped);
+    }
+    Ok((exit, reaped))
 }
 
-/// For the server: the kernel has been told to send it SIGTERM when the guard is killed,
-/// and the guard finds its processes by itself, so that nothing is left to do.
-///
-/// # Errors
-/// None.
-pub fn attend() -> io::Result<()> {
+/// For the server. Does nothing: the kernel sends it SIGTERM when the guard is killed, and the
+/// guard finds the server's processes without help.
+pub(crate) fn attend() -> io::Result<()> {
     Ok(())
 }
 
@@ -89,15 +108,12 @@ fn wait_for_server(server: Pid, signals: &SignalSet, requests: &mut Requests) ->
     }
 }
 
-/// Reaps whatever has ended; the server's end is the answer.
+/// Reaps all ended children; returns the server's exit, if it is among them.
 fn reap_for(server: Pid) -> Option<Exit> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) if pid == server => {
-                return Some(match status.exit_status() {
-                    Some(code) => Exit::Code(code),
-                    None => Exit::Signal(status.terminating_signal().unwrap_or(libc::SIGKILL)),
-                });
+                return Some(Exit::from(status));
             }
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
             Ok(None) => return None,
@@ -107,74 +123,19 @@ fn reap_for(server: Pid) -> Option<Exit> {
     }
 }
 
-/// TERM, then KILL to all that lives below the guard, until nobody does.
-fn end_descendants(
-    signals: &SignalSet,
-    requests: &mut Requests,
-    mut hurry: bool,
-    spared: impl FnOnce() -> Vec<String>,
-) {
-    if !reap_all() {
-        return;
-    }
-    let spared = spared();
-    let start = Instant::now();
-    let mut told: HashSet<(Identity, bool)> = HashSet::new();
-    loop {
-        let snapshot = Snapshot::take();
-        let left: Vec<_> = snapshot
-            .descendants_but(std::process::id() as i32, |process| {
-                process.is_daemon(&spared) || orphans::is_elder(process)
-            })
-            .into_iter()
-            .filter(|process| !process.zombie)
-            .map(|process| process.id)
-            .collect();
-        let waited = start.elapsed();
-        // Who cannot be seen may live: whether there are children is known in any case.
-        let nobody = left.is_empty() && (snapshot.is_whole() || !reap_all());
-        if nobody || waited > GRACE + PATIENCE {
-            reap_all();
-            return;
-        }
-        let last_resort = hurry || waited >= GRACE;
-        for id in left {
-            if told.insert((id, last_resort)) {
-                end(id, last_resort);
-            }
-        }
-        let asked = signals.wait(Some(RESCAN));
-        hurry |= asked.is_some() && requests.note(Instant::now(), None) != Request::Same;
-        reap_all();
-    }
-}
-
-fn end(id: Identity, last_resort: bool) {
-    let Ok(process) = Handle::open(id) else {
-        return;
-    };
-    let order: &[Signal] = if last_resort {
-        &[Signal::Kill]
-    } else {
-        &[Signal::Term, Signal::Cont]
-    };
-    for signal in order {
-        let _ = process.signal(*signal);
-    }
-}
-
-/// Reaps all ended children; whether living ones are left.
-fn reap_all() -> bool {
+/// Reaps all ended children and records how they ended; returns whether living ones remain.
+fn reap_all(reaped: &mut Vec<(i32, Exit)>) -> bool {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+            Ok(Some((pid, status))) => reaped.push((pid.as_raw_pid(), Exit::from(status))),
+            Err(rustix::io::Errno::INTR) => {}
             Ok(None) => return true,
             Err(_) => return false,
         }
     }
 }
 
-/// The signals that the guard takes one by one instead of by handlers.
+/// The signals that the guard waits for, instead of installing handlers.
 ///
 /// When it is dropped the mask is as it was: a server that serves without a guard takes
 /// its signals by handlers.
@@ -184,12 +145,12 @@ struct SignalSet {
 }
 
 impl SignalSet {
-    /// Blocks TERM, INT, HUP and CHLD, so that they are taken by [`SignalSet::wait`].
+    /// Blocks TERM, INT, HUP, QUIT and CHLD, so that they are taken by [`SignalSet::wait`].
     ///
     /// Those that the client has chosen to ignore (`nohup`, `&` in a script) stay ignored:
-    /// the kernel would keep them for us as long as they are blocked.
+    /// blocked, they would be queued for us all the same.
     fn block() -> SignalSet {
-        let ending = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+        let ending = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
         let ending = ending.into_iter().filter(|number| !is_ignored(*number));
         // SAFETY: the set is initialised by sigemptyset before use, the former mask by
         // sigprocmask, and the mask of the only thread is changed.
@@ -205,8 +166,8 @@ impl SignalSet {
         }
     }
 
-    /// Waits for one of them; the answer is a signal to pass on, or `None` for a
-    /// child's end, the time's end or an interruption.
+    /// Waits for one of them; returns the signal to forward, or `None` for a child's end, a
+    /// timeout or an interruption.
     fn wait(&self, limit: Option<Duration>) -> Option<Signal> {
         // SAFETY: the set is initialised; no information is asked for.
         let number = unsafe {
@@ -222,12 +183,7 @@ impl SignalSet {
                 None => libc::sigwaitinfo(&self.set, std::ptr::null_mut()),
             }
         };
-        match number {
-            libc::SIGTERM => Some(Signal::Term),
-            libc::SIGINT => Some(Signal::Int),
-            libc::SIGHUP => Some(Signal::Hup),
-            _ => None,
-        }
+        Signal::from_number(number)
     }
 }
 

@@ -1,18 +1,26 @@
-//! Which processes there are and what is to be known of each, as `/proc` tells it.
+//! The processes of the machine and their properties, from `/proc`, and how much of them it
+//! shows.
+//!
+//! Limits: of other users' processes, and of those that hide, only part is shown, except to
+//! root. Users' names come from `/etc/passwd` only; other users are shown by number.
 
-use std::io::ErrorKind;
+use std::fs::{File, ReadDir};
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use procfs::ProcError;
 use procfs::process::{Process, Stat, StatFlags};
+use procfs::{FromRead, ProcError};
 
-use crate::process::hindrance::Hindrance;
-use crate::process::process_info::{Environment, Identity, ProcessInfo};
-use crate::progress::condition::StopSignal;
+use crate::process::probe::{Environment, Identity, ProcessInfo, StallReason, VisibilityLimit};
+use crate::progress::condition::{Evidence, StopSignal};
 
-/// Where the processes are shown that this one's numbers mean; nothing is there when `/proc`
-/// was mounted for another PID namespace: its numbers mean other processes here.
+/// More than a line of `/proc/<pid>/stat` has: 52 numbers and a name.
+const STAT_BYTES: usize = 2048;
+
+/// The directory with the processes of this PID namespace. If `/proc` was mounted for another
+/// one, its numbers mean other processes, and the directory does not exist.
 fn root() -> &'static Path {
     match is_of_another_namespace() {
         true => Path::new("/proc/of-another-namespace"),
@@ -27,7 +35,7 @@ pub(super) fn directory(pid: i32) -> PathBuf {
 
 /// Whether `/proc` was mounted for another PID namespace: for the one around this process's,
 /// when only the processes were put into a new one, or for one that does not hold it.
-pub fn is_of_another_namespace() -> bool {
+pub(crate) fn is_of_another_namespace() -> bool {
     static SEEN: OnceLock<bool> = OnceLock::new();
     if let Some(seen) = SEEN.get() {
         return *seen;
@@ -49,31 +57,34 @@ fn is_proc() -> Option<bool> {
 }
 
 /// The numbers that a process has in the namespace of `/proc` and in those below it, down to
-/// its own, by its `status`; kernels before Linux 4.1 tell the first alone.
+/// its own, from its `status`; kernels before Linux 4.1 report the first only.
 fn own_numbers(status: &str) -> Option<Vec<u32>> {
-    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    let numbers = line("NSpid:").or_else(|| line("Pid:"))?;
+    let numbers = field(status, "NSpid:").or_else(|| field(status, "Pid:"))?;
     let numbers = numbers.split_ascii_whitespace().map(str::parse);
     numbers.collect::<Result<_, _>>().ok()
 }
 
 /// Looks one process up.
 pub fn look_up(pid: i32) -> Option<ProcessInfo> {
-    Process::new_with_root(directory(pid))
-        .ok()?
-        .stat()
-        .ok()
-        .map(info)
+    stat_of(&directory(pid).join("stat")).ok().map(info)
 }
 
-/// Gives all processes that `/proc` shows; whether those are all.
-pub fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
-    let Ok(all) = procfs::process::all_processes_with_root(root()) else {
+/// Passes all processes that `/proc` shows to `take`; returns whether those are all.
+pub(crate) fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
+    let Ok(all) = std::fs::read_dir(root()) else {
         return false;
     };
     let mut whole = true;
-    for process in all {
-        match process.and_then(|process| process.stat()) {
+    for entry in all {
+        let Ok(entry) = entry else {
+            whole = false;
+            continue;
+        };
+        let is_pid = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
+        if !is_pid(entry.file_name().as_bytes()) {
+            continue;
+        }
+        match stat_of(&entry.path().join("stat")) {
             Ok(stat) => take(info(stat)),
             Err(error) => whole &= is_about_one(&error),
         }
@@ -81,32 +92,51 @@ pub fn visit(mut take: impl FnMut(ProcessInfo)) -> bool {
     whole
 }
 
+/// Reads the line with the state of a process, which the kernel returns in a single `read`.
+/// Done for every process of the machine, each second.
+fn stat_of(path: &Path) -> Result<Stat, ProcError> {
+    let mut line = [0; STAT_BYTES];
+    let read = File::open(path)?.read(&mut line)?;
+    Stat::from_read(line.get(..read).unwrap_or_default())
+}
+
 fn info(stat: Stat) -> ProcessInfo {
-    let hindrance = hindrance(&stat);
+    let stall_reason = stall_reason(&stat);
     ProcessInfo {
-        hindrance,
+        stall_reason,
+        threads: u64::try_from(stat.num_threads).unwrap_or_default(),
         runnable: stat.state == 'R',
         cpu_ticks: stat.utime + stat.stime,
         children_ticks: u64::try_from(stat.cutime + stat.cstime).unwrap_or_default(),
-        id: Identity {
-            pid: stat.pid,
-            started: stat.starttime,
-        },
+        id: Identity { pid: stat.pid, started: stat.starttime },
         parent: stat.ppid,
         group: stat.pgrp,
         session: stat.session,
-        zombie: matches!(stat.state, 'Z' | 'X') && hindrance != Some(Hindrance::ZombieLeader),
+        terminal: pseudo_terminal(stat.tty_nr),
+        foreground: stat.tpgid,
+        zombie: matches!(stat.state, 'Z' | 'X') && stall_reason != Some(StallReason::ZombieLeader),
         name: stat.comm.replace(char::is_control, "?"),
     }
 }
 
-/// What a line of `/proc/<pid>/stat` says of what keeps a process from running on.
-fn hindrance(stat: &Stat) -> Option<Hindrance> {
+/// The number of a pseudo-terminal in its device number, in which 256 of them have one
+/// major number.
+fn pseudo_terminal(device: i32) -> Option<u32> {
+    /// `UNIX98_PTY_SLAVE_MAJOR` and `UNIX98_PTY_MAJOR_COUNT` of the kernel's `major.h`.
+    const MAJORS: std::ops::Range<u32> = 136..144;
+    let device = u32::try_from(device).ok()?;
+    let major = (device >> 8) & 0xfff;
+    let minor = (device & 0xff) | ((device >> 12) & 0xfff00);
+    MAJORS.contains(&major).then(|| (major - MAJORS.start) * 256 + minor)
+}
+
+/// What keeps a process from running, from its line in `/proc/<pid>/stat`.
+fn stall_reason(stat: &Stat) -> Option<StallReason> {
     match stat.state {
         // The field of the exit code holds the signal while a process is stopped.
-        'T' => Some(Hindrance::Stopped(stop_signal(stat.exit_code))),
-        'D' => Some(Hindrance::DiskSleep),
-        'Z' if stat.num_threads > 1 => Some(Hindrance::ZombieLeader),
+        'T' => Some(StallReason::Stopped(stop_signal(stat.exit_code))),
+        'D' => Some(StallReason::DiskSleep),
+        'Z' if stat.num_threads > 1 => Some(StallReason::ZombieLeader),
         _ => None,
     }
 }
@@ -117,44 +147,39 @@ fn stop_signal(number: Option<i32>) -> StopSignal {
         Some(libc::SIGTSTP) => StopSignal::Keyboard,
         Some(libc::SIGTTIN) => StopSignal::Reading,
         Some(libc::SIGTTOU) => StopSignal::Writing,
-        // Older kernels do not tell, nor does any of another user's processes.
+        // Not reported by older kernels, nor for another user's processes.
         _ => StopSignal::Unknown,
     }
 }
 
-/// Whether an error means no more than that this process cannot be looked at, because it
-/// has ended or is hidden; others (no descriptor, no memory) would hit the next as well.
+/// Whether an error concerns this process alone, because it has ended or is hidden; others (no
+/// descriptor, no memory) would hit the next process as well.
 fn is_about_one(error: &ProcError) -> bool {
-    !matches!(error, ProcError::Io(..))
+    match error {
+        ProcError::Io(error, _) => error.raw_os_error() == Some(libc::ESRCH),
+        _ => true,
+    }
 }
 
 /// The children of this process that were not started by it: orphans that came to it
-/// as subreaper. `None` where the kernel does not tell (no `/proc`, no
+/// as subreaper. `None` where the kernel does not list them (no `/proc`, no
 /// `CONFIG_PROC_CHILDREN`).
-pub fn children_of_self() -> Option<Vec<i32>> {
+pub(crate) fn children_of_self() -> Option<Vec<i32>> {
     // Orphans are given to the first living thread, which is the main one; threads
     // that spawn hold their own children, which are none of the adopted.
-    children_listed_of(i32::try_from(std::process::id()).ok()?)
+    children_of(i32::try_from(std::process::id()).ok()?)
 }
 
-/// The children of a process's main thread, those too that `/proc` itself hides; none
-/// where the kernel does not tell.
-pub fn children_of(pid: i32) -> Vec<i32> {
-    children_listed_of(pid).unwrap_or_default()
-}
-
-fn children_listed_of(pid: i32) -> Option<Vec<i32>> {
+/// The children of a process's main thread, those too that `/proc` itself hides. `None` where
+/// the kernel does not list them.
+pub(crate) fn children_of(pid: i32) -> Option<Vec<i32>> {
     let path = directory(pid).join(format!("task/{pid}/children"));
     let text = std::fs::read_to_string(path).ok()?;
-    Some(
-        text.split_ascii_whitespace()
-            .filter_map(|pid| pid.parse().ok())
-            .collect(),
-    )
+    Some(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
 
 /// The environment that a process was started with.
-pub fn environment(pid: i32) -> Environment {
+pub(crate) fn environment(pid: i32) -> Environment {
     match std::fs::read(directory(pid).join("environ")) {
         Ok(entries) if entries.is_empty() && is_passing(pid) => Environment::Passing,
         Ok(entries) => Environment::Entries(entries),
@@ -174,50 +199,117 @@ pub fn environment(pid: i32) -> Environment {
 fn is_passing(pid: i32) -> bool {
     let stat = Process::new_with_root(directory(pid)).and_then(|process| process.stat());
     stat.map_or(true, |stat| {
-        let is_of_kernel = stat
-            .flags()
-            .is_ok_and(|flags| flags.contains(StatFlags::PF_KTHREAD));
+        let is_of_kernel = stat.flags().is_ok_and(|flags| flags.contains(StatFlags::PF_KTHREAD));
         let is_ended_leader = stat.state == 'Z' && stat.num_threads > 1;
         !is_of_kernel && !is_ended_leader && stat.env_end.is_none_or(|end| end == 0)
     })
 }
 
-/// A process's arguments, each ended by NUL.
-pub fn arguments(pid: i32) -> Option<Vec<u8>> {
-    std::fs::read(directory(pid).join("cmdline")).ok()
+/// A process's arguments, each ended by NUL; none where they are not shown.
+pub(crate) fn arguments(pid: i32) -> Vec<u8> {
+    std::fs::read(directory(pid).join("cmdline")).unwrap_or_default()
 }
 
-/// The number of the user whose rights a process has.
-pub fn user_number(pid: i32) -> Option<u32> {
-    effective_uid(&std::fs::read_to_string(directory(pid).join("status")).ok()?)
+/// The name of a process's effective user, or `uid N`.
+pub(crate) fn user_of(pid: i32) -> Option<String> {
+    let uid = effective_uid(&std::fs::read_to_string(directory(pid).join("status")).ok()?)?;
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    Some(name_of(uid, &users).map_or_else(|| format!("uid {uid}"), str::to_owned))
 }
 
 /// The second number of the line `Uid:`.
 fn effective_uid(status: &str) -> Option<u32> {
-    let numbers = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    numbers.split_ascii_whitespace().nth(1)?.parse().ok()
+    field(status, "Uid:")?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The name of a number in lines such as `root:x:0:0:…`.
+fn name_of(uid: u32, users: &str) -> Option<&str> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let number: u32 = fields.nth(1)?.parse().ok()?;
+        (number == uid).then_some(name)
+    })
+}
+
+/// What follows this name in a text of named lines, such as `status`, `fdinfo` and `io`.
+pub(super) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// How much `/proc` shows of a process of this user's; `None` if that cannot be found out,
+/// for want of descriptors for example.
+pub(crate) fn evidence_of(pid: i32) -> Option<Evidence> {
+    let thread = directory(pid).join(format!("task/{pid}"));
+    if !thread.exists() {
+        return Some(Evidence::Nothing);
+    }
+    match std::fs::read(thread.join("syscall")) {
+        Ok(_) => Some(Evidence::Whole),
+        Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+            .then_some(Evidence::NoCalls),
+    }
+}
+
+/// The worst of this machine's limits.
+pub(crate) fn visibility_limit() -> Option<VisibilityLimit> {
+    if is_of_another_namespace() {
+        return Some(VisibilityLimit::AnotherNamespace);
+    }
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else {
+        return Some(VisibilityLimit::NoProc);
+    };
+    // Whether it can be read means nothing: the server closes its own to all others.
+    let has_calls = Path::new("/proc/thread-self/syscall").exists();
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    let forbidden = scope.is_ok_and(|scope| forbids_children(&scope)) && !may_trace_all(&status);
+    if !has_calls || forbidden {
+        return Some(VisibilityLimit::NoCalls);
+    }
+    // The first process is another user's, or this one's own and shown.
+    (!Path::new("/proc/1").exists()).then_some(VisibilityLimit::OthersHidden)
+}
+
+/// Whether this scope of Yama's forbids a parent to inspect its children: 0 and 1 do not.
+fn forbids_children(scope: &str) -> bool {
+    scope.trim().parse().is_ok_and(|scope: u8| scope > 1)
+}
+
+/// Whether the line `CapEff:` has `CAP_SYS_PTRACE`.
+fn may_trace_all(status: &str) -> bool {
+    const CAP_SYS_PTRACE: u64 = 1 << 19;
+    let set = field(status, "CapEff:").and_then(|set| u64::from_str_radix(set, 16).ok());
+    set.is_some_and(|set| set & CAP_SYS_PTRACE != 0)
 }
 
 /// What a descriptor of this process is called in `/proc/<pid>/fd`; both ends of a pipe
 /// have one name.
-pub fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<PathBuf> {
+pub(crate) fn name_of_descriptor(fd: &impl std::os::fd::AsRawFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
 }
 
 /// The file that a process runs.
-pub fn program_of(pid: i32) -> Option<PathBuf> {
+pub(crate) fn program_of(pid: i32) -> Option<PathBuf> {
     std::fs::read_link(directory(pid).join("exe")).ok()
 }
 
+/// What the descriptors of a process are called; none where that cannot be read.
+pub(crate) fn descriptor_names(pid: i32) -> impl Iterator<Item = PathBuf> {
+    names_in(std::fs::read_dir(directory(pid).join("fd")))
+}
+
+fn names_in(entries: std::io::Result<ReadDir>) -> impl Iterator<Item = PathBuf> {
+    let entries = entries.into_iter().flatten().flatten();
+    entries.filter_map(|entry| std::fs::read_link(entry.path()).ok())
+}
+
 /// Whether the process holds the pipe or terminal `target` (as `/proc/<pid>/fd` names
-/// it) open.
-pub fn holds_open(pid: i32, target: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(directory(pid).join("fd")) else {
-        return false;
-    };
-    entries
-        .flatten()
-        .any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == target))
+/// it) open; `None` where it does not show that, because it is another user's.
+pub(crate) fn holds_open(pid: i32, target: &Path) -> Option<bool> {
+    match std::fs::read_dir(directory(pid).join("fd")) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
+        entries => Some(names_in(entries).any(|name| name == target)),
+    }
 }
 
 #[cfg(test)]
@@ -253,5 +345,38 @@ mod tests {
         let status = "Name:\tsudo\nUid:\t65534\t0\t0\t0\nGid:\t65534\n";
         assert_eq!(effective_uid(status), Some(0));
         assert_eq!(effective_uid("Name:\tsudo\n"), None);
+    }
+
+    #[test]
+    fn users_are_named_where_they_have_a_name() {
+        let users = "root:x:0:0:root:/root:/bin/bash\nbroken\nwww-data:x:33:33::/:/bin/false\n";
+        assert_eq!(name_of(33, users), Some("www-data"));
+        assert_eq!(name_of(34, users), None);
+        assert!(user_of(std::process::id() as i32).is_some());
+    }
+
+    #[test]
+    fn this_process_can_be_seen_and_one_that_is_not_there_cannot() {
+        let own = std::process::id() as i32;
+        assert_eq!(evidence_of(own), Some(Evidence::Whole));
+        // Above any pid of a live machine.
+        assert_eq!(evidence_of(50_000_000), Some(Evidence::Nothing));
+    }
+
+    #[test]
+    fn a_policy_that_forbids_looking_into_children_is_known() {
+        for (scope, forbids) in [("0\n", false), ("1\n", false), ("2\n", true), ("3\n", true)] {
+            assert_eq!(forbids_children(scope), forbids, "{scope}");
+        }
+        assert!(may_trace_all("Name:\tx\nCapEff:\t000001fffeffffff\n"));
+        assert!(!may_trace_all("CapEff:\t0000000000000000\n"));
+        assert!(!may_trace_all(""));
+    }
+
+    #[test]
+    fn the_arguments_of_this_process_are_its_own() {
+        let own = std::env::args().next().expect("its own name");
+        assert!(arguments(std::process::id() as i32).starts_with(own.as_bytes()));
+        assert_eq!(arguments(50_000_000), b"");
     }
 }

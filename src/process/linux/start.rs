@@ -5,8 +5,7 @@
 //! the memory until its exec instead. It starts each program with the signal actions and
 //! the empty mask that programs expect, in a session of its own.
 //!
-//! Limits: no terminal is set up here (see `pty`), and the program is a path: PATH is not
-//! searched.
+//! Limits: no terminal is set up here (see `pty`), and PATH is not searched.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -23,7 +22,7 @@ use crate::process::program::Program;
 /// # Errors
 /// As `posix_spawn(3)`, the exec's own errors among them: nothing runs then. A path,
 /// argument or variable with a NUL in it is invalid input.
-pub fn start(program: &Program) -> io::Result<i32> {
+pub(crate) fn start(program: &Program) -> io::Result<i32> {
     let path = c_string(program.path.as_os_str())?;
     let directory = c_string(program.directory.as_os_str())?;
     let arguments = program.arguments.iter().map(|argument| c_string(argument));
@@ -68,15 +67,11 @@ fn assignment((name, value): &(OsString, OsString)) -> io::Result<CString> {
     Ok(CString::new(text.into_vec())?)
 }
 
-/// The texts' pointers and a null pointer at the end, in the type that C wants for lists
-/// that it does not change.
+/// The strings' pointers and a final null pointer, in C's type for lists that the callee does
+/// not change.
 fn pointers(texts: &[CString]) -> Vec<*mut c_char> {
     let ends = std::iter::once(std::ptr::null_mut());
-    texts
-        .iter()
-        .map(|text| text.as_ptr().cast_mut())
-        .chain(ends)
-        .collect()
+    texts.iter().map(|text| text.as_ptr().cast_mut()).chain(ends).collect()
 }
 
 /// These functions return the error number instead of setting `errno`.
@@ -87,7 +82,7 @@ fn check(result: c_int) -> io::Result<()> {
     }
 }
 
-/// What the child does before its exec, in this order.
+/// What the child does before its exec, in order.
 struct Actions<'a>(&'a mut MaybeUninit<libc::posix_spawn_file_actions_t>);
 
 impl<'a> Actions<'a> {
@@ -142,10 +137,7 @@ impl<'a> Attributes<'a> {
             libc::sigfillset(every.as_mut_ptr());
             libc::sigemptyset(none.as_mut_ptr());
             check(libc::posix_spawnattr_setflags(attributes, flags))?;
-            check(libc::posix_spawnattr_setsigdefault(
-                attributes,
-                every.as_ptr(),
-            ))?;
+            check(libc::posix_spawnattr_setsigdefault(attributes, every.as_ptr()))?;
             check(libc::posix_spawnattr_setsigmask(attributes, none.as_ptr()))
         }
     }

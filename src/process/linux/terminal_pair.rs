@@ -10,7 +10,7 @@ use rustix::pty::OpenptFlags;
 ///
 /// # Errors
 /// When there is no `/dev/pts`, or all terminals are in use.
-pub fn open() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn open() -> io::Result<(OwnedFd, OwnedFd)> {
     // Not `pty_process::open`: it sets close-on-exec in a second step, and children that
     // other threads start in between inherit the master.
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -19,7 +19,7 @@ pub fn open() -> io::Result<(OwnedFd, OwnedFd)> {
     rustix::pty::unlockpt(&master)?;
     let terminal = match rustix::pty::ioctl_tiocgptpeer(&master, flags) {
         Ok(terminal) => terminal,
-        // Before Linux 4.13 there is its name alone, which may be hidden.
+        // Before Linux 4.13 it can be opened by name only, which may be hidden.
         Err(error) => {
             let name = rustix::pty::ptsname(&master, Vec::new()).map_err(|_| error)?;
             let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -1,27 +1,30 @@
-//! What processes have read, written and computed since their start, as `/proc` tells it.
+//! What processes have read, written and computed since their start, and how often they were
+//! scheduled, from `/proc`.
 //!
 //! Limits: Linux; `io` is shown of this user's own processes that do not hide, and of any
 //! to root. The kernel counts what goes through `read`, `write` and their kin, of terminals,
-//! pipes and sockets as of files, and neither what `send` and `recv` carry nor what is
-//! written into a file that is mapped.
+//! pipes and sockets as of files, and pages of files that are marked as changed. It counts
+//! neither what `send` and `recv` carry nor what is read through a mapping.
 
-use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::process::processes;
-use crate::process::tree::ProcessInfo;
-use crate::progress::ledger::{Bytes, Member};
+use procfs::FromRead;
+use procfs::process::{Io, Schedstat};
 
-/// What each of these processes has done so far; those that have ended meanwhile are left
-/// out.
-pub fn members(processes: &[ProcessInfo]) -> Vec<Member> {
+use super::calls;
+use crate::process::probe::ProcessInfo;
+use crate::process::processes;
+use crate::progress::counters::{Bytes, Counters, Member};
+
+/// What each of these processes has done so far; those that have ended meanwhile are omitted.
+pub(crate) fn members(processes: &[ProcessInfo]) -> Vec<Member> {
     processes
         .iter()
         .filter_map(|process| {
             let pid = process.id.pid;
-            let io = bytes_of(pid);
-            // A whole look lasts: who has ended since would be taken for one that hides.
+            let io = bytes_of(process);
+            // A scan takes time: a process that has ended since would count as a hidden one.
             (io.is_some() || processes::directory(pid).exists()).then(|| Member {
                 key: (pid, process.id.started),
                 parent: process.parent,
@@ -32,49 +35,56 @@ pub fn members(processes: &[ProcessInfo]) -> Vec<Member> {
         .collect()
 }
 
-/// So much of a command line tells one from another.
-const COMMAND_LINE_BYTES: u64 = 4 * 1024;
-
-/// The beginning of a process's command line; empty where that is not shown.
-pub fn command_line(pid: i32) -> String {
-    let mut line = Vec::new();
-    let read = std::fs::File::open(processes::directory(pid).join("cmdline"))
-        .and_then(|file| file.take(COMMAND_LINE_BYTES).read_to_end(&mut line));
-    match read {
-        Ok(_) => String::from_utf8_lossy(&line).replace('\0', " "),
-        Err(_) => String::new(),
-    }
+/// How long the main thread of a process has waited for a processor in all; `None` where the
+/// kernel does not count it.
+pub(crate) fn wait_for_processor(pid: i32) -> Option<Duration> {
+    let schedstat = Schedstat::from_file(processes::directory(pid).join("schedstat")).ok()?;
+    Some(Duration::from_nanos(schedstat.run_delay))
 }
 
-/// The number that was given to the newest process or thread of the machine; from two of
-/// them follows how many have begun in between, at most.
-pub fn newest_pid() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
-    text.split_ascii_whitespace().next_back()?.parse().ok()
+/// How often a process's main thread has been switched to and from, which every user may read.
+/// While it stays the same, the thread is in one and the same sleep, or runs without a pause.
+pub(crate) fn switches(pid: i32) -> Option<u64> {
+    switches_in(&processes::directory(pid).join(format!("task/{pid}")))
 }
 
-fn bytes_of(pid: i32) -> Option<Bytes> {
-    let process = processes::directory(pid);
-    let all = bytes_in(&process.join("io"))?;
-    let threads = std::fs::read_dir(process.join("task")).ok()?;
-    let own = threads
-        .flatten()
-        .filter_map(|thread| bytes_in(&thread.path().join("io")))
-        .fold(0, u64::saturating_add);
+/// The same for all threads together.
+pub(crate) fn switches_of_all(pid: i32) -> Option<u64> {
+    let threads = std::fs::read_dir(processes::directory(pid).join("task")).ok()?;
+    let counts = threads.flatten().filter_map(|thread| switches_in(&thread.path()));
+    Some(counts.fold(0, u64::saturating_add))
+}
+
+fn switches_in(thread: &Path) -> Option<u64> {
+    parse_switches(&std::fs::read_to_string(thread.join("status")).ok()?)
+}
+
+/// The sum of the lines `voluntary_ctxt_switches:` and `nonvoluntary_ctxt_switches:`.
+fn parse_switches(status: &str) -> Option<u64> {
+    let names = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"];
+    let counts = names.into_iter().filter_map(|name| processes::field(status, name)?.parse().ok());
+    counts.reduce(u64::saturating_add)
+}
+
+fn bytes_of(process: &ProcessInfo) -> Option<Bytes> {
+    let all = counters_in(&processes::directory(process.id.pid).join("io"))?;
+    let own = calls::threads(process)
+        .iter()
+        .filter_map(|thread| counters_in(&thread.0.join("io")))
+        .fold(Counters::default(), Counters::and);
     Some(Bytes { all, own })
 }
 
-fn bytes_in(path: &Path) -> Option<u64> {
-    parse_bytes(&std::fs::read_to_string(path).ok()?)
-}
-
-/// The sum of the lines `rchar:` and `wchar:`.
-fn parse_bytes(text: &str) -> Option<u64> {
-    let of = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
-    };
-    Some(of("rchar:")?.saturating_add(of("wchar:")?))
+/// The fields of `/proc/<pid>/io`, as proc_pid_io(5) describes them.
+fn counters_in(path: &Path) -> Option<Counters> {
+    let io = Io::from_file(path).ok()?;
+    Some(Counters {
+        read: io.rchar,
+        written: io.wchar,
+        changed: io.write_bytes,
+        read_calls: io.syscr,
+        write_calls: io.syscw,
+    })
 }
 
 fn time_of(ticks: u64) -> Duration {
@@ -88,11 +98,32 @@ mod tests {
     use crate::process::tree::look_up;
 
     #[test]
-    fn bytes_are_those_of_both_directions() {
-        let text = "rchar: 724370\nwchar: 883\nsyscr: 1147\nsyscw: 105\nread_bytes: 0\n";
-        assert_eq!(parse_bytes(text), Some(725_253));
-        assert_eq!(parse_bytes("rchar: x\nwchar: 1\n"), None);
-        assert_eq!(parse_bytes(""), None);
+    fn all_counters_are_read_or_none() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let counters_of = |text: &str| {
+            std::fs::write(file.path(), text).expect("written");
+            counters_in(file.path())
+        };
+        let text = "rchar: 724370\nwchar: 883\nsyscr: 1147\nsyscw: 105\nread_bytes: 0\n\
+                    write_bytes: 4096\ncancelled_write_bytes: 7\n";
+        let counters = Counters {
+            read: 724_370,
+            written: 883,
+            changed: 4096,
+            read_calls: 1147,
+            write_calls: 105,
+        };
+        assert_eq!(counters_of(text), Some(counters));
+        assert_eq!(counters_of(&text.replace("rchar: 7", "rchar: x")), None);
+        assert_eq!(counters_of("rchar: 1\nwchar: 1\n"), None);
+        assert_eq!(counters_of(""), None);
+    }
+
+    #[test]
+    fn switches_of_both_kinds_are_added() {
+        let text = "Threads:\t1\nvoluntary_ctxt_switches:\t564\nnonvoluntary_ctxt_switches:\t142\n";
+        assert_eq!(parse_switches(text), Some(706));
+        assert_eq!(parse_switches("Threads:\t1\n"), None);
     }
 
     #[test]
@@ -100,18 +131,17 @@ mod tests {
         let own = look_up(std::process::id() as i32).expect("this process");
         let bytes = || {
             let members = members(std::slice::from_ref(&own));
-            members[0].io.expect("its own counters").all
+            members[0].io.expect("its own counters").all.read
         };
         let before = bytes();
         let read = std::fs::read("/proc/self/exe").expect("its own program");
         assert!(bytes() >= before + read.len() as u64);
-        assert!(newest_pid().is_some());
     }
 
-    #[test]
-    fn the_command_line_of_this_process_is_its_own() {
-        let own = std::env::args().next().expect("its own name");
-        assert!(command_line(std::process::id() as i32).starts_with(&own));
-        assert_eq!(command_line(50_000_000), "");
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,200}") {
+            let _ = parse_switches(&text);
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! Learning that another process has changed the files of a directory: a descriptor
-//! for `poll(2)` (inotify), so that nobody looks again and again.
+//! Noticing that another process has changed the files of a directory, without polling them: a
+//! descriptor for `poll(2)` (inotify).
 //!
-//! Limits: Linux; tells that something changed, not what. What is on a network file
-//! system and changed elsewhere is not seen.
+//! Limits: Linux; reports that something changed, not what. Changes that another host makes on
+//! a network file system are not seen.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,10 +24,9 @@ impl DirectoryWatch {
     ///
     /// # Errors
     /// When the directory is gone, or the user's watches have run out.
-    pub fn new(directory: &Path) -> io::Result<DirectoryWatch> {
-        let watch = DirectoryWatch {
-            events: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
-        };
+    pub(crate) fn new(directory: &Path) -> io::Result<DirectoryWatch> {
+        let watch =
+            DirectoryWatch { events: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)? };
         watch.add(directory)?;
         Ok(watch)
     }
@@ -36,10 +35,10 @@ impl DirectoryWatch {
     ///
     /// # Errors
     /// When the directory is gone, or the user's watches have run out.
-    pub fn add(&self, directory: &Path) -> io::Result<()> {
+    pub(crate) fn add(&self, directory: &Path) -> io::Result<()> {
         let changes = WatchFlags::CREATE
             | WatchFlags::MODIFY
-            // Whoever gives a lock up by [`crate::process::files::FileLock`] closes its file after it.
+            // A [`crate::process::files::FileLock`] closes its file after it releases the lock.
             | WatchFlags::CLOSE_WRITE
             | WatchFlags::MOVED_TO
             | WatchFlags::DELETE
@@ -50,7 +49,7 @@ impl DirectoryWatch {
 
     /// Takes the changes so far: from now on only later ones make it ready. To be called
     /// before looking at the files.
-    pub fn drain(&self) {
+    pub(crate) fn drain(&self) {
         let mut buffer = [0; 4096];
         while let Transfer::Bytes(_) = descriptors::read(&self.events, &mut buffer) {}
     }

@@ -1,5 +1,5 @@
-//! Descriptors that no child inherits, where they cannot be made so in one step: a child
-//! marks all that it has before it becomes another program.
+//! Descriptors that no child inherits, where they cannot be opened close-on-exec: a child
+//! marks all of its descriptors before its exec.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -9,8 +9,9 @@ use rustix::io::FdFlags;
 
 use crate::process::marking::mark_one_by_one;
 
-/// Marks every descriptor from 3 upwards that this process was started with.
-pub fn mark_inherited() {
+/// Marks every descriptor from 3 upwards, so that nothing the client left open reaches a
+/// command.
+pub(crate) fn mark_inherited() {
     mark_one_by_one();
 }
 
@@ -21,8 +22,8 @@ pub fn mark_inherited() {
 ///
 /// # Safety
 /// Whatever owned the number before must use it no more.
-pub unsafe fn copy_to(fd: BorrowedFd, number: RawFd) -> io::Result<()> {
-    // SAFETY: nobody uses the number, as the caller has promised.
+pub(crate) unsafe fn copy_to(fd: BorrowedFd, number: RawFd) -> io::Result<()> {
+    // SAFETY: the number is unused, as the caller has promised.
     let copied = unsafe { libc::dup2(fd.as_raw_fd(), number) };
     // SAFETY: sets a flag of the descriptor just made.
     if copied < 0 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
@@ -35,7 +36,7 @@ pub unsafe fn copy_to(fd: BorrowedFd, number: RawFd) -> io::Result<()> {
 ///
 /// # Errors
 /// When descriptors have run out.
-pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe()?;
     for end in [&read, &write] {
         rustix::io::fcntl_setfd(end, FdFlags::CLOEXEC)?;
@@ -43,11 +44,11 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
-/// A pipe whose ends do not wait.
+/// A pipe whose ends do not block.
 ///
 /// # Errors
 /// When descriptors have run out.
-pub fn pipe_without_waiting() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pipe_without_waiting() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = pipe()?;
     for end in [&read, &write] {
         rustix::fs::fcntl_setfl(end, rustix::fs::fcntl_getfl(end)? | OFlags::NONBLOCK)?;
@@ -56,10 +57,10 @@ pub fn pipe_without_waiting() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Pipes keep the size that the system gives them.
-pub fn widen_pipe(_fd: &OwnedFd, _bytes: usize) {}
+pub(crate) fn widen_pipe(_fd: &OwnedFd, _bytes: usize) {}
 
 /// Marks all descriptors that a child has, between fork and exec; those that it is to keep
 /// are put in their place after it.
-pub fn mark_in_child() {
+pub(crate) fn mark_in_child() {
     mark_one_by_one();
 }

@@ -1,12 +1,12 @@
 //! The process groups that this process has started and that may still have members.
 //!
-//! Without subreaper and list of processes, they are all by which what was started is
-//! found again. Each child leads a session and a group of its own number. The number is
-//! its own until it is reaped, and the group's for as long as that has members, which is
-//! asked whenever a child begins.
+//! Without a subreaper and a list of processes, only groups lead back to what was started.
+//! Each child leads a session and a group of its own number. The number belongs to the child
+//! until it is reaped, and to the group while that has members, which is checked whenever a
+//! child begins.
 //!
-//! Limits: who leaves the group (`setsid`, job control) is out of reach. The number of a
-//! group that has ended between two questions may have gone to a stranger.
+//! Limits: a process that leaves the group (`setsid`, job control) is out of reach. If a group
+//! ends between two checks, its number may have been reused by an unrelated one.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -18,19 +18,19 @@ use parking_lot::Mutex;
 use rustix::process::Pid;
 
 use crate::process::descriptors::Poller;
+use crate::process::probe::Identity;
 use crate::process::signals::{Signal, group_lives};
+use crate::process::terminate::Target;
 
-/// How often groups are asked whether they have members while their end is awaited:
-/// nothing tells of it.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often groups are checked for members while their end is awaited: the system does not
+/// report it.
+const RECHECK: Duration = Duration::from_millis(20);
 
 /// The groups that may have members.
-static STARTED: Mutex<Started> = Mutex::new(Started {
-    led: BTreeSet::new(),
-    left: BTreeSet::new(),
-});
+static STARTED: Mutex<Started> =
+    Mutex::new(Started { led: BTreeSet::new(), left: BTreeSet::new() });
 
-/// Where the guard is told of groups.
+/// Where the guard is notified of groups.
 static GUARD: OnceLock<UnixStream> = OnceLock::new();
 
 struct Started {
@@ -40,7 +40,7 @@ struct Started {
     left: BTreeSet<i32>,
 }
 
-/// What the guard is told of a group.
+/// A message to the guard about a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
     /// It has begun.
@@ -51,7 +51,7 @@ pub enum News {
 
 impl News {
     /// From a line: `+4711`, `-4711`.
-    pub fn parse(line: &str) -> Option<News> {
+    pub(crate) fn parse(line: &str) -> Option<News> {
         let group = |digits: &str| digits.parse().ok().filter(|group| *group > 1);
         match line.split_at_checked(1)? {
             ("+", digits) => group(digits).map(News::Begun),
@@ -68,13 +68,13 @@ impl News {
     }
 }
 
-/// From now on the guard is told of groups by this.
-pub fn tell(guard: UnixStream) {
+/// Sends news of groups to the guard from now on.
+pub(crate) fn report_to(guard: UnixStream) {
     let _ = GUARD.set(guard);
 }
 
 /// A child leads a new group.
-pub fn begun(child: Pid) {
+pub(crate) fn begun(child: Pid) {
     let group = child.as_raw_nonzero().get();
     let mut news = {
         let mut started = STARTED.lock();
@@ -82,11 +82,11 @@ pub fn begun(child: Pid) {
         started.forget_ended()
     };
     news.push(News::Begun(group));
-    say(&news);
+    report(&news);
 }
 
 /// A child was reaped; its group may have other members.
-pub fn reaped(child: Pid) {
+pub(crate) fn reaped(child: Pid) {
     let group = child.as_raw_nonzero().get();
     let news = {
         let mut started = STARTED.lock();
@@ -95,11 +95,11 @@ pub fn reaped(child: Pid) {
         }
         started.forget_ended()
     };
-    say(&news);
+    report(&news);
 }
 
 /// The groups that have members now.
-pub fn living() -> Vec<i32> {
+pub(crate) fn living() -> Vec<i32> {
     let started = STARTED.lock();
     let all = started.led.union(&started.left).copied();
     all.filter(|group| group_lives(*group)).collect()
@@ -107,56 +107,58 @@ pub fn living() -> Vec<i32> {
 
 impl Started {
     fn forget_ended(&mut self) -> Vec<News> {
-        let ended: Vec<i32> = self
-            .left
-            .extract_if(.., |group| !group_lives(*group))
-            .collect();
+        let ended: Vec<i32> = self.left.extract_if(.., |group| !group_lives(*group)).collect();
         ended.into_iter().map(News::Ended).collect()
     }
 }
 
-/// A guard that is gone needs no news.
-fn say(news: &[News]) {
+/// Sends news to the guard; one that is gone needs none.
+fn report(news: &[News]) {
     if let Some(mut guard) = GUARD.get() {
         let lines: String = news.iter().map(|news| news.line()).collect();
         let _ = guard.write_all(lines.as_bytes());
     }
 }
 
-/// The group of a process; 0 when it is gone, or when the group's leader is out of sight, as
+/// The group of a process; 0 when it is gone, or when the group's leader is not visible, as
 /// in a PID namespace that was entered without a new session. rustix takes no 0 for a pid.
 #[cfg(not(target_os = "macos"))]
-pub fn group(pid: i32) -> i32 {
+pub(crate) fn group(pid: i32) -> i32 {
     // SAFETY: it takes and gives numbers.
     unsafe { libc::getpgid(pid) }.max(0)
 }
 
 /// The session of a process; 0 as for its group.
-pub fn session(pid: i32) -> i32 {
+pub(crate) fn session(pid: i32) -> i32 {
     // SAFETY: it takes and gives numbers.
     unsafe { libc::getsid(pid) }.max(0)
 }
 
-/// Sends these signals to groups.
-pub fn signal(groups: &[i32], signals: &[Signal]) {
-    for group in groups.iter().filter_map(|group| Pid::from_raw(*group)) {
-        for signal in signals {
-            // Whoever is gone by now needs none.
+/// A group as one that can be ended.
+#[derive(Debug)]
+pub(in crate::process) struct Group(pub i32);
+
+impl Target for Group {
+    fn id(&self) -> Identity {
+        Identity { pid: self.0, started: 0 }
+    }
+
+    fn send(&self, signal: Signal) {
+        if let Some(group) = Pid::from_raw(self.0) {
             let _ = rustix::process::kill_process_group(group, signal.raw());
         }
     }
-}
 
-/// Waits until nobody lives, or for so long; who does.
-pub fn await_ends(living: impl Fn() -> Vec<i32>, limit: Duration) -> Vec<i32> {
-    let deadline = Instant::now() + limit;
-    loop {
-        let left = living();
-        let patience = deadline.saturating_duration_since(Instant::now());
-        if left.is_empty() || patience.is_zero() {
-            return left;
+    fn await_ends(mut groups: Vec<Group>, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        loop {
+            groups.retain(|group| group_lives(group.0));
+            let left = deadline.saturating_duration_since(Instant::now());
+            if groups.is_empty() || left.is_zero() {
+                return;
+            }
+            Poller::default().wait(Some(left.min(RECHECK)));
         }
-        Poller::default().wait(Some(patience.min(LOOK_AGAIN)));
     }
 }
 

@@ -1,12 +1,12 @@
 //! The guard where there is no subreaper: the process that the client starts, and the
 //! parent of the server proper.
 //!
-//! The server tells it of every process group that begins and ends. Whatever kills the
-//! server, the guard ends the groups that are left, and exits with the server's code. The
-//! two are joined by a socket: its end tells the server that the guard was killed.
+//! The server reports every process group that begins and ends. Whatever kills the server,
+//! the guard ends the remaining groups and exits with the server's code. The two are
+//! connected by a socket, whose end shows the server that the guard was killed.
 //!
-//! Limits: what has left its group lives on, and so does what the server started and was
-//! killed before it could tell.
+//! Limits: a process that has left its group survives, and so does one that the server
+//! started right before it was killed, too late to report it.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
@@ -20,31 +20,32 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded};
 use parking_lot::Mutex;
 use rustix::process::{Pid, WaitOptions};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::process::close_on_exec;
-use crate::process::groups::{self, News};
-use crate::process::privacy;
+use crate::process::groups::{self, Group, News};
+use crate::process::memory;
 use crate::process::signals::{self, Exit, Request, Requests, Signal, group_lives, is_ignored};
+use crate::process::terminate::{GRACE, PATIENCE, terminate};
 
-/// From SIGTERM to SIGKILL for what outlives the server.
-const GRACE: Duration = Duration::from_millis(500);
-/// After SIGKILL: a process that does not go by then hangs in the kernel.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The socket's number in the server, below the side-band's.
+/// The socket's number in the server.
 const LINK: RawFd = 8;
 /// Signals that wait to be taken.
 const SIGNALS: usize = 16;
 
 type Groups = Arc<Mutex<BTreeSet<i32>>>;
 
-/// Starts `program arguments…` under guard, waits for its end and ends the groups that it
-/// left. Programs that are to be spared have left them, as whoever leads a session has.
+/// Starts the server under guard, waits for its end and ends the groups that it left.
+/// Programs that are to be spared have left them, as every leader of a session has. Returns
+/// the server's exit; those of processes that outlived it are not seen here.
 ///
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
-pub fn run(arguments: &[&str], _spared: impl FnOnce() -> Vec<String>) -> io::Result<i32> {
+pub(crate) fn run(
+    arguments: &[&str],
+    _spared: impl FnOnce() -> Vec<String>,
+) -> io::Result<(Exit, Vec<(i32, Exit)>)> {
     signals::stop_ignoring_children();
     let (ours, theirs) = UnixStream::pair()?;
     // Neither end may sit at the number that one of them is copied to.
@@ -74,69 +75,55 @@ pub fn run(arguments: &[&str], _spared: impl FnOnce() -> Vec<String>) -> io::Res
     // SAFETY: the number was made above, and nothing else owns it.
     drop(unsafe { OwnedFd::from_raw_fd(LINK) });
     let server = Pid::from_child(&server?);
-    privacy::close_to_others();
+    memory::close_to_others();
     let groups = Groups::default();
-    let told = listen(ours, Arc::clone(&groups))?;
+    let server_ended = listen(ours, Arc::clone(&groups))?;
     let (exit, hurry) = wait_for_server(server, &signals);
     // The socket ends with the server; a child of its that has not become another program
     // by then holds it for a moment more.
-    let _ = told.recv_timeout(PATIENCE);
+    let _ = server_ended.recv_timeout(PATIENCE);
     let living = || {
         let groups = groups.lock();
         let all = groups.iter().copied();
-        all.filter(|group| group_lives(*group)).collect()
+        all.filter(|group| group_lives(*group)).map(Group).collect()
     };
-    end(living, if hurry { Duration::ZERO } else { GRACE });
-    Ok(exit.code())
+    terminate(living, if hurry { Duration::ZERO } else { GRACE }, PATIENCE);
+    Ok((exit, Vec::new()))
 }
 
-/// TERM, then KILL to these groups, until nobody lives.
-fn end(living: impl Fn() -> Vec<i32>, grace: Duration) {
-    if !grace.is_zero() {
-        groups::signal(&living(), &[Signal::Term, Signal::Cont]);
-    }
-    let left = groups::await_ends(&living, grace);
-    groups::signal(&left, &[Signal::Kill]);
-    groups::await_ends(&living, PATIENCE);
-}
-
-/// The signals that concern the guard, one by one, from now on. Those that the client has
-/// chosen to ignore (`nohup`, `&` in a script) stay ignored.
+/// Receives the guard's signals one by one. Those that the client has chosen to ignore
+/// (`nohup`, `&` in a script) stay ignored.
 fn take_signals() -> io::Result<Receiver<i32>> {
-    let ending = [SIGTERM, SIGINT, SIGHUP];
+    let ending = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
     let ending = ending.into_iter().filter(|number| !is_ignored(*number));
     let taken = ending.chain([SIGCHLD]).collect::<Vec<_>>();
     let mut signals = Signals::new(&taken)?;
     signals::unblock(taken);
     let (give, take) = bounded(SIGNALS);
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            for number in signals.forever() {
-                if give.send(number).is_err() {
-                    return;
-                }
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for number in signals.forever() {
+            if give.send(number).is_err() {
+                return;
             }
-        })?;
+        }
+    })?;
     Ok(take)
 }
 
-/// Keeps the groups that the server tells of; the receiver ends with the server.
+/// Records the groups that the server reports; the receiver ends with the server.
 fn listen(server: UnixStream, groups: Groups) -> io::Result<Receiver<()>> {
     let (give, take) = bounded(0);
-    std::thread::Builder::new()
-        .name("groups".to_owned())
-        .spawn(move || {
-            let lines = BufReader::new(server).lines();
-            for line in lines.map_while(Result::ok) {
-                match News::parse(&line) {
-                    Some(News::Begun(group)) => groups.lock().insert(group),
-                    Some(News::Ended(group)) => groups.lock().remove(&group),
-                    None => false,
-                };
-            }
-            drop(give);
-        })?;
+    std::thread::Builder::new().name("groups".to_owned()).spawn(move || {
+        let lines = BufReader::new(server).lines();
+        for line in lines.map_while(Result::ok) {
+            match News::parse(&line) {
+                Some(News::Begun(group)) => groups.lock().insert(group),
+                Some(News::Ended(group)) => groups.lock().remove(&group),
+                None => false,
+            };
+        }
+        drop(give);
+    })?;
     Ok(take)
 }
 
@@ -145,22 +132,13 @@ fn wait_for_server(server: Pid, signals: &Receiver<i32>) -> (Exit, bool) {
     let mut requests = Requests::default();
     let mut hurry = false;
     for number in signals {
-        let signal = match number {
-            SIGTERM => Signal::Term,
-            SIGINT => Signal::Int,
-            SIGHUP => Signal::Hup,
-            _ => match rustix::process::waitpid(Some(server), WaitOptions::NOHANG) {
-                Ok(Some((_, status))) => {
-                    let exit = match status.exit_status() {
-                        Some(code) => Exit::Code(code),
-                        None => Exit::Signal(status.terminating_signal().unwrap_or(libc::SIGKILL)),
-                    };
-                    return (exit, hurry);
-                }
+        let Some(signal) = Signal::from_number(number) else {
+            match rustix::process::waitpid(Some(server), WaitOptions::NOHANG) {
+                Ok(Some((_, status))) => return (status.into(), hurry),
                 Ok(None) | Err(rustix::io::Errno::INTR) => continue,
                 // No such child: it cannot be waited for any more.
                 Err(_) => return (Exit::Code(1), hurry),
-            },
+            }
         };
         let request = requests.note(Instant::now(), None);
         hurry |= request == Request::Again;
@@ -172,28 +150,24 @@ fn wait_for_server(server: Pid, signals: &Receiver<i32>) -> (Exit, bool) {
     (Exit::Code(1), hurry)
 }
 
-/// For the server: tells the guard of groups from now on, and ends this process by SIGTERM
+/// For the server: reports groups to the guard from now on, and ends this process by SIGTERM
 /// when the guard is killed.
 ///
 /// # Errors
-/// When there is no socket or no thread to be had: then the guard knows of nothing.
-pub fn attend() -> io::Result<()> {
+/// When there is no socket or no thread to be had: then the guard learns of no group.
+pub(crate) fn attend() -> io::Result<()> {
     // SAFETY: asks for the flags of a number that may or may not be open.
     if unsafe { libc::fcntl(LINK, libc::F_GETFD) } < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the guard has put the socket there, and this is called once.
     let guard = unsafe { UnixStream::from_raw_fd(LINK) };
-    groups::tell(guard.try_clone()?);
-    std::thread::Builder::new()
-        .name("guard".to_owned())
-        .spawn(move || {
-            // Nothing is ever sent: this is the guard's end.
-            let _ = (&guard).read(&mut [0]);
-            let _ = rustix::process::kill_process(
-                rustix::process::getpid(),
-                rustix::process::Signal::TERM,
-            );
-        })?;
+    groups::report_to(guard.try_clone()?);
+    std::thread::Builder::new().name("guard".to_owned()).spawn(move || {
+        // Nothing is ever sent: this is the guard's end.
+        let _ = (&guard).read(&mut [0]);
+        let _ =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+    })?;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Which processes there are and what is to be known of each, where the system has no
-//! portable list of them: whether a pid is in use, and its group and session. On macOS,
-//! which has such a list, also the members of the groups that this process has started.
+//! The processes of the machine, where no portable call lists them: whether a pid is in use,
+//! and its group and session. On macOS, which has such a list, also the members of the groups
+//! that this process has started.
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 use crate::process::groups;
 #[cfg(target_os = "macos")]
 use crate::process::libproc;
+#[cfg(target_os = "macos")]
+pub use crate::process::libproc::look_up;
 #[cfg(not(target_os = "macos"))]
-use crate::process::process_info::Identity;
-use crate::process::process_info::{Environment, ProcessInfo};
+use crate::process::probe::Identity;
+use crate::process::probe::{Environment, ProcessInfo, VisibilityLimit};
+use crate::progress::condition::Evidence;
 
-/// Looks one process up. Its start is not known, so that another one of the same pid is
+/// Looks one process up. Its start is not known, so that a later process of the same pid is
 /// taken for it.
 #[cfg(not(target_os = "macos"))]
 pub fn look_up(pid: i32) -> Option<ProcessInfo> {
@@ -25,64 +28,63 @@ pub fn look_up(pid: i32) -> Option<ProcessInfo> {
         parent: 0,
         group: groups::group(pid),
         session: groups::session(pid),
-        name: String::new(),
-        zombie: false,
-        hindrance: None,
-        runnable: false,
-        cpu_ticks: 0,
-        children_ticks: 0,
+        ..ProcessInfo::default()
     })
 }
 
-/// Looks one process up.
-#[cfg(target_os = "macos")]
-pub fn look_up(pid: i32) -> Option<ProcessInfo> {
-    libproc::look_up(pid)
-}
-
-/// Gives the processes that can be found; those are never known to be all.
-pub fn visit(_take: impl FnMut(ProcessInfo)) -> bool {
+/// Passes the processes that can be found to `_take`; they are never known to be all.
+pub(crate) fn visit(_take: impl FnMut(ProcessInfo)) -> bool {
     #[cfg(target_os = "macos")]
     libproc::started().into_iter().for_each(_take);
     false
 }
 
 /// The children of this process that were not started by it: not known.
-pub fn children_of_self() -> Option<Vec<i32>> {
+pub(crate) fn children_of_self() -> Option<Vec<i32>> {
     None
 }
 
 /// The children of a process that are shown nowhere else: not known.
-pub fn children_of(_pid: i32) -> Vec<i32> {
-    Vec::new()
+pub(crate) fn children_of(_pid: i32) -> Option<Vec<i32>> {
+    None
 }
 
 /// The environment that a process was started with: not known.
-pub fn environment(_pid: i32) -> Environment {
+pub(crate) fn environment(_pid: i32) -> Environment {
     Environment::Hidden
 }
 
 /// A process's arguments: not known.
-pub fn arguments(_pid: i32) -> Option<Vec<u8>> {
+pub(crate) fn arguments(_pid: i32) -> Vec<u8> {
+    Vec::new()
+}
+
+/// The name of a process's effective user: not known.
+pub(crate) fn user_of(_pid: i32) -> Option<String> {
     None
 }
 
-/// The number of the user whose rights a process has: not known.
-pub fn user_number(_pid: i32) -> Option<u32> {
-    None
+/// How much can be seen of a process.
+pub(crate) fn evidence_of(_pid: i32) -> Option<Evidence> {
+    Some(Evidence::Nothing)
+}
+
+/// What prevents this system from showing what processes wait for.
+pub(crate) fn visibility_limit() -> Option<VisibilityLimit> {
+    Some(VisibilityLimit::Portable)
 }
 
 /// What a descriptor of this process is called where others hold it: not known.
-pub fn name_of_descriptor(_fd: &impl AsRawFd) -> Option<PathBuf> {
+pub(crate) fn name_of_descriptor(_fd: &impl AsRawFd) -> Option<PathBuf> {
     None
 }
 
 /// The file that a process runs: not known.
-pub fn program_of(_pid: i32) -> Option<PathBuf> {
+pub(crate) fn program_of(_pid: i32) -> Option<PathBuf> {
     None
 }
 
-/// Whether a process holds a pipe or terminal open: not known, and said of none.
-pub fn holds_open(_pid: i32, _target: &Path) -> bool {
-    false
+/// Whether a process holds a pipe or terminal open: not known.
+pub(crate) fn holds_open(_pid: i32, _target: &Path) -> Option<bool> {
+    None
 }

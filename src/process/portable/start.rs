@@ -14,25 +14,14 @@ use crate::process::signals;
 /// # Errors
 /// As `fork(2)`, `chdir(2)` and `execve(2)`: nothing runs then. A path, argument or
 /// variable with a NUL in it is invalid input.
-pub fn start(program: &Program) -> io::Result<i32> {
+pub(crate) fn start(program: &Program) -> io::Result<i32> {
     let mut command = Command::new(program.path);
     if let Some((name, arguments)) = program.arguments.split_first() {
         command.arg0(name).args(arguments);
     }
-    command
-        .env_clear()
-        .envs(
-            program
-                .environment
-                .iter()
-                .map(|(name, value)| (name, value)),
-        )
-        .current_dir(program.directory);
-    let descriptors: Vec<(RawFd, RawFd)> = program
-        .descriptors
-        .iter()
-        .map(|(ours, theirs)| (ours.as_raw_fd(), *theirs))
-        .collect();
+    command.env_clear().envs(program.environment.iter().cloned()).current_dir(program.directory);
+    let descriptors: Vec<(RawFd, RawFd)> =
+        program.descriptors.iter().map(|(ours, theirs)| (ours.as_raw_fd(), *theirs)).collect();
     // SAFETY: only system calls that are safe between fork and exec.
     unsafe {
         command.pre_exec(move || {

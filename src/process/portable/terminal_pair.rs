@@ -11,7 +11,7 @@ use rustix::pty::OpenptFlags;
 ///
 /// # Errors
 /// When there are no terminals, or all are in use.
-pub fn open() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn open() -> io::Result<(OwnedFd, OwnedFd)> {
     let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     rustix::io::fcntl_setfd(&master, FdFlags::CLOEXEC)?;
     rustix::pty::grantpt(&master)?;

@@ -1,12 +1,13 @@
-//! What processes have read, written and computed since their start: told on macOS of the
-//! processes that can be found, and else of none. A task's own output is known in any case.
+//! What processes have read, written and computed since their start: known on macOS for the
+//! processes that can be found, elsewhere for none. A task's own output is always known.
+
+use std::time::Duration;
 
 use crate::process::tree::ProcessInfo;
-use crate::progress::ledger::Member;
+use crate::progress::counters::Member;
 
-/// What each of these processes has done so far; those of whom it is not known are left
-/// out.
-pub fn members(processes: &[ProcessInfo]) -> Vec<Member> {
+/// What each of these processes has done so far; those for which it is not known are omitted.
+pub(crate) fn members(processes: &[ProcessInfo]) -> Vec<Member> {
     processes.iter().filter_map(member).collect()
 }
 
@@ -20,12 +21,17 @@ fn member(_process: &ProcessInfo) -> Option<Member> {
     None
 }
 
-/// The beginning of a process's command line: not known.
-pub fn command_line(_pid: i32) -> String {
-    String::new()
+/// How long a process has waited for a processor: not known.
+pub(crate) fn wait_for_processor(_pid: i32) -> Option<Duration> {
+    None
 }
 
-/// The number that was given to the newest process of the machine: not known.
-pub fn newest_pid() -> Option<u64> {
+/// How often a process's main thread has been switched to and from; not known.
+pub(crate) fn switches(_pid: i32) -> Option<u64> {
+    None
+}
+
+/// The same for all threads together.
+pub(crate) fn switches_of_all(_pid: i32) -> Option<u64> {
     None
 }

@@ -1,6 +1,6 @@
-//! Learning that another process has changed the files of a directory, where nothing tells
-//! of it: a descriptor for `poll(2)` that becomes readable again and again, so that whoever
-//! waits looks for himself.
+//! Noticing that another process has changed the files of a directory, where the system does
+//! not report it: a descriptor for `poll(2)` that becomes readable at regular intervals, so
+//! that the caller checks the files itself.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::process::close_on_exec::pipe_without_waiting;
 use crate::process::descriptors::{self, Interest, Poller, drain_wakes};
 
-/// How often.
+/// How often the caller is to check.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Directories in which something may have changed.
@@ -28,17 +28,13 @@ impl DirectoryWatch {
     ///
     /// # Errors
     /// When the directory is gone, or there is no descriptor or thread to be had.
-    pub fn new(directory: &Path) -> io::Result<DirectoryWatch> {
-        let (times, tell) = pipe_without_waiting()?;
+    pub(crate) fn new(directory: &Path) -> io::Result<DirectoryWatch> {
+        let (times, writer) = pipe_without_waiting()?;
         let (stopped, stop) = pipe_without_waiting()?;
         let clock = std::thread::Builder::new()
             .name("look-again".to_owned())
-            .spawn(move || tell_times(&tell, &stopped))?;
-        let watch = DirectoryWatch {
-            times,
-            stop: Some(stop),
-            clock: Some(clock),
-        };
+            .spawn(move || mark_times(&writer, &stopped))?;
+        let watch = DirectoryWatch { times, stop: Some(stop), clock: Some(clock) };
         watch.add(directory)?;
         Ok(watch)
     }
@@ -47,13 +43,13 @@ impl DirectoryWatch {
     ///
     /// # Errors
     /// When the directory is gone.
-    pub fn add(&self, directory: &Path) -> io::Result<()> {
+    pub(crate) fn add(&self, directory: &Path) -> io::Result<()> {
         std::fs::read_dir(directory).map(drop)
     }
 
     /// From now on only a later time makes it ready. To be called before looking at the
     /// files.
-    pub fn drain(&self) {
+    pub(crate) fn drain(&self) {
         drain_wakes(&self.times);
     }
 }
@@ -74,7 +70,7 @@ impl AsFd for DirectoryWatch {
     }
 }
 
-fn tell_times(tell: &OwnedFd, stopped: &OwnedFd) {
+fn mark_times(writer: &OwnedFd, stopped: &OwnedFd) {
     loop {
         let mut poller = Poller::default();
         let stop = poller.watch(stopped.as_fd(), Interest::Hangup);
@@ -82,8 +78,8 @@ fn tell_times(tell: &OwnedFd, stopped: &OwnedFd) {
         if poller.ready(Some(stop)) {
             return;
         }
-        // A full pipe says the same.
-        descriptors::write(tell, &[1]);
+        // A full pipe has the same effect.
+        descriptors::write(writer, &[1]);
     }
 }
 

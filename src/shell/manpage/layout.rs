@@ -1,25 +1,24 @@
-//! Where the options of a page are: which lines name them, and which describe them.
+//! The lines of a page that name options, and those that describe them.
 //!
-//! man(7) and mdoc(7) pages look alike once they are rendered: a line that names an
-//! option, and a description that hangs to the right of it, beginning on the same line
-//! where the names are short. A line that begins with an option may also be the middle of
-//! a sentence. It is when it stands in the column of the line before and that line was
-//! full, so that the sentence was broken there.
+//! Rendered man(7) and mdoc(7) pages look alike: a line names an option, and its description
+//! is indented further, beginning on the same line if the names are short. A line that begins
+//! with an option may also be the middle of a sentence. It is if it begins in the column of
+//! the line before and that line was full, so that the sentence was broken there. Pure.
 
 use std::collections::{HashMap, HashSet};
 
 use super::plain::{self, Line, columns};
 use super::tag::{self, Tag};
 
-/// Options of a page beyond this number are passed over.
+/// Further options of a page are ignored.
 const MOST_ROWS: usize = 4_000;
-/// A description is gathered up to this length in bytes; a sentence of it is shown.
+/// A description is read up to this length in bytes; only a sentence is shown.
 const ENOUGH: usize = 400;
-/// How far descriptions hang where nothing else shows it: seven columns in man(7).
-const USUAL_HANG: usize = 7;
+/// The usual indentation of descriptions: seven columns in man(7), or four in nested
+/// lists.
+const USUAL_HANGS: [usize; 2] = [7, 4];
 /// Headings begin before this column: sections at 0, their parts at 3.
 const FIRST_TEXT_COLUMN: usize = 5;
-/// What stands before the items of some lists.
 const BULLETS: [char; 5] = ['•', '○', '·', '*', '∘'];
 
 /// Sections without options of their own, by the beginnings of their names.
@@ -52,42 +51,45 @@ const WITHOUT_OPTIONS: [&str; 23] = [
 
 /// An option and the beginning of its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct OptionRow {
     /// The command that takes it, on a page that describes several: `declare`.
     pub command: Option<String>,
-    /// Its names and its argument.
     pub tag: Tag,
     /// The first paragraph of its description, or the beginning of that.
     pub description: String,
 }
 
-/// The options of a page, in its order, each once.
-pub fn entries(lines: &[Line]) -> Vec<Entry> {
+/// The options of a page, in order, each once.
+pub fn option_rows(lines: &[Line]) -> Vec<OptionRow> {
     let mut walk = Walk::new(lines);
     for at in 0..lines.len() {
         walk.step(at);
     }
     walk.close();
-    walk.found.entries
+    walk.found.rows
 }
 
-/// The line before, as far as it says what the next one may be.
+/// What the line before allows the next one to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
     /// A blank line or a heading: anything may begin.
     Break,
-    /// It names options, and its description, if it has begun, stands in a column.
-    Names { indent: usize, body: Option<usize> },
-    /// Other text.
-    Text { indent: usize },
+    /// It names options; `body` is the column of the description, if that has begun.
+    Names {
+        indent: usize,
+        body: Option<usize>,
+    },
+    Text {
+        indent: usize,
+    },
 }
 
-/// Where a line stands.
+/// What a line may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum LayoutPosition {
     /// Anything may begin with it.
     Free,
-    /// It goes on with a sentence of the line before.
+    /// It continues a sentence of the line before.
     Sentence,
     /// It is the first line of a description.
     Description,
@@ -96,11 +98,9 @@ enum Place {
 /// An option whose description is being read.
 #[derive(Debug)]
 struct Open {
-    command: Option<String>,
-    tag: Tag,
+    row: OptionRow,
     indent: usize,
-    description: String,
-    /// Its first paragraph is over.
+    /// Its first paragraph has ended.
     is_described: bool,
 }
 
@@ -118,13 +118,13 @@ struct Walk<'a> {
     before: Before,
     open: Option<Open>,
     in_section_without: bool,
-    /// The command whose synopsis was the last to stand above, with its indentation.
+    /// The command whose synopsis was last, with its indentation.
     command: Option<(usize, &'a str)>,
     /// The last column of descriptions, by the indentation of what they describe.
     hangs: HashMap<usize, usize>,
     /// `+n` of the item before, with its indentation: `-n` after it is a number.
     plus: Option<(usize, &'a str)>,
-    found: Found,
+    found: FoundRows,
 }
 
 impl<'a> Walk<'a> {
@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
             command: None,
             hangs: HashMap::new(),
             plus: None,
-            found: Found::default(),
+            found: FoundRows::default(),
         }
     }
 
@@ -154,9 +154,7 @@ impl<'a> Walk<'a> {
         } else if line.indent < FIRST_TEXT_COLUMN && !line.text.starts_with('-') {
             self.heading(line);
         } else if self.in_section_without {
-            self.before = Before::Text {
-                indent: line.indent,
-            };
+            self.before = Before::Text { indent: line.indent };
         } else if let Some(named) = self.named(at) {
             self.begin(line.indent, named);
         } else {
@@ -172,9 +170,7 @@ impl<'a> Walk<'a> {
         if line.indent == 0 {
             let title = line.text.to_uppercase();
             self.in_section_without = !title.contains("OPTION")
-                && WITHOUT_OPTIONS
-                    .iter()
-                    .any(|beginning| title.starts_with(beginning));
+                && WITHOUT_OPTIONS.iter().any(|beginning| title.starts_with(beginning));
             self.found.section += 1;
         }
     }
@@ -188,38 +184,45 @@ impl<'a> Walk<'a> {
             self.plus = rest.split(' ').next().map(|name| (line.indent, name));
         }
         let named = match self.place(at) {
-            Place::Description => return None,
+            LayoutPosition::Description => return None,
             // Only names are followed by more than a blank within a sentence.
-            Place::Sentence => self.with_gap(text, indent)?,
+            LayoutPosition::Sentence => self.with_gap(text, indent)?,
             // `-f filename / --from-file filename` leaves no room for a description.
-            Place::Free if text.contains("/ -") => self.alone(at, text)?,
-            Place::Free => self
+            LayoutPosition::Free if text.contains("/ -") => self.alone(at, text)?,
+            LayoutPosition::Free => self
                 .with_gap(text, indent)
+                .filter(|named| !self.is_argument_with_gap(at, named))
                 .or_else(|| self.in_column(at, text, indent))
                 .or_else(|| self.alone(at, text))?,
         };
-        (!self.is_number(line.indent, &named.tag)).then_some(named)
+        let is_option = !self.is_number(line.indent, &named.tag)
+            && (!named.tag.is_dash() || self.names_are_open_at(line.indent));
+        is_option.then_some(named)
     }
 
-    fn place(&self, at: usize) -> Place {
+    /// Whether the line before names an option that is not described yet.
+    fn names_are_open_at(&self, indent: usize) -> bool {
+        let open = self.open.as_ref();
+        open.is_some_and(|open| open.indent == indent && open.row.description.is_empty())
+    }
+
+    fn place(&self, at: usize) -> LayoutPosition {
         let Some(line) = self.lines.get(at) else {
-            return Place::Free;
+            return LayoutPosition::Free;
         };
         let column = match self.before {
-            Before::Break => return Place::Free,
+            Before::Break => return LayoutPosition::Free,
             Before::Names { indent, body: None } if line.indent > indent => {
-                return Place::Description;
+                return LayoutPosition::Description;
             }
-            Before::Names { body: None, .. } => return Place::Free,
-            Before::Names {
-                body: Some(body), ..
-            } => body,
+            Before::Names { body: None, .. } => return LayoutPosition::Free,
+            Before::Names { body: Some(body), .. } => body,
             Before::Text { indent } => indent,
         };
         if line.indent == column && self.was_full(at) {
-            Place::Sentence
+            LayoutPosition::Sentence
         } else {
-            Place::Free
+            LayoutPosition::Free
         }
     }
 
@@ -244,47 +247,39 @@ impl<'a> Walk<'a> {
         let tag = Tag::parse(head)?;
         let description = rest.trim_start();
         let column = indent + columns(text) - columns(description);
-        Some(Named {
-            tag,
-            inline: Some((description, column)),
-        })
+        Some(Named { tag, inline: Some((description, column)) })
     }
 
-    /// `-force description`: names so long that one blank is left before the column in
-    /// which descriptions stand.
+    /// `-force description`: names so long that only one blank is left before the column of
+    /// descriptions.
     fn in_column(&self, at: usize, text: &'a str, indent: usize) -> Option<Named<'a>> {
         let own = self.lines.get(at)?.indent;
         let next = self.lines.get(at + 1).filter(|next| !next.is_blank());
-        let column = match next {
-            Some(next) if next.indent > own => {
-                if !self.was_full(at + 1) {
-                    return None;
-                }
-                next.indent
-            }
-            _ => *self.hangs.get(&own).unwrap_or(&(own + USUAL_HANG)),
-        };
-        let blank = column.checked_sub(indent)?.checked_sub(1)?;
-        let (blank, _) = text.char_indices().nth(blank)?;
-        let (head, rest) = text.split_at_checked(blank)?;
-        let description = rest.strip_prefix(' ')?;
-        // One word there is an argument: `-mtime n`.
-        let is_text = description.contains(' ') && !description.starts_with(' ');
-        let goes_on = next.is_some_and(|next| next.indent == column);
-        let first_word = description.split(' ').next()?;
-        if !is_text || (!goes_on && tag::is_prose(first_word)) {
-            return None;
+        if let Some(next) = next.filter(|next| next.indent > own) {
+            let column = next.indent;
+            let is_broken = self.was_full(at + 1);
+            return is_broken.then(|| described_at(column, text, indent, true))?;
         }
-        let tag = Tag::parse(head)?;
-        Some(Named {
-            tag,
-            inline: Some((description, column)),
+        let usual = USUAL_HANGS.map(|hang| own + hang);
+        let mut columns = self.hangs.get(&own).copied().into_iter().chain(usual);
+        columns.find_map(|column| {
+            let goes_on = next.is_some_and(|next| next.indent == column);
+            described_at(column, text, indent, goes_on)
         })
+    }
+
+    /// `--port  NUMBER`, with the description below.
+    fn is_argument_with_gap(&self, at: usize, named: &Named<'_>) -> bool {
+        let (own, next) = (self.lines.get(at), self.lines.get(at + 1));
+        let (Some((text, column)), Some(own), Some(next)) = (named.inline, own, next) else {
+            return false;
+        };
+        !text.contains(' ') && own.indent < next.indent && next.indent < column
     }
 
     /// Names on a line of their own, with a description or further names below.
     fn alone(&self, at: usize, text: &str) -> Option<Named<'a>> {
-        let tag = Tag::parse(text)?;
+        let tag = Tag::parse(text.strip_suffix(',').unwrap_or(text))?;
         let own = self.lines.get(at)?;
         let mut below = self.lines.iter().skip(at + 1);
         let next = below.find(|line| !line.is_blank())?;
@@ -298,35 +293,33 @@ impl<'a> Walk<'a> {
         let [name] = tag.names.as_slice() else {
             return false;
         };
-        self.plus
-            .is_some_and(|(at, plus)| at == indent && name.strip_prefix('-') == Some(plus))
+        self.plus.is_some_and(|(at, plus)| at == indent && name.strip_prefix('-') == Some(plus))
     }
 
     fn begin(&mut self, indent: usize, named: Named<'_>) {
         let Named { tag, inline } = named;
         self.plus = None;
-        self.before = Before::Names {
-            indent,
-            body: inline.map(|(_, column)| column),
-        };
+        self.before = Before::Names { indent, body: inline.map(|(_, column)| column) };
         let described = inline.map(|(text, column)| {
             self.hangs.insert(indent, column);
             text.to_owned()
         });
         match &mut self.open {
             // Several names, one below the other, and one description.
-            Some(open) if open.indent == indent && open.description.is_empty() => {
-                open.tag.merge(tag);
-                open.description = described.unwrap_or_default();
+            Some(open) if open.indent == indent && open.row.description.is_empty() => {
+                open.row.tag.merge(tag);
+                open.row.description = described.unwrap_or_default();
             }
             _ => {
                 self.close();
                 let above = self.command.filter(|(column, _)| *column < indent);
                 self.open = Some(Open {
-                    command: above.map(|(_, command)| command.to_owned()),
-                    tag,
+                    row: OptionRow {
+                        command: above.map(|(_, command)| command.to_owned()),
+                        tag,
+                        description: described.unwrap_or_default(),
+                    },
                     indent,
-                    description: described.unwrap_or_default(),
                     is_described: false,
                 });
             }
@@ -346,13 +339,11 @@ impl<'a> Walk<'a> {
         if let Before::Names { indent, body: None } = self.before {
             self.hangs.insert(indent, line.indent);
         }
-        self.before = Before::Text {
-            indent: line.indent,
-        };
+        self.before = Before::Text { indent: line.indent };
         match &mut self.open {
             Some(open) if line.indent > open.indent => {
-                if !open.is_described && open.description.len() < ENOUGH {
-                    plain::join(&mut open.description, &line.text);
+                if !open.is_described && open.row.description.len() < ENOUGH {
+                    plain::join(&mut open.row.description, &line.text);
                 }
             }
             _ => self.close(),
@@ -361,15 +352,33 @@ impl<'a> Walk<'a> {
 
     fn end_paragraph(&mut self) {
         if let Some(open) = &mut self.open {
-            open.is_described = !open.description.is_empty();
+            open.is_described = !open.row.description.is_empty();
         }
     }
 
     fn close(&mut self) {
         if let Some(open) = self.open.take() {
-            self.found.add(open);
+            self.found.add(open.row);
         }
     }
+}
+
+/// Names with one blank before the column where their description begins. `goes_on`: the
+/// next line is in that column.
+fn described_at(column: usize, text: &str, indent: usize, goes_on: bool) -> Option<Named<'_>> {
+    let blank = column.checked_sub(indent)?.checked_sub(1)?;
+    let (blank, _) = text.char_indices().nth(blank)?;
+    let (head, rest) = text.split_at_checked(blank)?;
+    let description = rest.strip_prefix(' ')?;
+    // One word there is an argument: `-mtime n`.
+    let is_text = description.contains(' ') && !description.starts_with(' ');
+    let first_word = description.split(' ').next()?;
+    let may_begin = description.starts_with(|first: char| first.is_alphabetic() || first == '(')
+        && !tag::is_prose(first_word);
+    if !is_text || (!goes_on && !may_begin) {
+        return None;
+    }
+    Some(Named { tag: Tag::parse(head)?, inline: Some((description, column)) })
 }
 
 /// The command of a line like `declare [-aAfF] [name[=value] ...]`.
@@ -379,48 +388,36 @@ fn synopsis_of(text: &str) -> Option<&str> {
     (rest.starts_with('[') && command.bytes().all(is_name)).then_some(command)
 }
 
-/// The options found so far. One that is described in two sections is the same, and so is
-/// one that a section names twice in the same words.
+/// The options found so far. An option described in two sections counts once, as does one
+/// that a section names twice in the same words.
 #[derive(Debug, Default)]
-struct Found {
-    entries: Vec<Entry>,
+struct FoundRows {
+    rows: Vec<OptionRow>,
     /// Counts the sections.
     section: usize,
     /// The section that named it first.
     names: HashMap<String, usize>,
-    /// What has been named in which words.
+    /// Commands and heads so far.
     heads: HashSet<(Option<String>, String)>,
 }
 
-impl Found {
-    fn add(&mut self, open: Open) {
-        let Open {
-            command,
-            tag,
-            description,
-            ..
-        } = open;
-        if description.is_empty() || self.entries.len() == MOST_ROWS {
+impl FoundRows {
+    fn add(&mut self, row: OptionRow) {
+        if row.description.is_empty() || self.rows.len() == MOST_ROWS {
             return;
         }
-        let is_known = command.is_none()
-            && tag.names.iter().all(|name| {
-                self.names
-                    .get(name)
-                    .is_some_and(|section| *section != self.section)
-            });
-        if is_known || !self.heads.insert((command.clone(), tag.head())) {
+        let section = self.section;
+        let is_elsewhere = |name| self.names.get(name).is_some_and(|first| *first != section);
+        let names = &row.tag.names;
+        let is_known = row.command.is_none() && names.iter().all(is_elsewhere);
+        if is_known || !self.heads.insert((row.command.clone(), row.tag.head())) {
             return;
         }
-        if command.is_none() {
-            for name in &tag.names {
-                self.names.entry(name.clone()).or_insert(self.section);
+        if row.command.is_none() {
+            for name in names {
+                self.names.entry(name.clone()).or_insert(section);
             }
         }
-        self.entries.push(Entry {
-            command,
-            tag,
-            description,
-        });
+        self.rows.push(row);
     }
 }

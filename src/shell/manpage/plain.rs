@@ -1,12 +1,12 @@
 //! A rendered page as lines of plain text, each with its indentation.
 //!
 //! Renderers print bold and underlined text by overstriking (`x`, backspace, `x`) or with
-//! escape sequences, and may write hyphens and minus signs as characters of their own;
-//! none of that is left here. Limit: every character counts as one column wide.
+//! escape sequences, and may use special characters for hyphens and minus signs; all of that
+//! is removed. Limit: every character counts as one column. Pure.
 
 /// Tabs lead to the next multiple of this column.
 const TAB: usize = 8;
-/// Where a word was divided at a line's end; nothing elsewhere.
+/// Marks where a word was divided at a line end; invisible elsewhere.
 const SOFT_HYPHEN: char = '\u{ad}';
 
 /// A line without its indentation and without blanks at its end.
@@ -21,8 +21,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Whether there is nothing on it.
-    pub fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         self.text.is_empty()
     }
 
@@ -42,21 +41,15 @@ impl Line {
     }
 }
 
-/// How many columns a text takes.
 pub fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Takes a rendered page apart.
 pub fn lines(rendered: &str) -> Vec<Line> {
-    rendered
-        .split('\n')
-        .map(|line| Line::of(&without_formatting(line)))
-        .collect()
+    rendered.split('\n').map(|line| Line::of(&without_formatting(line))).collect()
 }
 
-/// Adds the next line of a paragraph: a word that was divided at the end of the line
-/// before is put together again.
+/// Adds the next line of a paragraph, joining a word that was divided at the line end.
 pub fn join(paragraph: &mut String, line: &str) {
     if paragraph.ends_with(SOFT_HYPHEN) {
         paragraph.pop();
@@ -75,7 +68,7 @@ fn ends_within_word(text: &str) -> bool {
 fn without_formatting(line: &str) -> String {
     let mut plain: Vec<char> = Vec::with_capacity(line.len());
     let mut characters = line.chars().peekable();
-    // What the next character is printed over.
+    // The character that the next one is printed over.
     let mut under = None;
     while let Some(character) = characters.next() {
         match character {
@@ -101,8 +94,8 @@ fn without_formatting(line: &str) -> String {
     plain.into_iter().collect()
 }
 
-/// The rest of an escape sequence: of a control sequence up to its final byte, of others
-/// one character.
+/// Skips the rest of an escape sequence: a control sequence up to its final byte, or one
+/// character.
 fn skip_escape(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     if characters.next() == Some('[') {
         for character in characters.by_ref() {
@@ -135,10 +128,7 @@ mod tests {
         assert_eq!(plain("-\u{8}-a\u{8}a, _\u{8}F_\u{8}I"), "-a, FI");
         assert_eq!(plain("F\u{8}_I\u{8}_"), "FI");
         assert_eq!(plain("_\u{8}F\u{8}F"), "F");
-        assert_eq!(
-            plain("\u{1b}[1m-a\u{1b}[0m \u{1b}[4mfile\u{1b}[24m"),
-            "-a file"
-        );
+        assert_eq!(plain("\u{1b}[1m-a\u{1b}[0m \u{1b}[4mfile\u{1b}[24m"), "-a file");
         assert_eq!(plain("\u{2212}a\u{a0}\u{2010}\u{2010}all\r"), "-a --all");
         assert_eq!(plain("\u{8}\u{8}a\u{1b}"), "a");
     }
@@ -153,13 +143,7 @@ mod tests {
     #[test]
     fn divided_words_are_put_together() {
         let mut text = String::new();
-        for line in [
-            "a dia\u{ad}",
-            "logue of non-",
-            "optional",
-            "words -",
-            "and others",
-        ] {
+        for line in ["a dia\u{ad}", "logue of non-", "optional", "words -", "and others"] {
             join(&mut text, line);
         }
         assert_eq!(text, "a dialogue of non-optional words - and others");

@@ -1,23 +1,22 @@
-//! The line that names an option: `-b, --block-size=SIZE`, `-name pattern`,
-//! `--slurp/-s:`.
+//! Lines that name an option: `-b, --block-size=SIZE`, `-name pattern`, `--slurp/-s:`.
 //!
-//! A sentence may begin with an option as well (`-p is used with …`). What follows the
-//! names is therefore taken as an argument only when it looks like one. Limit: options
-//! without a dash are known as operands (`if=FILE`) only.
+//! A sentence may begin with an option as well (`-p is used with …`), so the words after the
+//! names are an argument only if they look like one. Limit: of options without a dash only
+//! operands (`if=FILE`) are recognised. Pure.
 
 /// Longer lines are sentences.
-const LONGEST: usize = 240;
-/// An argument of more words is a sentence.
-const MOST_ARGUMENT_WORDS: usize = 4;
-/// More names of one option are passed over.
-pub const MOST_NAMES: usize = 12;
-/// Forms of an argument are not gathered beyond this length in bytes.
+const LONGEST: usize = 500;
+/// An argument of more words is a sentence; `a | b | c` counts as one.
+const MOST_ARGUMENT_WORDS: usize = 8;
+/// Further names of one option are ignored.
+pub(crate) const MOST_NAMES: usize = 100;
+/// Forms of an argument are merged up to this length in bytes.
 const LONGEST_ARGUMENT: usize = 160;
 
 /// Words between two names of one option.
 const SEPARATORS: [&str; 5] = ["or", "and", "/", "|", ","];
 
-/// Words of sentences, which name no argument.
+/// Words of sentences; they are not names of arguments.
 const PROSE: [&str; 42] = [
     "a", "also", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "cannot",
     "could", "does", "for", "from", "had", "has", "have", "if", "implies", "in", "is", "it", "may",
@@ -39,12 +38,11 @@ pub enum Argument {
 pub struct Tag {
     /// `-b`, `--block-size`, `--[no-]atomic`; the one that shows the argument comes last.
     pub names: Vec<String>,
-    /// What it takes.
     pub argument: Option<Argument>,
 }
 
 impl Tag {
-    /// Reads such a line; `None` for any other.
+    /// Returns `None` for a line that names no option.
     pub fn parse(line: &str) -> Option<Tag> {
         let line = line.trim().trim_end_matches(':');
         if line.len() > LONGEST {
@@ -53,8 +51,8 @@ impl Tag {
         operand(line).or_else(|| Parser::default().parse(&words(line)))
     }
 
-    /// Takes the names and the argument of another line that has the same description.
-    pub fn merge(&mut self, other: Tag) {
+    /// Adds the names and the argument of another line with the same description.
+    pub(crate) fn merge(&mut self, other: Tag) {
         let argument = match (self.argument.take(), other.argument) {
             (Some(Argument::Separate(own)), Some(Argument::Separate(more)))
                 if own != more
@@ -82,6 +80,11 @@ impl Tag {
         self.names.truncate(MOST_NAMES);
     }
 
+    /// Whether it is a dash alone: an option only where it has another name.
+    pub(crate) fn is_dash(&self) -> bool {
+        self.names == ["-"]
+    }
+
     /// As a table shows it.
     pub fn head(&self) -> String {
         head(&self.names, self.argument.as_ref())
@@ -98,8 +101,8 @@ pub fn head(names: &[String], argument: Option<&Argument>) -> String {
     }
 }
 
-/// The names in what [`head`] has written, with or without a command before it.
-pub fn names_of(head: &str) -> impl Iterator<Item = &str> {
+/// The names in the output of [`head`], with or without a command before it.
+pub(crate) fn names_of(head: &str) -> impl Iterator<Item = &str> {
     head.split(", ").filter_map(|piece| {
         let mut words = piece.split(' ');
         match words.find_map(name_of) {
@@ -114,16 +117,13 @@ fn operand(line: &str) -> Option<Tag> {
     let (name, value) = line.split_once('=')?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
     let is_value = value.starts_with(|first: char| first.is_ascii_uppercase())
-        && value
-            .bytes()
-            .all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+        && value.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
     (is_name && is_value).then(|| Tag {
         names: vec![name.to_owned()],
         argument: Some(Argument::Attached(format!("={value}"))),
     })
 }
 
-/// What has been read of a line.
 #[derive(Debug, Default)]
 struct Parser<'a> {
     names: Vec<&'a str>,
@@ -137,6 +137,8 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn parse(mut self, words: &[&'a str]) -> Option<Tag> {
+        let is_name = |word: &&str| name_of(word).is_some_and(|(_, rest)| rest.is_empty());
+        let all_are_names = words.len() > 2 && words.iter().all(is_name);
         let mut expects_name = true;
         for (place, word) in words.iter().enumerate() {
             let next_is_name = words.get(place + 1).is_some_and(|next| begins_name(next));
@@ -148,7 +150,8 @@ impl<'a> Parser<'a> {
                 Some(word) => (word, true),
                 None => (*word, false),
             };
-            if expects_name {
+            // `-c --stdout`: no argument begins with two dashes.
+            if expects_name || all_are_names || is_long_name(word) {
                 self.take_names(word)?;
             } else {
                 self.take_argument(word, words.len() == 2)?;
@@ -167,6 +170,11 @@ impl<'a> Parser<'a> {
         let mut rest = word;
         while let Some(at) = next_name(rest) {
             let (piece, more) = (rest.get(..at)?, rest.get(at + 1..)?);
+            let next = more.get(..next_name(more).unwrap_or(more.len()))?;
+            if name_of(next).is_none_or(|(_, rest)| rest.starts_with(',')) {
+                // `-mattr=a1,-a2,...`: all of it is an argument.
+                break;
+            }
             self.take_name(piece)?;
             rest = more;
         }
@@ -193,7 +201,9 @@ impl<'a> Parser<'a> {
         let is_dashed = word.starts_with('-') && word != "-";
         let fits = is_argument(word) && (!is_dashed || is_only_one);
         self.words.push(word);
-        (fits && self.words.len() <= MOST_ARGUMENT_WORDS).then_some(())
+        let bars = self.words.iter().filter(|word| **word == "|").count();
+        let words = self.words.len().saturating_sub(2 * bars);
+        (fits && words <= MOST_ARGUMENT_WORDS).then_some(())
     }
 
     fn end_argument(&mut self) {
@@ -213,10 +223,6 @@ impl<'a> Parser<'a> {
     }
 
     fn finish(mut self) -> Option<Tag> {
-        // A dash alone is an option only where it has another name.
-        if self.names == ["-"] {
-            return None;
-        }
         if let Some((owner, _)) = &self.shown {
             self.names.retain(|name| name != owner);
             self.names.push(owner);
@@ -228,7 +234,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `[-+]O` is looked for as `-O`.
+/// `[-+]O` becomes `-O`.
 fn without_sign_choice(name: &str) -> String {
     match strip_sign_choice(name) {
         Some(rest) => format!("-{rest}"),
@@ -237,15 +243,19 @@ fn without_sign_choice(name: &str) -> String {
 }
 
 fn strip_sign_choice(name: &str) -> Option<&str> {
-    name.strip_prefix("[-+]")
-        .or_else(|| name.strip_prefix("[+-]"))
+    name.strip_prefix("[-+]").or_else(|| name.strip_prefix("[+-]"))
 }
 
 fn begins_name(word: &str) -> bool {
     word.starts_with('-') || strip_sign_choice(word).is_some()
 }
 
-/// Where a further name begins in a word, at its separator.
+fn is_long_name(word: &str) -> bool {
+    word.strip_prefix("--")
+        .is_some_and(|name| name.starts_with(|first: char| first.is_ascii_alphanumeric()))
+}
+
+/// The separator before a further name in a word.
 fn next_name(word: &str) -> Option<usize> {
     let bytes = word.as_bytes();
     let pairs = bytes.iter().zip(bytes.iter().skip(1));
@@ -275,9 +285,19 @@ fn name_of(piece: &str) -> Option<(&str, &str)> {
     };
     let length = negation(body) + name_length(body.get(negation(body)..)?, dashes)?;
     let (name, rest) = piece.split_at_checked(dashes + length)?;
-    let is_argument = rest.is_empty() || rest.starts_with(['=', '[', '<', '{', '(']);
-    let is_name = !name.ends_with(['.', '-']) && !is_number(name) && !is_file_mode(name);
+    let is_argument = rest.is_empty()
+        || rest.starts_with(['=', '[', '<', '{', '(', '#'])
+        // `-Xcheck:jni`, but not `-4w:+4w`, a span of time.
+        || rest.len() > 1 && rest.starts_with([':', '/']) && !starts_with_digit(body)
+        || rest.starts_with(",...");
+    // `--map-<LANG>`
+    let is_whole = !name.ends_with('-') || rest.starts_with(['<', '(']);
+    let is_name = is_whole && !name.ends_with('.') && !is_number(name) && !is_file_mode(name);
     (is_argument && is_name).then_some((name, rest))
+}
+
+fn starts_with_digit(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
 }
 
 /// `-500`, but not `-5`.
@@ -302,22 +322,18 @@ fn name_length(body: &str, dashes: usize) -> Option<usize> {
     let first = body.chars().next()?;
     if first.is_ascii_alphanumeric() {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
-        return Some(
-            body.bytes()
-                .position(|byte| !is_part(byte))
-                .unwrap_or(body.len()),
-        );
+        return Some(body.bytes().position(|byte| !is_part(byte)).unwrap_or(body.len()));
     }
-    // `-?`, `-#`, `-:`.
-    (dashes == 1 && "?#:@%!$*^~+".contains(first)).then_some(1)
+    // `-?`, `-#`, `-:`, `-??`.
+    let is_sign = dashes == 1 && "?#:@%!$*^~+_".contains(first);
+    is_sign.then(|| body.len() - body.trim_start_matches(first).len())
 }
 
-/// Whether a word belongs to a sentence and names no argument.
-pub fn is_prose(word: &str) -> bool {
+pub(crate) fn is_prose(word: &str) -> bool {
     PROSE.contains(&word)
 }
 
-/// Whether a word may stand for an argument.
+/// Whether a word may be the name of an argument.
 fn is_argument(word: &str) -> bool {
     let is_sentence = (word.ends_with('.') && !word.ends_with("..."))
         || word.contains(['\'', '’'])
@@ -326,7 +342,7 @@ fn is_argument(word: &str) -> bool {
     !is_sentence
 }
 
-/// The words of a line; what stands in brackets is one word.
+/// The words of a line; text in brackets is one word.
 fn words(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut depth = 0_usize;
@@ -368,10 +384,7 @@ mod tests {
             ("--block-size=SIZE", "--block-size=SIZE"),
             ("-f FILE, --file=FILE", "-f, --file=FILE"),
             ("--block-size=SIZE, -B", "-B, --block-size=SIZE"),
-            (
-                "--color[=WHEN], --colour[=WHEN]",
-                "--color, --colour[=WHEN]",
-            ),
+            ("--color[=WHEN], --colour[=WHEN]", "--color, --colour[=WHEN]"),
             ("-i[SUFFIX], --in-place[=SUFFIX]", "-i, --in-place[=SUFFIX]"),
             ("-n", "-n"),
             ("-name pattern", "-name pattern"),
@@ -379,25 +392,13 @@ mod tests {
             ("-exec command ;", "-exec command ;"),
             ("-perm -mode", "-perm -mode"),
             ("-size n[cwbkMG]", "-size n[cwbkMG]"),
-            (
-                "-L [bind_address:]port:host:hostport",
-                "-L [bind_address:]port:host:hostport",
-            ),
+            ("-L [bind_address:]port:host:hostport", "-L [bind_address:]port:host:hostport"),
             ("[-+]O [shopt_option]", "-O [shopt_option]"),
             ("--[no-]atomic", "--[no-]atomic"),
-            (
-                "--[no-]signed, --signed=(true|false)",
-                "--[no-]signed, --signed=(true|false)",
-            ),
-            (
-                "--recurse=check|on-demand, --no-recurse",
-                "--no-recurse, --recurse=check|on-demand",
-            ),
+            ("--[no-]signed, --signed=(true|false)", "--[no-]signed, --signed=(true|false)"),
+            ("--recurse=check|on-demand, --no-recurse", "--no-recurse, --recurse=check|on-demand"),
             ("--slurp/-s:", "--slurp, -s"),
-            (
-                "--color-output / -C and --plain / -M:",
-                "--color-output, -C, --plain, -M",
-            ),
+            ("--color-output / -C and --plain / -M:", "--color-output, -C, --plain, -M"),
             ("-h or --help", "-h, --help"),
             ("-a|--all", "-a, --all"),
             ("--arg name value:", "--arg name value"),
@@ -410,6 +411,23 @@ mod tests {
             ("-c[color][={always|never}", "-c[color][={always|never}"),
             ("--", "--"),
             ("if=FILE", "if=FILE"),
+            ("-c --stdout --to-stdout", "-c, --stdout, --to-stdout"),
+            ("-L --license -V --version", "-L, --license, -V, --version"),
+            ("-S .suf --suffix .suf", "-S, --suffix .suf"),
+            (
+                "-t dsa | ecdsa | ecdsa-sk | ed25519 | ed25519-sk | rsa",
+                "-t dsa | ecdsa | ecdsa-sk | ed25519 | ed25519-sk | rsa",
+            ),
+            (
+                "--form text height width formheight [ label y x item y x ] ...",
+                "--form text height width formheight [ label y x item y x ] ...",
+            ),
+            ("-Xcheck:jni", "-Xcheck:jni"),
+            ("-b#", "-b#"),
+            ("--map-<LANG>=[+|-]<extension>", "--map-<LANG>=[+|-]<extension>"),
+            ("-hh | -??", "-hh, -??"),
+            ("-mattr=a1,+a2,-a3,...", "-mattr=a1,+a2,-a3,..."),
+            ("-xn,... or --tabs=n,...", "-xn, --tabs=n,..."),
         ] {
             assert_eq!(read(line).as_deref(), Some(expected), "{line}");
         }
@@ -419,7 +437,6 @@ mod tests {
     fn sentences_are_not() {
         for line in [
             "",
-            "-",
             "text",
             "--alt-svc can be used several times in a command line",
             "-name and -regex) are performed first.",
@@ -431,9 +448,9 @@ mod tests {
             "-a -b file",
             "--foo-",
             "---",
-            "- item",
             "--log-file=/tmp/log).",
             "-500 bytes",
+            "-4w:+4w",
             "-rwxr-xr-x",
             "-é",
             "PATH=/usr/bin",

@@ -1,28 +1,19 @@
-//! The rules by which a secret is known: shapes, names, options of programs.
-//!
-//! Limits: tables alone; what reads a text by them is above.
+//! The rules that recognise a secret: shapes, names, options of programs. Tables alone. Pure.
 
 /// What a name that holds a secret contains, in any case.
 pub(super) const SECRET_NAME: &str =
     r"[\w.-]*(?:key|token|secret|passw(?:or)?d|passphrase|mysql_pwd|rediscli_auth)[\w.-]*";
-pub(super) const SECRET_NAME_WORDS: Words = &[
-    "key",
-    "token",
-    "secret",
-    "passw",
-    "passphrase",
-    "mysql_pwd",
-    "rediscli_auth",
-];
+pub(super) const SECRET_NAME_WORDS: Words =
+    &["key", "token", "secret", "passw", "passphrase", "mysql_pwd", "rediscli_auth"];
 
-/// What a name contains that counts such things and holds none: `max_tokens`, `tokenCount`.
+/// Contained in names that count such things and hold none: `max_tokens`, `tokenCount`.
 pub(super) const COUNTING_NAME: &str =
     r"(?i)tokens|keys|secrets|(?:token|key|secret)[_.-]?(?:count|limit|budget|size|len)";
 
-/// Words of which each text that a rule matches holds at least one, in lower case.
+/// Lower-case words; each text that a rule matches contains at least one of them.
 pub(super) type Words = &'static [&'static str];
 
-/// Secrets with a shape of their own; a capture group is the secret where there is one.
+/// Secrets with their own shape. If there is a capture group, it is the secret.
 pub(super) const SHAPES: &[(Words, &str)] = &[
     // AWS access key ids.
     (
@@ -37,10 +28,7 @@ pub(super) const SHAPES: &[(Words, &str)] = &[
     (&["8q~"], r"\b[A-Za-z0-9_]{3}8Q~[A-Za-z0-9_.~-]{31,}"),
     (&["sig="], r"[?&]sig=([A-Za-z0-9_%+/=-]{20,})"),
     // GitHub, GitLab.
-    (
-        &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
-        r"gh[pousr]_[A-Za-z0-9]{20,}",
-    ),
+    (&["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], r"gh[pousr]_[A-Za-z0-9]{20,}"),
     (&["github_pat_"], r"github_pat_[A-Za-z0-9_]{20,}"),
     (
         &["glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glagent-"],
@@ -49,33 +37,21 @@ pub(super) const SHAPES: &[(Words, &str)] = &[
     // Slack: tokens and webhooks.
     (&["xox"], r"xox[a-z](?:\.[a-z]+)?-[A-Za-z0-9-]{10,}"),
     (&["xapp-"], r"xapp-[A-Za-z0-9-]{10,}"),
-    (
-        &["hooks.slack.com"],
-        r"hooks\.slack\.com/services/([A-Za-z0-9_/]+)",
-    ),
+    (&["hooks.slack.com"], r"hooks\.slack\.com/services/([A-Za-z0-9_/]+)"),
     // Stripe.
-    (
-        &["k_live_", "k_test_"],
-        r"\b[srp]k_(?:live|test)_[A-Za-z0-9]{10,}",
-    ),
+    (&["k_live_", "k_test_"], r"\b[srp]k_(?:live|test)_[A-Za-z0-9]{10,}"),
     (&["whsec_"], r"\bwhsec_[A-Za-z0-9+/=]{20,}"),
     // Package registries.
     (&["npm_"], r"\bnpm_[A-Za-z0-9]{30,}"),
     (&["pypi-"], r"\bpypi-[A-Za-z0-9_-]{50,}"),
     // OpenAI, Anthropic and others with the same prefix; Hugging Face.
-    (
-        &["sk-"],
-        r"\bsk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{16,}",
-    ),
+    (&["sk-"], r"\bsk-(?:proj|svcacct|admin|ant|or)-[A-Za-z0-9_-]{16,}"),
     (&["sk-"], r"\bsk-[A-Za-z0-9]{20,}"),
     (&["hf_"], r"\bhf_[A-Za-z0-9]{20,}"),
     (&["sg."], r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
     (&["_v1_"], r"\bdo[opr]_v1_[a-f0-9]{32,}"),
     // JSON web tokens: base64 of `{"`, then one to four more parts.
-    (
-        &["eyj"],
-        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}",
-    ),
+    (&["eyj"], r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
     // Private key blocks, also cut ones.
     (
         &["private key"],
@@ -87,18 +63,18 @@ pub(super) const SHAPES: &[(Words, &str)] = &[
         r#"(?i)authorization\\?["']?\s*[:=](?:\s|\\ )*\\?["']?(?:(?:bearer|basic|token|apikey|negotiate)(?:\s|\\ )+([^\s"'\\]+)|(?:digest|aws4-hmac-sha256)\s+([^\r\n']+)|([^\s"'\\][^\r\n"'\\]*))"#,
     ),
     (&["cookie"], r#"(?i)\bcookie:[ \t]*([^\r\n"']+)"#),
-    // What is fed to a program that reads a password there.
+    // Input of a program that reads a password from it.
     (
         &["--password-stdin", "--with-token", "sudo", "chpasswd"],
         r#"\b(?:echo|printf)[ \t]+(?:-[neE]+[ \t]+|['"]?%s(?:\\n)?['"]?[ \t]+)*(?:'([^']+)'|"([^"$]+)"|([^\s$'"|;&][^'"|;&\n]*?))[ \t]*\|[^|;&\n]*(?:--password-stdin|--with-token|\bchpasswd(?:[\s'"`)]|\z)|\bsudo[ \t](?:[^|;&\n]*[ \t])?-[A-Za-z]*S\b)"#,
     ),
     (&["bearer"], r"(?i)\bbearer\s+([A-Za-z0-9_.~+/=-]{16,})"),
-    // URLs: the password, or a user name that is as long as a token.
+    // URLs: the password, or a user name as long as a token.
     (&["@"], r#"://[^\s/@:"'?#]*:([^\s/"'?#]+)@"#),
     (&["@"], r#"(?i)https?://([^\s/@:"'?#]{20,})@"#),
 ];
 
-/// What is directly followed by a secret that is one shell word.
+/// Directly followed by a secret that is one shell word.
 pub(super) const BEFORE_A_WORD: &[(Words, &str)] = &[
     // `=value` may be anything; a value after a blank is not another option.
     (
@@ -107,13 +83,10 @@ pub(super) const BEFORE_A_WORD: &[(Words, &str)] = &[
     ),
     // sshpass takes its options before the program that it runs (`ssh -p PORT`).
     (&["sshpass"], r"\bsshpass\s+(?:-[vPe]\S*\s+)*-p[ \t]*"),
-    (
-        &["openssl"],
-        r"\bopenssl\s+passwd\s+(?:-salt\s+\S+\s+|-\S+\s+)*",
-    ),
+    (&["openssl"], r"\bopenssl\s+passwd\s+(?:-salt\s+\S+\s+|-\S+\s+)*"),
 ];
 
-/// The rest of a command, over quoted operators and continued lines.
+/// The rest of a command, across quoted operators and continued lines.
 pub(super) const ARGUMENTS: &str = r#"(?:\\\n|"(?:[^"\\]|\\(?s:.))*"|'[^']*'|[^;&|\n"'])*"#;
 
 /// Before the name of a program: a path, a quote, another command.
@@ -123,8 +96,8 @@ macro_rules! program {
     };
 }
 
-/// Among the arguments of `htpasswd -b` the words are the file, unless there is `-n`, the
-/// user and the password: what stands second and third goes.
+/// The arguments of `htpasswd -b` are the file, unless there is `-n`, the user and the
+/// password: the second and the third are replaced.
 macro_rules! htpasswd {
     ($words:literal) => {
         concat!(
@@ -168,12 +141,7 @@ pub(super) const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
         r"(?:^|\s)--from-literal[= \t]+[\w.-]+=",
         Extent::Word,
     ),
-    (
-        &["redis-cli"],
-        r"\bredis-cli\s",
-        r"(?:^|\s)-a[ \t]+",
-        Extent::Word,
-    ),
+    (&["redis-cli"], r"\bredis-cli\s", r"(?:^|\s)-a[ \t]+", Extent::Word),
     (
         &["mongo"],
         program!(r"mongo(?:sh|dump|restore|import|export|stat)?"),
@@ -181,58 +149,23 @@ pub(super) const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
         Extent::Word,
     ),
     // Archives: `-p` alone asks.
-    (
-        &["zip"],
-        program!(r"zip|unzip|zipcloak"),
-        r"(?:^|\s)-[a-zA-Z]*P[ \t]*",
-        Extent::Word,
-    ),
-    (
-        &["7z", "rar"],
-        program!(r"7z[arz]?|p7zip|rar|unrar"),
-        r"(?:^|\s)-h?p",
-        Extent::AttachedWord,
-    ),
+    (&["zip"], program!(r"zip|unzip|zipcloak"), r"(?:^|\s)-[a-zA-Z]*P[ \t]*", Extent::Word),
+    (&["7z", "rar"], program!(r"7z[arz]?|p7zip|rar|unrar"), r"(?:^|\s)-h?p", Extent::AttachedWord),
     // Keys: of a cipher, of a digest, of a file.
-    (
-        &["openssl"],
-        r"\bopenssl\s",
-        r"(?:^|\s)-(?:k|K|hmac|psk)[ \t]+",
-        Extent::Word,
-    ),
-    (
-        &["ssh-keygen"],
-        r"\bssh-keygen\s",
-        r"(?:^|\s)-[a-zA-Z]*[NP][ \t]+",
-        Extent::Word,
-    ),
-    // Directories; what stands before `w` in a word takes no value.
+    (&["openssl"], r"\bopenssl\s", r"(?:^|\s)-(?:k|K|hmac|psk)[ \t]+", Extent::Word),
+    (&["ssh-keygen"], r"\bssh-keygen\s", r"(?:^|\s)-[a-zA-Z]*[NP][ \t]+", Extent::Word),
+    // Directories; the options before `w` in a word have no value.
     (
         &["ldap"],
         program!(r"ldap(?:search|add|modify|modrdn|delete|compare|whoami|passwd|exop)"),
         r"(?:^|\s)-[vnxuLZcCIQ]*w[ \t]*",
         Extent::Word,
     ),
-    (
-        &["ldappasswd"],
-        r"\bldappasswd\s",
-        r"(?:^|\s)-[vnxuLZcCIQ]*[as][ \t]+",
-        Extent::Word,
-    ),
+    (&["ldappasswd"], r"\bldappasswd\s", r"(?:^|\s)-[vnxuLZcCIQ]*[as][ \t]+", Extent::Word),
     // Accounts.
     (&["htpasswd"], r"\bhtpasswd\s", htpasswd!(""), Extent::Word),
-    (
-        &["htpasswd"],
-        r"\bhtpasswd\s",
-        htpasswd!(r#"(?:"[^"]*"|'[^']*'|[^\s"'])+\s+"#),
-        Extent::Word,
-    ),
-    (
-        &["useradd", "usermod"],
-        r"\buser(?:add|mod)\s",
-        r"(?:^|\s)-p[ \t]+",
-        Extent::Word,
-    ),
+    (&["htpasswd"], r"\bhtpasswd\s", htpasswd!(r#"(?:"[^"]*"|'[^']*'|[^\s"'])+\s+"#), Extent::Word),
+    (&["useradd", "usermod"], r"\buser(?:add|mod)\s", r"(?:^|\s)-p[ \t]+", Extent::Word),
     (
         &["smbclient", "rpcclient"],
         r"\b(?:smb|rpc)client\s",
@@ -246,11 +179,11 @@ pub(super) const OPTIONS_OF: &[(Words, &str, &str, Extent)] = &[
 pub(super) enum Extent {
     /// One shell word.
     Word,
-    /// One shell word that must follow at once (`-pX`, not `-p X`).
+    /// One shell word that must follow directly (`-pX`, not `-p X`).
     AttachedWord,
     /// What follows the first colon of a shell word (`user:password`).
     AfterColon,
-    /// To the end of the quote that was opened just before the name (`-e "NAME=a b"`).
+    /// To the end of the quote that opens just before the name (`-e "NAME=a b"`).
     Enclosed(u8),
     /// A string, or the rest of the line.
     Line,

@@ -2,8 +2,8 @@
 //! run's file can be written and read again, and a log is read from either end without
 //! losing a whole line.
 
-use zsh_tool::oneshot::context::RunFile;
-use zsh_tool::oneshot::log_line::Line;
+use zsh_tool::oneshot::log_line::LogLine;
+use zsh_tool::oneshot::run_files::RunFile;
 use zsh_tool::oneshot::state;
 
 /// Checks what this input leads to.
@@ -20,10 +20,10 @@ pub fn check(data: &[u8]) {
         assert_eq!(again.history.len(), file.history.len());
     }
     for line in data.split(|byte| *byte == b'\n') {
-        if let Ok(line) = serde_json::from_slice::<Line>(line) {
+        if let Ok(line) = serde_json::from_slice::<LogLine>(line) {
             let _ = (line.state_change(), line.heartbeat());
             let text = serde_json::to_string(&line).expect("it was read from JSON");
-            assert!(serde_json::from_str::<Line>(&text).is_ok());
+            assert!(serde_json::from_str::<LogLine>(&text).is_ok());
         }
     }
 }

@@ -6,7 +6,7 @@ use zsh_tool::shell::lint::lints;
 use zsh_tool::shell::normalise::{hash, normalise};
 use zsh_tool::shell::ssh::ssh_of_segment;
 use zsh_tool::shell::syntax::last_pipeline_segments;
-use zsh_tool::shell::template::template;
+use zsh_tool::shell::template::{template, with_subcommands};
 use zsh_tool::text::keys;
 use zsh_tool::text::redact::Redactor;
 
@@ -21,6 +21,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(normalise(&normal), normal);
     assert_eq!(hash(&normal), hash(command));
     let _ = (template(command), template(&redacted), lex(command));
+    let _ = with_subcommands(command);
     // A failure's output comes from anywhere as well.
     let _ = of_failure(command, 1, &redactor);
     for has_terminal in [false, true] {

@@ -19,10 +19,7 @@ pub fn check(data: &[u8]) {
     for columns in [None, Some(u16::from(*cols))] {
         for line in output.split(|byte| *byte == b'\n') {
             let text = readable(line, Colours::Drop, columns);
-            assert!(
-                !text.chars().any(|c| c.is_control() && c != '\t'),
-                "{text:?}"
-            );
+            assert!(!text.chars().any(|c| c.is_control() && c != '\t'), "{text:?}");
             let coloured = readable(line, Colours::Keep, columns);
             assert_eq!(readable(coloured.as_bytes(), Colours::Drop, columns), text);
             let _ = prompt(line, columns);

@@ -8,10 +8,7 @@ pub fn check(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     let judged = read(text);
     let padded = read(&format!("\n \t{text}\n\n"));
-    assert_eq!(
-        judged.as_ref().map(|judged| judged.verdict),
-        padded.map(|judged| judged.verdict)
-    );
+    assert_eq!(judged.as_ref().map(|judged| judged.verdict), padded.map(|judged| judged.verdict));
     // Nobody decides without one of the words.
     let upper = text.to_uppercase();
     let words = ["DONE", "RETRY", "REITERATE", "IMPOSSIBLE"];

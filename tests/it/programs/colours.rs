@@ -7,26 +7,11 @@ use crate::support::env::Env;
 
 /// Lines of programs that colour, and how they read with colours.
 const COLOURFUL: &[(&str, &str)] = &[
-    (
-        "printf '\\e[31;1mred\\e[m plain\\n'",
-        "\u{1b}[1;31mred\u{1b}[0m plain",
-    ),
-    (
-        "printf '\\e[38;5;208m256\\e[39m\\n'",
-        "\u{1b}[38;5;208m256\u{1b}[0m",
-    ),
-    (
-        "printf '\\e[38;2;1;2;3mtrue\\n\\e[0mnext\\n'",
-        "\u{1b}[38;2;1;2;3mtrue\u{1b}[0m\nnext",
-    ),
-    (
-        "mkdir folder; LS_COLORS='di=01;34' ls --color=always",
-        "\u{1b}[1;34mfolder\u{1b}[0m",
-    ),
-    (
-        "printf '\\e[33m10%%\\r\\e[K\\e[32mdone\\e[0m\\n'",
-        "\u{1b}[32mdone\u{1b}[0m",
-    ),
+    ("printf '\\e[31;1mred\\e[m plain\\n'", "\u{1b}[1;31mred\u{1b}[0m plain"),
+    ("printf '\\e[38;5;208m256\\e[39m\\n'", "\u{1b}[38;5;208m256\u{1b}[0m"),
+    ("printf '\\e[38;2;1;2;3mtrue\\n\\e[0mnext\\n'", "\u{1b}[38;2;1;2;3mtrue\u{1b}[0m\nnext"),
+    ("mkdir folder; LS_COLORS='di=01;34' ls --color=always", "\u{1b}[1;34mfolder\u{1b}[0m"),
+    ("printf '\\e[33m10%%\\r\\e[K\\e[32mdone\\e[0m\\n'", "\u{1b}[32mdone\u{1b}[0m"),
 ];
 
 fn shown(client: &Client, command: &str, pty: bool) -> String {

@@ -25,15 +25,10 @@ fn git_opens_an_editor_and_takes_what_it_saved() {
     commit.shows(|text| {
         text.contains("# Please enter the commit message") && text.contains("COMMIT_EDITMSG")
     });
-    commit
-        .press("iFirst words\u{1b}")
-        .shows(|text| text.contains("First words"));
+    commit.press("iFirst words\u{1b}").shows(|text| text.contains("First words"));
     commit.enter(":wq");
     let text = commit.ends_with_exit(0);
-    assert!(
-        text.contains("] First words\n 1 file changed, 1 insertion(+)"),
-        "{text}"
-    );
+    assert!(text.contains("] First words\n 1 file changed, 1 insertion(+)"), "{text}");
     assert_eq!(git(&env, &["log", "--format=%s"]).trim(), "First words");
 }
 
@@ -55,8 +50,7 @@ fn vi_writes_what_was_typed() {
     let env = Env::new();
     let vi = Session::start(&env, "exec vi -u NONE note");
     vi.shows(|text| text.contains("~ (×22)") && text.contains("\"note\""));
-    vi.press("itwo words\u{1b}")
-        .shows(|text| text.starts_with("two words ⏎ ~"));
+    vi.press("itwo words\u{1b}").shows(|text| text.starts_with("two words ⏎ ~"));
     vi.enter(":x");
     vi.ends_with_exit(0);
     let saved = Command::new("cat").arg(env.work().join("note")).output();

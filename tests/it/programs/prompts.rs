@@ -18,12 +18,8 @@ fn a_new_password_is_asked_twice_and_never_shown() {
                    printf 'Retype new password: '; read -r second; stty echo; echo; \
                    [[ $first == $second ]] && echo 'password updated successfully'";
     let passwd = Session::start(&env, command);
-    passwd
-        .asks_for_password("New password: ")
-        .enter("correct horse");
-    passwd
-        .asks_for_password("Retype new password: ")
-        .enter("correct horse");
+    passwd.asks_for_password("New password: ").enter("correct horse");
+    passwd.asks_for_password("Retype new password: ").enter("correct horse");
     let text = passwd.ends_with_exit(0);
     let wanted = "New password: \nRetype new password: \npassword updated successfully";
     assert_eq!(text, wanted);
@@ -42,10 +38,7 @@ fn apt_get_asks_before_it_changes_anything() {
         text.starts_with("Reading package lists... Done\nBuilding dependency tree... Done\n"),
         "{text}"
     );
-    assert!(
-        text.ends_with("Do you want to continue? [Y/n] n\nAbort."),
-        "{text}"
-    );
+    assert!(text.ends_with("Do you want to continue? [Y/n] n\nAbort."), "{text}");
 }
 
 #[test]

@@ -27,26 +27,18 @@ fn python_is_talked_to_with_a_readable_echo() {
          >>> {long}\n[0, 4, 16, 36, 64] 84 ends\n>>> 1/0\nTraceback (most recent call last):\n"
     );
     assert!(text.starts_with(&begin), "{text}");
-    assert!(
-        text.contains("\nZeroDivisionError: division by zero\n>>>"),
-        "{text}"
-    );
+    assert!(text.contains("\nZeroDivisionError: division by zero\n>>>"), "{text}");
 }
 
 #[test]
 fn what_history_and_cursor_keys_change_reads_as_it_stands_in_the_end() {
     let env = Env::new();
-    let shell = Session::start(
-        &env,
-        "INPUTRC=/dev/null PS1='$ ' exec bash --norc --noprofile -i",
-    );
+    let shell = Session::start(&env, "INPUTRC=/dev/null PS1='$ ' exec bash --norc --noprofile -i");
     shell.asks("$ ").enter("echo one").asks("one\n$ ");
     shell.enter("echo two").asks("two\n$ ");
     shell.press("\u{1b}[A\u{1b}[A").asks("\n$ echo one");
     shell.press("\u{1b}[B").asks("\n$ echo two");
-    shell
-        .press("\u{1b}[D\u{1b}[D\u{1b}[Dtwen\u{1b}[3~")
-        .asks("\n$ echo twenwo");
+    shell.press("\u{1b}[D\u{1b}[D\u{1b}[Dtwen\u{1b}[3~").asks("\n$ echo twenwo");
     shell.enter("").asks("\ntwenwo\n$ ");
     shell.end_input();
     let text = shell.ends_with_exit(0);
@@ -75,9 +67,7 @@ fn an_interactive_zsh_reads_as_it_was_typed() {
 fn node_evaluates_and_ends() {
     let env = Env::new();
     let node = Session::start(&env, "NODE_REPL_HISTORY= exec node");
-    node.asks("\n> ")
-        .enter("const x = 6 * 7")
-        .asks("\nundefined\n> ");
+    node.asks("\n> ").enter("const x = 6 * 7").asks("\nundefined\n> ");
     node.enter("x * 2").asks("\n84\n> ");
     node.enter("[1, 2].map(n => n * 2)").asks("\n[ 2, 4 ]\n> ");
     node.end_input();
@@ -97,9 +87,7 @@ fn gdb_stops_shows_where_and_asks_before_it_quits() {
         .status();
     assert!(built.expect("a C compiler").success());
     let gdb = Session::start(&env, "DEBUGINFOD_URLS= SHELL=/bin/sh exec gdb -nx -q ./sum");
-    gdb.asks("(gdb) ")
-        .enter("break add")
-        .asks("line 1.\n(gdb) ");
+    gdb.asks("(gdb) ").enter("break add").asks("line 1.\n(gdb) ");
     gdb.enter("run").asks("return a + b; }\n(gdb) ");
     gdb.enter("bt").asks("at sum.c:2\n(gdb) ");
     gdb.enter("quit").asks("Quit anyway? (y or n) ").enter("y");

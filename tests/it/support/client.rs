@@ -65,11 +65,8 @@ impl Client {
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().expect("a piped stdout");
         let inbox = Arc::new(Inbox::default());
-        let process = Arc::new(Process {
-            pid: child.id(),
-            ended: Mutex::new(None),
-            changed: Condvar::new(),
-        });
+        let process =
+            Arc::new(Process { pid: child.id(), ended: Mutex::new(None), changed: Condvar::new() });
         let filled = Arc::clone(&inbox);
         thread::spawn(move || filled.fill_from(stdout));
         let awaited = Arc::clone(&process);
@@ -78,13 +75,7 @@ impl Client {
             *awaited.ended.lock().expect("no waiter panicked") = Some((status, Instant::now()));
             awaited.changed.notify_all();
         });
-        Client {
-            process,
-            stdin: Mutex::new(stdin),
-            inbox,
-            next_id: AtomicU64::new(1),
-            stderr,
-        }
+        Client { process, stdin: Mutex::new(stdin), inbox, next_id: AtomicU64::new(1), stderr }
     }
 
     /// The opening that every legacy client makes; gives the server's answer.
@@ -94,10 +85,15 @@ impl Client {
 
     /// The same at a version of the test's choice.
     pub fn initialize_at(&self, version: &str) -> Value {
+        self.initialize_as("zsh-tool-tests", version)
+    }
+
+    /// The same as the client of this name.
+    pub fn initialize_as(&self, name: &str, version: &str) -> Value {
         let params = json!({
             "protocolVersion": version,
             "capabilities": {},
-            "clientInfo": {"name": "zsh-tool-tests", "version": "1"},
+            "clientInfo": {"name": name, "version": "1"},
         });
         let response = self.request("initialize", params).wait();
         self.notify("notifications/initialized", json!({}));
@@ -109,11 +105,7 @@ impl Client {
         let id = json!(self.next_id.fetch_add(1, Ordering::Relaxed));
         let sent = Instant::now();
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        Pending {
-            client: self,
-            id,
-            sent,
-        }
+        Pending { client: self, id, sent }
     }
 
     /// Calls a tool and does not wait.
@@ -128,8 +120,7 @@ impl Client {
 
     /// Starts a command and comes back at once; gives the task's id.
     pub fn start_task(&self, command: &str) -> String {
-        self.call("zsh", json!({"command": command, "yield_after": 0}))
-            .task_id()
+        self.call("zsh", json!({"command": command, "yield_after": 0})).task_id()
     }
 
     /// Starts a command and comes back when a line matches; gives the task's id.
@@ -213,12 +204,9 @@ impl Client {
     pub fn send_raw(&self, bytes: &[u8]) {
         let mut stdin = self.stdin.lock().expect("no writer panicked");
         let stdin = stdin.as_mut().expect("stdin is still open");
-        stdin
-            .write_all(bytes)
-            .and_then(|()| stdin.flush())
-            .unwrap_or_else(|error| {
-                panic!("the server reads no more: {error}\n{}", self.describe())
-            });
+        stdin.write_all(bytes).and_then(|()| stdin.flush()).unwrap_or_else(|error| {
+            panic!("the server reads no more: {error}\n{}", self.describe())
+        });
     }
 
     /// The next response that nobody took, of whatever id.
@@ -263,10 +251,7 @@ impl Client {
     pub fn wait_exit(&self, patience: Duration) -> (ExitStatus, Duration) {
         let asked = Instant::now();
         let (status, at) = self.process.wait(patience).unwrap_or_else(|| {
-            panic!(
-                "the server did not end within {patience:?}\n{}",
-                self.describe()
-            )
+            panic!("the server did not end within {patience:?}\n{}", self.describe())
         });
         (status, at.saturating_duration_since(asked))
     }
@@ -370,11 +355,7 @@ impl Pending<'_> {
 
     /// Whether the response is there already.
     pub fn has_arrived(&self) -> bool {
-        self.client
-            .inbox
-            .frames()
-            .iter()
-            .any(|frame| frame.answers(&self.id))
+        self.client.inbox.frames().iter().any(|frame| frame.answers(&self.id))
     }
 
     /// The request's id.
@@ -384,7 +365,6 @@ impl Pending<'_> {
 
     fn frame(self) -> Frame {
         let what = format!("the response to {}", self.id);
-        self.client
-            .take(&what, PATIENCE, |frame| frame.answers(&self.id))
+        self.client.take(&what, PATIENCE, |frame| frame.answers(&self.id))
     }
 }

@@ -37,9 +37,7 @@ pub fn wait_for_row(env: &Env, sql: &str, parameter: impl ToSql) {
     let path = env.path("state/alan.db");
     wait_until(sql, || {
         let database = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE);
-        let found = database
-            .ok()?
-            .query_row(sql, [&parameter], |row| row.get::<_, bool>(0));
+        let found = database.ok()?.query_row(sql, [&parameter], |row| row.get::<_, bool>(0));
         (found == Ok(true)).then_some(())
     });
 }
@@ -87,8 +85,6 @@ pub fn assert_outcomes_recorded(env: &Env, sleeps: &[UniqueSleep], end: &str) {
         }
     }
     let timeouts = "SELECT count(*) FROM circuit_timeouts";
-    let timeouts: i64 = connection
-        .query_row(timeouts, [], |row| row.get(0))
-        .expect(timeouts);
+    let timeouts: i64 = connection.query_row(timeouts, [], |row| row.get(0)).expect(timeouts);
     assert_eq!(timeouts, 0, "{end}");
 }

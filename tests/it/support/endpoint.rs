@@ -12,10 +12,7 @@ use super::env::Env;
 use super::program::Program;
 
 /// What it is started with; `tests/fixtures/agents/fake-openai` says what a step is.
-const PROGRAM: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/fixtures/agents/fake-openai"
-);
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/agents/fake-openai");
 
 /// An endpoint that runs.
 pub struct Endpoint {
@@ -32,11 +29,7 @@ impl Endpoint {
         fs::write(&log, "").expect("a log");
         let mut program = Program::start(command(env, &script, &log));
         let port = program.read_line();
-        Endpoint {
-            program: Some(program),
-            port,
-            log,
-        }
+        Endpoint { program: Some(program), port, log }
     }
 
     /// Its address, with the version.
@@ -48,12 +41,8 @@ impl Endpoint {
     pub fn requests(&self) -> Vec<Value> {
         let log = fs::read_to_string(&self.log).expect("its log");
         // While it is being written, the last line may not be whole.
-        let whole = log
-            .split_inclusive('\n')
-            .filter(|line| line.ends_with('\n'));
-        whole
-            .map(|line| serde_json::from_str(line).expect("a request"))
-            .collect()
+        let whole = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.map(|line| serde_json::from_str(line).expect("a request")).collect()
     }
 }
 
@@ -88,10 +77,7 @@ impl Refusing {
         let address = listener.local_addr().expect("its address");
         let connection = TcpStream::connect(address).expect("a connection");
         let port = connection.local_addr().expect("its address").port();
-        Refusing {
-            url: format!("http://127.0.0.1:{port}/v1"),
-            _held: (listener, connection),
-        }
+        Refusing { url: format!("http://127.0.0.1:{port}/v1"), _held: (listener, connection) }
     }
 
     /// The address.

@@ -17,16 +17,28 @@ use super::processes::{end, processes_with};
 /// The variable by which processes that a test left behind are found.
 const MARK_VARIABLE: &str = "ZSH_TOOL_TEST_MARK";
 
-/// Starts the oracle without the descriptors that the test's own parents left open and
-/// that a command can name with one digit.
-const WITHOUT_INHERITED: &str = r#"exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec zsh -c "$1""#;
+/// Starts the oracle without the descriptors that the test's own parents left open, and
+/// without what bash adds to the environment.
+pub const BARE_ZSH: &str = r#"for fd in /proc/self/fd/*; do
+    fd=${fd##*/}
+    [ "$fd" -le 2 ] || eval "exec $fd>&-"
+done
+exec env -u SHLVL -u OLDPWD -u PWD -u _ zsh -c "$1""#;
+
+/// What the tool adds to a command's environment, so that bare zsh has it too.
+pub const ADDED: &[(&str, &str)] = &[
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GH_PROMPT_DISABLED", "1"),
+    ("ZSH_TOOL_TASK", "bare"),
+];
 
 /// The program under test.
 pub fn binary() -> PathBuf {
-    std::env::var_os("ZSH_TOOL_BIN").map_or_else(
-        || PathBuf::from(env!("CARGO_BIN_EXE_zsh-tool")),
-        PathBuf::from,
-    )
+    std::env::var_os("ZSH_TOOL_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_zsh-tool")), PathBuf::from)
 }
 
 /// A word that no other test and no other process has.
@@ -51,10 +63,7 @@ impl Env {
         for name in ["home", "state", "zdotdir", "tmp", "work"] {
             fs::create_dir(root.path().join(name)).expect("a directory for the test");
         }
-        Env {
-            root,
-            mark: unique_word(),
-        }
+        Env { root, mark: unique_word() }
     }
 
     /// A path below the test's own root.
@@ -127,8 +136,9 @@ impl Env {
     /// tool's: no input, stdout and stderr on one pipe.
     pub fn bare_zsh(&self, command: &str) -> Ended {
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
-        let mut zsh = self.command("sh");
-        zsh.args(["-c", WITHOUT_INHERITED, "sh", command])
+        let mut zsh = self.command("bash");
+        zsh.args(["-c", BARE_ZSH, "bash", command])
+            .envs(ADDED.iter().copied())
             .stdin(Stdio::null())
             .stdout(writer.try_clone().expect("a second end"))
             .stderr(writer);
@@ -161,7 +171,7 @@ pub struct Ended {
 }
 
 /// The code that a shell reports for a wait status.
-fn shell_exit_code(status: ExitStatus) -> i64 {
+pub fn shell_exit_code(status: ExitStatus) -> i64 {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => code.into(),

@@ -46,9 +46,7 @@ impl Connection {
     pub fn open(address: SocketAddr) -> Connection {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        Connection {
-            reader: BufReader::new(stream),
-        }
+        Connection { reader: BufReader::new(stream) }
     }
 
     /// Sends these bytes; false: the server takes no more.
@@ -86,10 +84,7 @@ impl Connection {
     /// The next answer; one to HEAD has no body, whatever its length says.
     pub fn answer_to(&mut self, method: &str) -> Option<Answer> {
         let head = self.head()?;
-        let status = head
-            .split(' ')
-            .nth(1)
-            .and_then(|status| status.parse().ok());
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
         let mut answer = Answer {
             status: status.unwrap_or_else(|| panic!("no status: {head}")),
             head,
@@ -125,10 +120,7 @@ impl Site {
     pub fn of_link(link: &str) -> Site {
         let rest = link.strip_prefix("http://").expect("an http link");
         let (address, token) = rest.split_once("/#token=").expect("a token");
-        Site {
-            address: address.parse().expect("an address"),
-            token: token.to_owned(),
-        }
+        Site { address: address.parse().expect("an address"), token: token.to_owned() }
     }
 
     /// Of a `zsh-tool monitor` that has just been started.

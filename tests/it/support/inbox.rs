@@ -46,6 +46,8 @@ impl Frame {
 #[derive(Default)]
 struct Contents {
     frames: Vec<Frame>,
+    /// All frames before this one have been taken.
+    taken_up_to: usize,
     noise: Vec<String>,
     closed: bool,
 }
@@ -73,10 +75,12 @@ impl Inbox {
     pub fn take(&self, deadline: Instant, matches: impl Fn(&Frame) -> bool) -> Option<Frame> {
         let mut contents = self.lock();
         loop {
-            let found = contents
-                .frames
-                .iter_mut()
-                .find(|frame| !frame.taken && matches(frame));
+            let begin = contents.taken_up_to;
+            let waiting = &contents.frames[begin..];
+            contents.taken_up_to += waiting.iter().take_while(|frame| frame.taken).count();
+            let begin = contents.taken_up_to;
+            let found =
+                contents.frames[begin..].iter_mut().find(|frame| !frame.taken && matches(frame));
             if let Some(frame) = found {
                 frame.taken = true;
                 return Some(frame.clone());
@@ -85,11 +89,7 @@ impl Inbox {
             if contents.closed || left.is_zero() {
                 return None;
             }
-            contents = self
-                .changed
-                .wait_timeout(contents, left)
-                .expect("no reader panicked")
-                .0;
+            contents = self.changed.wait_timeout(contents, left).expect("no reader panicked").0;
         }
     }
 
@@ -141,10 +141,7 @@ fn next_line(reader: &mut impl BufRead) -> Option<Vec<u8>> {
     if reader.read_until(b'\n', &mut line).ok()? == 0 {
         return None;
     }
-    while line
-        .last()
-        .is_some_and(|byte| matches!(byte, b'\n' | b'\r'))
-    {
+    while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         line.pop();
     }
     Some(line)
@@ -153,6 +150,5 @@ fn next_line(reader: &mut impl BufRead) -> Option<Vec<u8>> {
 fn content_length(line: &[u8]) -> Option<usize> {
     let line = std::str::from_utf8(line).ok()?;
     let (name, value) = line.split_once(':')?;
-    name.eq_ignore_ascii_case("content-length")
-        .then(|| value.trim().parse().ok())?
+    name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
 }

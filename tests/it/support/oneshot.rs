@@ -13,10 +13,7 @@ use super::processes::wait_until;
 use super::program::{Finished, Program, run};
 
 /// The program that plays the agent.
-pub const FAKE: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/fixtures/agents/fake-agent"
-);
+pub const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/agents/fake-agent");
 
 /// A place for runs in which `claude` is the fake agent.
 pub struct Runs {
@@ -136,15 +133,9 @@ impl Runs {
     /// Where it is, and why.
     pub fn state(&self) -> (String, Option<String>) {
         let file = self.file();
-        let last = file["history"]
-            .as_array()
-            .and_then(|all| all.last())
-            .cloned();
+        let last = file["history"].as_array().and_then(|all| all.last()).cloned();
         let reason = last.as_ref().and_then(|last| last["reason"].as_str());
-        (
-            file["state"].as_str().unwrap_or_default().to_owned(),
-            reason.map(str::to_owned),
-        )
+        (file["state"].as_str().unwrap_or_default().to_owned(), reason.map(str::to_owned))
     }
 
     /// The lines of its log.
@@ -152,12 +143,8 @@ impl Runs {
         let path = self.directory().join("oneshot-log.json");
         let text = fs::read_to_string(path).expect("the log");
         // While it is being written, the last line may not be whole.
-        let whole = text
-            .split_inclusive('\n')
-            .filter(|line| line.ends_with('\n'));
-        whole
-            .map(|line| serde_json::from_str(line).expect("JSON"))
-            .collect()
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
     /// Those of one type.
@@ -213,9 +200,7 @@ impl Runs {
 /// The states of a history.
 pub fn states(history: &Value) -> Vec<String> {
     let entries = history.as_array().expect("a history").iter();
-    entries
-        .map(|entry| entry["state"].as_str().unwrap_or_default().to_owned())
-        .collect()
+    entries.map(|entry| entry["state"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 /// Whether a process lives.

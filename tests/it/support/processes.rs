@@ -40,18 +40,12 @@ pub struct Found {
 
 /// The living processes that carry this word in their environment.
 pub fn processes_with(mark: &str) -> Vec<Found> {
-    all_processes()
-        .filter(|pid| file_contains(*pid, "environ", mark))
-        .map(found)
-        .collect()
+    all_processes().filter(|pid| file_contains(*pid, "environ", mark)).map(found).collect()
 }
 
 /// The living processes that carry this word in their arguments.
 fn processes_named(word: &str) -> Vec<Found> {
-    all_processes()
-        .filter(|pid| file_contains(*pid, "cmdline", word))
-        .map(found)
-        .collect()
+    all_processes().filter(|pid| file_contains(*pid, "cmdline", word)).map(found).collect()
 }
 
 /// A `sleep` that no other process has, by an argument of its own: 27 hours and a
@@ -63,13 +57,9 @@ pub struct UniqueSleep {
 impl UniqueSleep {
     /// Chooses the argument; the test's command does the sleeping.
     pub fn new() -> UniqueSleep {
-        let digits: String = unique_word()
-            .bytes()
-            .map(|byte| char::from(b'0' + byte % 10))
-            .collect();
-        UniqueSleep {
-            argument: format!("98765.{digits}"),
-        }
+        let digits: String =
+            unique_word().bytes().map(|byte| char::from(b'0' + byte % 10)).collect();
+        UniqueSleep { argument: format!("98765.{digits}") }
     }
 
     /// The sleeps themselves, not the shells whose command text names them.
@@ -120,18 +110,12 @@ pub fn end(processes: &[Found]) {
 
 /// The living processes below this one, by parent chain.
 pub fn descendants_of(pid: u32) -> Vec<Found> {
-    let parents: Vec<(u32, u32)> = all_processes()
-        .filter_map(|child| Some((child, parent_of(child)?)))
-        .collect();
+    let parents: Vec<(u32, u32)> =
+        all_processes().filter_map(|child| Some((child, parent_of(child)?))).collect();
     let mut family = vec![pid];
     let mut next = 0;
     while let Some(parent) = family.get(next).copied() {
-        family.extend(
-            parents
-                .iter()
-                .filter(|(_, of)| *of == parent)
-                .map(|(child, _)| *child),
-        );
+        family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| *child));
         next += 1;
     }
     family.into_iter().skip(1).map(found).collect()
@@ -170,20 +154,14 @@ fn all_processes() -> impl Iterator<Item = u32> {
 
 fn file_contains(pid: u32, file: &str, word: &str) -> bool {
     // A process that is gone by now, or another user's, is none of the test's.
-    fs::read(format!("/proc/{pid}/{file}")).is_ok_and(|bytes| {
-        bytes
-            .windows(word.len())
-            .any(|window| window == word.as_bytes())
-    })
+    fs::read(format!("/proc/{pid}/{file}"))
+        .is_ok_and(|bytes| bytes.windows(word.len()).any(|window| window == word.as_bytes()))
 }
 
 fn found(pid: u32) -> Found {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    Found {
-        pid,
-        arguments: text.trim_end_matches('\0').replace('\0', " "),
-    }
+    Found { pid, arguments: text.trim_end_matches('\0').replace('\0', " ") }
 }
 
 fn parent_of(pid: u32) -> Option<u32> {

@@ -57,12 +57,7 @@ impl Program {
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().map(BufReader::new);
         let stderr = in_background(child.stderr.take().expect("a piped stderr"));
-        Program {
-            child,
-            stdin,
-            stdout,
-            stderr,
-        }
+        Program { child, stdin, stdout, stderr }
     }
 
     /// Its pid.
@@ -109,9 +104,7 @@ impl Program {
         };
         let gathered = |from: Receiver<Vec<u8>>| from.recv_timeout(PATIENCE).expect("its end");
         Finished {
-            code: status
-                .code()
-                .unwrap_or_else(|| 128 + status.signal().unwrap_or_default()),
+            code: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()),
             stdout: stdout.map(gathered).unwrap_or_default(),
             stderr: String::from_utf8_lossy(&gathered(self.stderr)).into_owned(),
         }

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// A file or folder of the recordings.
 pub fn fixture(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/agents")
-        .join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/agents").join(path)
 }
 
 /// Copies a tree; `@DIRECTORY@` in its files is the project.

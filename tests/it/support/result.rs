@@ -72,11 +72,7 @@ impl ToolResult {
         };
         assert!(first < last, "one separator only: {}", self.text);
         let output = lines[first + 1..last].join("\n");
-        if output == NO_OUTPUT {
-            String::new()
-        } else {
-            output
-        }
+        if output == NO_OUTPUT { String::new() } else { output }
     }
 
     /// All that follows the output: the status line, poll lines, insights.

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use zsh_tool::base::clock::{Clock, Now, SystemClock};
-use zsh_tool::oneshot::context::{NewRun, RunOptions};
 use zsh_tool::oneshot::run::OpenRun;
+use zsh_tool::oneshot::run_files::RunFile;
 use zsh_tool::text::redact::Redactor;
 
 use super::env::Env;
@@ -34,17 +34,17 @@ pub fn redactor() -> Arc<Redactor> {
 
 /// A run of this prompt in the test's state directory, open.
 pub fn create(env: &Env, prompt: &str) -> OpenRun {
-    let new = NewRun {
+    let now = now();
+    let file = RunFile {
         prompt: prompt.to_owned(),
         directory: env.work(),
         executor: "claude".to_owned(),
         auditor: "codex".to_owned(),
         model: None,
         auditor_model: Some("small".to_owned()),
-        max_iterations: NonZeroU32::new(5).expect("not 0"),
-        options: RunOptions::default(),
+        ..RunFile::created(NonZeroU32::new(5).expect("not 0"), now)
     };
-    OpenRun::create(&env.path("state"), new, redactor(), now()).expect("a new run")
+    OpenRun::create(&env.path("state"), file, redactor(), now).expect("a new run")
 }
 
 /// Opens the run of a directory.
@@ -57,9 +57,7 @@ pub fn open(directory: &Path) -> OpenRun {
 pub fn elsewhere(env: &Env, test: &str, directory: &Path) -> Command {
     let own = std::env::current_exe().expect("the path of the tests");
     let mut command = env.command(own);
-    command
-        .args(["--exact", test, "--ignored", "--nocapture"])
-        .env(RUN_VARIABLE, directory);
+    command.args(["--exact", test, "--ignored", "--nocapture"]).env(RUN_VARIABLE, directory);
     command
 }
 

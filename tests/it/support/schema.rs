@@ -40,10 +40,7 @@ fn closed(mut schema: Value) -> Value {
                 *member = closed(member.take());
             }
             let object = [json!("object"), json!(["object", "null"])];
-            if members
-                .get("type")
-                .is_some_and(|kind| object.contains(kind))
-            {
+            if members.get("type").is_some_and(|kind| object.contains(kind)) {
                 members.insert("additionalProperties".to_owned(), json!(false));
             }
         }

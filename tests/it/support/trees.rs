@@ -17,11 +17,7 @@ pub const TREES: &[(&str, bool, usize)] = &[
     ("trap '' TERM HUP INT; SLEEP; SLEEP", true, 1),
     ("SLEEP & AWAIT; kill -STOP $!; wait", false, 1),
     ("SLEEP & AWAIT; kill -STOP $$", false, 1),
-    (
-        "(env -i setsid sh -c 'SLEEP; :' </dev/null >/dev/null 2>&1 &); SLEEP",
-        false,
-        2,
-    ),
+    ("(env -i setsid sh -c 'SLEEP; :' </dev/null >/dev/null 2>&1 &); SLEEP", false, 2),
     (
         "(env -i setsid sh -c 'trap \"\" TERM; SLEEP & SLEEP & wait; wait' </dev/null >/dev/null 2>&1 &); SLEEP",
         true,
@@ -42,9 +38,7 @@ pub fn is_over(command: &str) -> bool {
 
 /// The command of a shape.
 pub fn command_of(shape: &str, sleep: &UniqueSleep) -> String {
-    shape
-        .replace("SLEEP", &sleep.to_string())
-        .replace("AWAIT", AWAIT)
+    shape.replace("SLEEP", &sleep.to_string()).replace("AWAIT", AWAIT)
 }
 
 /// One task for each of them, in their order; all their sleeps run then.
@@ -61,10 +55,7 @@ pub fn plant_those(client: &Client, wanted: impl Fn(&str) -> bool) -> Vec<Unique
             let sleep = UniqueSleep::new();
             let command = command_of(shape, &sleep);
             let wait = if is_over(shape) { 25 } else { 0 };
-            client.call(
-                "zsh",
-                json!({"command": command, "pty": pty, "yield_after": wait}),
-            );
+            client.call("zsh", json!({"command": command, "pty": pty, "yield_after": wait}));
             sleep.wait_for(*sleeps);
             sleep
         })

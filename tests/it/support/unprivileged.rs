@@ -13,11 +13,7 @@ const NOBODY: &str = "65534";
 
 /// Starts it. Tests that run as root become nobody for it; others are ordinary already.
 pub fn client(env: &Env) -> Client {
-    if is_root() {
-        start(env, "true")
-    } else {
-        env.client()
-    }
+    if is_root() { start(env, "true") } else { env.client() }
 }
 
 /// The same in a mount namespace of its own, in which root runs `preparation` first; `$1`

@@ -41,15 +41,9 @@ pub struct Seen {
 impl Watcher {
     /// By the link that the monitor gives.
     pub fn of(link: &str) -> Watcher {
-        let (page, token) = link
-            .trim()
-            .split_once("#token=")
-            .expect("a token in the link");
+        let (page, token) = link.trim().split_once("#token=").expect("a token in the link");
         let address = page.strip_prefix("http://").expect("a page by HTTP");
-        Watcher {
-            address: address.trim_end_matches('/').to_owned(),
-            token: token.to_owned(),
-        }
+        Watcher { address: address.trim_end_matches('/').to_owned(), token: token.to_owned() }
     }
 
     /// The answer to a GET.
@@ -95,9 +89,7 @@ impl Watcher {
             self.token,
             body.len()
         );
-        stream
-            .write_all(request.as_bytes())
-            .expect("the request is taken");
+        stream.write_all(request.as_bytes()).expect("the request is taken");
         BufReader::new(stream)
     }
 }
@@ -118,10 +110,7 @@ fn answered(mut reader: BufReader<TcpStream>) -> Answered {
     let head = head(&mut reader);
     let mut body = String::new();
     reader.read_to_string(&mut body).expect("a whole answer");
-    let status = head
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok());
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Answered {
         status: status.unwrap_or_else(|| panic!("no status in {head}")),
         body: serde_json::from_str(&body).unwrap_or_default(),
@@ -141,12 +130,7 @@ impl Stream {
         loop {
             assert!(Instant::now() < deadline, "no event in {PATIENCE:?}");
             let mut line = String::new();
-            if self
-                .reader
-                .read_line(&mut line)
-                .expect("a line of an event")
-                == 0
-            {
+            if self.reader.read_line(&mut line).expect("a line of an event") == 0 {
                 return None;
             }
             let line = line.trim_end_matches('\n');
@@ -166,9 +150,7 @@ impl Stream {
     /// The next event of this name.
     pub fn next_named(&mut self, name: &str) -> Seen {
         loop {
-            let seen = self
-                .next()
-                .unwrap_or_else(|| panic!("no event {name:?} comes"));
+            let seen = self.next().unwrap_or_else(|| panic!("no event {name:?} comes"));
             if seen.name == name {
                 return seen;
             }

@@ -1,0 +1,113 @@
+//! Rows into the database and out of it.
+
+use rusqlite::{
+    Connection, OptionalExtension, Row, ToSql, Transaction, TransactionBehavior, params,
+};
+
+use super::queue::{Job, Queued};
+use crate::alan::rows::{CachedOptions, Observation, RecentCommand, SshObservation, Streak};
+use crate::alan::run::RunRows;
+
+/// A row type whose fields are the columns of one table.
+pub trait Table: Sized {
+    const NAME: &'static str;
+
+    /// Reads a row of `SELECT *`. A NULL is the field's default: the original zsh-tool left
+    /// flags and counters out.
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self>;
+
+    /// Inserts the row; returns whether the table changed.
+    fn insert(&self, connection: &Connection) -> rusqlite::Result<bool>;
+}
+
+/// Implements [`Table`]: how a row is inserted, the table, the columns.
+macro_rules! table {
+    ($row:ident: $insert:literal $table:literal $($column:ident)*) => {
+        impl Table for $row {
+            const NAME: &'static str = $table;
+
+            fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+                Ok($row {
+                    $($column: row.get::<_, Option<_>>(stringify!($column))?.unwrap_or_default(),)*
+                })
+            }
+
+            fn insert(&self, connection: &Connection) -> rusqlite::Result<bool> {
+                let columns = [$(stringify!($column)),*];
+                let values = [$(&self.$column as &dyn ToSql),*];
+                let places = vec!["?"; columns.len()].join(", ");
+                let sql = format!(
+                    "{} INTO {} ({}) VALUES ({places})", $insert, $table, columns.join(", "),
+                );
+                Ok(connection.prepare_cached(&sql)?.execute(&values[..])? > 0)
+            }
+        }
+    };
+}
+
+table!(Observation: "INSERT OR IGNORE" "observations"
+    id command_hash command_template subcommand_template command_preview exit_code duration_ms
+    timed_out output_snippet error_snippet weight created_at last_accessed outcome_type
+    kill_elapsed_ms cwd git_head failure_fingerprint);
+table!(RecentCommand: "INSERT" "recent_commands"
+    session_id command_hash command_template command_preview timestamp duration_ms exit_code
+    timed_out success outcome_type);
+table!(Streak: "INSERT OR REPLACE" "streaks"
+    command_hash current_streak longest_success_streak longest_fail_streak last_result
+    last_updated);
+table!(SshObservation: "INSERT OR IGNORE" "ssh_observations"
+    id observation_id host remote_command remote_command_template exit_code exit_type
+    duration_ms timed_out weight created_at);
+table!(CachedOptions: "INSERT OR REPLACE" "manopt_cache"
+    base_command options_text created_at);
+
+/// Writes a batch of this server's queue in one transaction, and up to which entry.
+///
+/// # Errors
+/// When SQLite fails; nothing of the batch is written then.
+pub fn write_batch(
+    connection: &mut Connection,
+    instance: &str,
+    batch: &[Queued],
+    now: f64,
+) -> rusqlite::Result<()> {
+    let Some(last) = batch.last() else {
+        return Ok(());
+    };
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for queued in batch {
+        match queued.job.as_ref() {
+            Job::Run(rows) => insert_run(&transaction, rows)?,
+            Job::Options(options) => _ = options.insert(&transaction)?,
+        }
+    }
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO written (instance, sequence, at) VALUES (?1, ?2, ?3)",
+        )?
+        .execute(params![instance, last.sequence as i64, now])?;
+    transaction.commit()
+}
+
+fn insert_run(transaction: &Transaction<'_>, rows: &RunRows) -> rusqlite::Result<()> {
+    for observation in &rows.observations {
+        observation.insert(transaction)?;
+    }
+    rows.recent.insert(transaction)?;
+    let mut streak = streak(transaction, &rows.recent.command_hash)?;
+    streak.add(rows.outcome(), rows.recent.timestamp);
+    streak.insert(transaction)?;
+    if let Some(ssh) = &rows.ssh {
+        ssh.insert(transaction)?;
+    }
+    Ok(())
+}
+
+/// The streak of a command; an empty one where there is none.
+pub fn streak(connection: &Connection, hash: &str) -> rusqlite::Result<Streak> {
+    let found = connection
+        .prepare_cached("SELECT * FROM streaks WHERE command_hash = ?1")?
+        .query_row([hash], Streak::read)
+        .optional()?;
+    Ok(found.unwrap_or_else(|| Streak { command_hash: hash.to_owned(), ..Streak::default() }))
+}

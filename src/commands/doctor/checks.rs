@@ -1,0 +1,416 @@
+//! The single checks: shell, kernel, terminals, state directory, manual pages, the database
+//! of the command history, the Claude Code plugin, secrets.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::Finding;
+use crate::alan::store::Status;
+use crate::commands::setup;
+use crate::config::{Config, ResolveContext, SecretSource, SpoolMode};
+use crate::history::manopt;
+use crate::history::recorder::Recorder;
+use crate::mcp::render::insight;
+use crate::process::probe::VisibilityLimit;
+use crate::process::{files, orphans, processes, pty, tree, wait};
+use crate::task::invocation;
+use crate::task::shell::{self, ShellKind};
+use crate::text::lines::grouped;
+use crate::text::quantity::size;
+
+/// The shell that commands run in.
+pub(crate) fn shell(config: &Config) -> Finding {
+    const WHAT: &str = "shell";
+    let own: Vec<_> = std::env::vars_os().collect();
+    let shell = match shell::find(&config.shell, invocation::search_path(&own)) {
+        Ok(shell) => shell,
+        Err(error) => return Finding::error(WHAT, error.to_string(), INSTALL_ZSH),
+    };
+    let version = match shell.kind {
+        ShellKind::Zsh | ShellKind::Bash => version_of(&shell.path),
+        // A POSIX shell has no option for it.
+        ShellKind::Sh => None,
+    };
+    let mut found = shell.path.display().to_string();
+    if let Some(version) = version {
+        found = format!("{found}, {version}");
+    }
+    match shell.note {
+        None => Finding::ok(WHAT, found),
+        Some(note) => Finding::warning(WHAT, format!("{found}; {note}"), INSTALL_ZSH),
+    }
+}
+
+const INSTALL_ZSH: &str = "install zsh (Debian: run `apt-get install zsh`)";
+
+/// The first line of `--version`.
+fn version_of(shell: &Path) -> Option<String> {
+    let output = Command::new(shell)
+        .arg("--version")
+        // It needs none, and this process's environment may contain secrets.
+        .env_clear()
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Some(text.lines().next()?.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+const MOUNT_FOR_NAMESPACE: &str =
+    "mount it for this one: `unshare --mount-proc`, `bwrap --proc /proc`";
+
+/// What supervision needs from the kernel.
+pub(crate) fn kernel() -> Vec<Finding> {
+    let visibility_limit = processes::visibility_limit();
+    if visibility_limit == Some(VisibilityLimit::Portable) {
+        return vec![blocked_calls(), groups_alone()];
+    }
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    let sees_itself = tree::look_up(own).is_some();
+    let proc = match (sees_itself, visibility_limit) {
+        (true, _) => Finding::ok("/proc", "readable"),
+        (false, Some(VisibilityLimit::AnotherNamespace)) => Finding::error(
+            "/proc",
+            "shows the processes of another PID namespace: a command's cannot be found, and those \
+             that leave its process group are not ended",
+            MOUNT_FOR_NAMESPACE,
+        ),
+        (false, _) => Finding::error(
+            "/proc",
+            "cannot be read: a command's processes cannot be found, and those that leave its \
+             process group are not ended",
+            "mount it: run `mount -t proc proc /proc`",
+        ),
+    };
+    let children = sees_itself.then(|| match tree::children_of_self() {
+        Some(_) => Finding::ok("/proc/…/children", "readable"),
+        None => Finding::warning(
+            "/proc/…/children",
+            "missing: every end of a command costs a scan of all processes",
+            "use a kernel with CONFIG_PROC_CHILDREN",
+        ),
+    });
+    let pidfd = match wait::pidfds_work() {
+        Ok(()) => Finding::ok("pidfd", "works"),
+        Err(error) => Finding::warning(
+            "pidfd",
+            format!("does not work ({error}): ends of processes are seen later"),
+            "use Linux 5.3 or newer, and a sandbox that allows pidfd_open",
+        ),
+    };
+    let subreaper = match orphans::adopt() {
+        Ok(()) => Finding::ok("subreaper", "works"),
+        Err(error) => Finding::warning(
+            "subreaper",
+            format!(
+                "does not work ({error}): detached processes are found by their environment only"
+            ),
+            "use Linux 3.4 or newer, and a sandbox that allows PR_SET_CHILD_SUBREAPER",
+        ),
+    };
+    let findings = [Some(proc), children, Some(blocked_calls())];
+    let findings = findings.into_iter().flatten();
+    findings.chain([pidfd, subreaper]).collect()
+}
+
+/// Whether the system call that a command waits in can be read.
+fn blocked_calls() -> Finding {
+    const WHAT: &str = "/proc/…/syscall";
+    let Some(visibility_limit) = processes::visibility_limit() else {
+        return Finding::ok(WHAT, "readable: commands that wait for input are seen");
+    };
+    let what = match visibility_limit {
+        VisibilityLimit::Portable => "blocked calls",
+        _ => WHAT,
+    };
+    let fix = match visibility_limit {
+        VisibilityLimit::NoProc => "mount it: run `mount -t proc proc /proc`",
+        VisibilityLimit::AnotherNamespace => MOUNT_FOR_NAMESPACE,
+        VisibilityLimit::NoCalls => {
+            "run `sysctl kernel.yama.ptrace_scope=1`, or give the server CAP_SYS_PTRACE"
+        }
+        VisibilityLimit::OthersHidden => "run `mount -o remount,hidepid=0 /proc`",
+        VisibilityLimit::Portable => LINUX_IS_COMPLETE,
+    };
+    Finding::warning(what, insight::visibility_limit(visibility_limit), fix)
+}
+
+const LINUX_IS_COMPLETE: &str = "use Linux, and a build without the feature `portable`";
+
+/// What is missing where only process groups are known.
+fn groups_alone() -> Finding {
+    Finding::warning(
+        "processes",
+        "known by their process groups alone: what leaves its command's group (setsid, job \
+         control) is neither reported nor ended",
+        LINUX_IS_COMPLETE,
+    )
+}
+
+/// Whether commands can have a terminal.
+pub(crate) fn terminal() -> Finding {
+    match pty::terminals_work() {
+        Ok(()) => Finding::ok("terminal", "can be opened"),
+        Err(error) => Finding::error(
+            "terminal",
+            format!("cannot be opened ({error}): no command can run with pty"),
+            "mount it: run `mount -t devpts devpts /dev/pts`, or end programs that hold terminals",
+        ),
+    }
+}
+
+/// Whether the state directory is private and writable, and has enough space.
+pub(crate) fn state_directory(config: &Config) -> Vec<Finding> {
+    const WHAT: &str = "state directory";
+    const CHOOSE: &str = "set ZSH_TOOL_STATE_DIR to a directory of yours";
+    let path = match &config.state_dir {
+        Ok(path) => path,
+        Err(error) => return vec![Finding::error(WHAT, error.to_string(), CHOOSE)],
+    };
+    let usable = files::private_dir(path).map_err(|error| error.to_string()).and_then(|()| {
+        try_writing(path).map_err(|error| format!("cannot write to {}: {error}", path.display()))
+    });
+    match usable {
+        Ok(()) => vec![
+            Finding::ok(WHAT, format!("{}, private and writable", path.display())),
+            room(path, config),
+        ],
+        Err(error) => vec![Finding::error(
+            WHAT,
+            format!("{error}; output is kept in memory, and other programs see no tasks"),
+            CHOOSE,
+        )],
+    }
+}
+
+fn try_writing(directory: &Path) -> std::io::Result<()> {
+    let path = directory.join(format!("doctor-{}", files::random_id()));
+    let written = files::create_private(&path)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, b"written by zsh-tool doctor\n"));
+    let removed = std::fs::remove_file(&path);
+    written.and(removed)
+}
+
+/// Whether the disk has enough space for the output of one task.
+fn room(path: &Path, config: &Config) -> Finding {
+    const WHAT: &str = "disk";
+    let wanted = match config.spool {
+        SpoolMode::Disk => config.spool_task_quota,
+        SpoolMode::Memory => 0,
+    };
+    match files::free_bytes(path) {
+        Ok(free) if free >= wanted => Finding::ok(WHAT, format!("{} free", size(free))),
+        Ok(free) => Finding::warning(
+            WHAT,
+            format!(
+                "{} free, less than the output of one task may take ({}, spool_task_quota)",
+                size(free),
+                size(wanted)
+            ),
+            "free some space, or lower spool_task_quota",
+        ),
+        Err(error) => Finding::warning(
+            WHAT,
+            format!("the free space below {} is unknown: {error}", path.display()),
+            "",
+        ),
+    }
+}
+
+const INSTALL_PAGES: &str = "install the manual pages; small images of Debian leave them out: \
+     remove `path-exclude` from /etc/dpkg/dpkg.cfg.d, then run `apt-get install --reinstall man-db` \
+     and the same for the programs that you use";
+
+/// Whether manual pages can be looked up: `man` must show its own.
+pub(crate) fn manual(config: &Config) -> Finding {
+    const WHAT: &str = "man";
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&search_path)
+        .map(|directory| directory.join("man"))
+        .find(|path| path.is_file());
+    let Some(path) = found else {
+        return Finding::warning(
+            WHAT,
+            "not found in PATH: options of programs cannot be looked up",
+            "install it (Debian: run `apt-get install man-db`)",
+        );
+    };
+    let path = path.display();
+    let words = [WHAT.to_owned()];
+    match manopt::table(&words, &setup::environment(config), config.manopt_timeout) {
+        Ok(table) => Finding::ok(
+            WHAT,
+            format!("{path}, {} options on its own page", table.text.lines().count()),
+        ),
+        Err(error) => Finding::warning(WHAT, format!("{path}: {error}"), INSTALL_PAGES),
+    }
+}
+
+const DATABASE: &str = "database";
+/// The fix for any cause.
+const CHOOSE_DATABASE: &str = "fix that, or set ALAN_DB_PATH to a file of yours";
+
+/// Opens the database, if it exists, as a server would, which also repairs it.
+pub(crate) fn database(config: &Config) -> Vec<Finding> {
+    let recorder = setup::recorder(config, &setup::redactor(config));
+    if recorder.store().path().as_os_str().is_empty() {
+        let found = "none, for want of a state directory: the command history is lost with the \
+                     server";
+        return vec![Finding::warning(DATABASE, found, CHOOSE_DATABASE)];
+    }
+    if can_be_made(recorder.store().path()) {
+        let path = recorder.store().path().display();
+        let found = format!("{path}, made when the first command runs");
+        return vec![Finding::ok(DATABASE, found)];
+    }
+    let mut findings = vec![contents(&recorder)];
+    findings.extend(moved_aside(&recorder.store().status()));
+    recorder.close();
+    findings
+}
+
+/// Whether it is missing and could be created; the check leaves nothing behind.
+fn can_be_made(path: &Path) -> bool {
+    let is_missing = path.symlink_metadata().is_err();
+    let mut above = path.ancestors().skip(1);
+    let existing = above.find(|above| above.exists());
+    let is_open = |above: &Path| above.is_dir() && files::check_writable(above).is_ok();
+    is_missing && existing.is_some_and(is_open)
+}
+
+fn contents(recorder: &Recorder) -> Finding {
+    let store = recorder.store();
+    let counts = store.counts();
+    let status = store.status();
+    let path = status.path.display();
+    match (counts, status.failure) {
+        (Ok(counts), None) => {
+            Finding::ok(DATABASE, format!("{path}, {} observations", grouped(counts.observations)))
+        }
+        (_, Some(cause)) => unusable(&format!("{path} cannot be used ({cause})")),
+        (Err(error), None) => unusable(&error.to_string()),
+    }
+}
+
+/// A warning only, since commands still run.
+fn unusable(found: &str) -> Finding {
+    let found = format!("{found}: the command history is lost with the server");
+    Finding::warning(DATABASE, found, CHOOSE_DATABASE)
+}
+
+fn moved_aside(status: &Status) -> Option<Finding> {
+    let aside = status.moved_aside.as_ref()?.display();
+    Some(Finding::warning(
+        DATABASE,
+        format!("it was corrupt and was moved to {aside}; a new one was created"),
+        format!("remove {aside} once you no longer need it"),
+    ))
+}
+
+const PLUGIN: &str = "plugin";
+const INSTALL_PLUGIN: &str = "run `make install` in the sources of this version";
+
+/// Compares the installed plugin with this program.
+pub(crate) fn plugin() -> Finding {
+    let Some(folder) = plugin_folder() else {
+        return Finding::ok(PLUGIN, "not looked for: HOME is not set");
+    };
+    let manifest = folder.join(".claude-plugin/plugin.json");
+    let text = match std::fs::read(&manifest) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let found =
+                format!("not installed at {} (Claude Code alone needs it)", folder.display());
+            return Finding::ok(PLUGIN, found);
+        }
+        Err(error) => {
+            let found = format!("cannot read {}: {error}", manifest.display());
+            return Finding::warning(PLUGIN, found, INSTALL_PLUGIN);
+        }
+    };
+    let version = serde_json::from_slice::<Value>(&text)
+        .ok()
+        .and_then(|manifest| Some(manifest.get("version")?.as_str()?.to_owned()));
+    let Some(version) = version else {
+        let found = format!("{} has no version", manifest.display());
+        return Finding::warning(PLUGIN, found, INSTALL_PLUGIN);
+    };
+    let binary = ["bin/zsh-tool", "target/release/zsh-tool"]
+        .iter()
+        .map(|name| folder.join(name))
+        .find(|path| is_executable(path));
+    match binary {
+        None => Finding::warning(
+            PLUGIN,
+            format!("version {version} at {} has no binary", folder.display()),
+            INSTALL_PLUGIN,
+        ),
+        Some(_) if version != env!("CARGO_PKG_VERSION") => Finding::warning(
+            PLUGIN,
+            format!(
+                "version {version} at {}, this program is {}",
+                folder.display(),
+                env!("CARGO_PKG_VERSION")
+            ),
+            INSTALL_PLUGIN,
+        ),
+        Some(binary) => Finding::ok(PLUGIN, format!("version {version}, {}", binary.display())),
+    }
+}
+
+/// Where `make install` puts it.
+fn plugin_folder() -> Option<PathBuf> {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    given("CLAUDE_CONFIG_DIR")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(given("HOME")?).join(".claude")))
+        .map(|base| base.join("plugins/zsh-tool"))
+}
+
+fn is_executable(path: &Path) -> bool {
+    std::fs::metadata(path)
+        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether the listed secrets exist; shows none and runs none of their programs.
+pub(crate) fn secrets(config: &Config) -> Vec<Finding> {
+    let environment = setup::environment(config);
+    let around = ResolveContext {
+        env: &|name| std::env::var_os(name),
+        environment: &environment,
+        daemons: config.daemons.clone().into(),
+    };
+    let listed = config.secrets.iter();
+    listed.map(|(name, source)| secret(name, source, &around)).collect()
+}
+
+fn secret(name: &str, source: &SecretSource, around: &ResolveContext) -> Finding {
+    const WHAT: &str = "secret";
+    let found = format!("{name}, {source}");
+    match (source.check(around), source) {
+        (Err(cause), _) => {
+            let fix = format!("fix it, or remove {name} from secrets in config.yaml");
+            Finding::warning(WHAT, format!("{found}: {cause}"), fix)
+        }
+        (Ok(()), SecretSource::File(path)) if source.is_open_to_all() => Finding::warning(
+            WHAT,
+            format!("{found}: every user of this machine can read it"),
+            format!("run `chmod o-r {}`", quoted(path)),
+        ),
+        (Ok(()), SecretSource::Command(_)) => {
+            Finding::ok(WHAT, format!("{found}, which is there and was not run"))
+        }
+        (Ok(()), SecretSource::Env(_) | SecretSource::File(_)) => {
+            Finding::ok(WHAT, format!("{found}, is there"))
+        }
+    }
+}
+
+fn quoted(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    shlex::try_quote(&path).map_or_else(|_| path.to_string(), |quoted| quoted.into_owned())
+}

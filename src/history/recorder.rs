@@ -1,0 +1,181 @@
+//! Connects tasks and the command history: the MCP server and the command line ask here before
+//! they run a command, and get the insights about one that runs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+use super::identity::CommandIdentity;
+use super::run_record::{RecordContext, RecorderSettings, RunRecord};
+use crate::alan::history::History;
+use crate::alan::insight::Insight;
+use crate::alan::store::circuits::CircuitStatus;
+use crate::alan::store::{KillCounts, Store};
+use crate::neverhang::{CircuitOpen, Decision};
+use crate::shell::lint::lints;
+use crate::task::live::LiveTask;
+
+/// From this many records on, those of finished runs are removed.
+const FEWEST_TO_TIDY: usize = 64;
+
+/// Records what commands do.
+pub struct Recorder {
+    context: Arc<RecordContext>,
+    run_records: Mutex<RunRecords>,
+}
+
+#[derive(Default)]
+struct RunRecords {
+    by_task: HashMap<String, (Weak<LiveTask>, Arc<RunRecord>)>,
+    tidy_at: usize,
+}
+
+/// What is known about a command.
+#[derive(Debug, Clone)]
+pub struct CommandReport {
+    /// Its identity.
+    pub known: CommandIdentity,
+    /// What is remembered of it.
+    pub history: History,
+    /// Kills of its kind.
+    pub kills: KillCounts,
+    /// What a run without a terminal would report now.
+    pub insights: Vec<Insight>,
+    /// Its circuit, unless that is blank.
+    pub circuit: Option<CircuitStatus>,
+}
+
+/// The refusal of a command that has timed out again and again.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "NEVERHANG: not run. `{preview}` timed out {} times, {longest}{when}. Run it in parts or \
+     with background: true, or close its circuit with zsh_neverhang_reset",
+    .refusal.timeouts
+)]
+pub struct CircuitRefusal {
+    preview: String,
+    longest: String,
+    when: String,
+    pub refusal: CircuitOpen,
+}
+
+impl Recorder {
+    /// Creates a recorder. Its database is opened at the first use.
+    pub fn new(settings: RecorderSettings) -> Recorder {
+        Recorder {
+            context: Arc::new(RecordContext {
+                settings,
+                looked_up: Mutex::default(),
+                shown: Mutex::default(),
+            }),
+            run_records: Mutex::default(),
+        }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.context.settings.store
+    }
+
+    /// The identity of a command.
+    pub fn known(&self, command: &str) -> CommandIdentity {
+        CommandIdentity::of(command, &self.context.settings.redactor)
+    }
+
+    /// Begins the record of a command that is about to run with this time limit.
+    ///
+    /// # Errors
+    /// If its circuit is open: the command must not run.
+    pub fn begin(
+        &self,
+        command: &str,
+        deadline: Option<Duration>,
+        has_terminal: bool,
+    ) -> Result<Arc<RunRecord>, CircuitRefusal> {
+        let identity = self.known(command);
+        let now = SystemTime::now();
+        let store = &self.context.settings.store;
+        let lease = match store.circuit_check_and_lease(&identity.pattern, now, deadline) {
+            Decision::Allow => None,
+            Decision::Probe(lease) => Some(lease),
+            Decision::Refuse(refusal) => return Err(CircuitRefusal::new(&identity, refusal)),
+        };
+        let pitfalls = lints(&identity.redacted, has_terminal);
+        let context = Arc::clone(&self.context);
+        Ok(Arc::new(RunRecord::new(context, identity, pitfalls, lease)))
+    }
+
+    /// Begins the record of an agent that is about to run in a role. Its identity is
+    /// `agent:EXECUTOR:ROLE`, without anything of its prompt. No circuit refuses it, since no
+    /// deadline ends it.
+    pub fn begin_agent(&self, executor: &str, role: &str) -> Arc<RunRecord> {
+        let identity = CommandIdentity::named(&format!("agent:{executor}:{role}"));
+        let context = Arc::clone(&self.context);
+        Arc::new(RunRecord::new(context, identity, Vec::new(), None))
+    }
+
+    /// Keeps the record of a task at least until everything has been reported, or the task is
+    /// forgotten.
+    pub fn follow(&self, task: &Arc<LiveTask>, run_record: &Arc<RunRecord>) {
+        let entry = (Arc::downgrade(task), Arc::clone(run_record));
+        let mut run_records = self.run_records.lock();
+        if run_records.by_task.len() >= run_records.tidy_at.max(FEWEST_TO_TIDY) {
+            run_records.by_task.retain(|_, (task, run_record)| {
+                task.strong_count() > 0 && !run_record.is_settled()
+            });
+            run_records.tidy_at = run_records.by_task.len() * 5 / 4;
+        }
+        run_records.by_task.insert(task.facts.id.clone(), entry);
+    }
+
+    /// The record of a task.
+    pub fn record_of(&self, task: &str) -> Option<Arc<RunRecord>> {
+        let run_records = self.run_records.lock();
+        let (_, run_record) = run_records.by_task.get(task)?;
+        Some(Arc::clone(run_record))
+    }
+
+    /// Writes the queue and ends the store's thread.
+    pub fn close(&self) {
+        self.context.settings.store.close();
+    }
+
+    /// What is known about a command.
+    pub fn consult(&self, command: &str) -> CommandReport {
+        let identity = self.known(command);
+        let pitfalls = lints(&identity.redacted, false);
+        let circuits = self.circuits();
+        // The record of a run that never begins reports what is known.
+        let run_record =
+            RunRecord::new(Arc::clone(&self.context), identity.clone(), pitfalls, None);
+        CommandReport {
+            history: History::clone(&run_record.history()),
+            kills: self.store().kills(&identity.pattern.template),
+            insights: run_record.take_insights(),
+            circuit: circuits.into_iter().find(|circuit| circuit.hash == identity.pattern.hash),
+            known: identity,
+        }
+    }
+
+    /// All circuits that are not blank, open and half-open ones first.
+    pub fn circuits(&self) -> Vec<CircuitStatus> {
+        self.store().circuits(SystemTime::now())
+    }
+}
+
+impl CircuitRefusal {
+    fn new(identity: &CommandIdentity, refusal: CircuitOpen) -> CircuitRefusal {
+        let longest = refusal.longest.map_or_else(String::new, |seconds| {
+            let enough = (2.0 * seconds).ceil();
+            format!("with at most {seconds} s (timeout={enough} would be let through); ")
+        });
+        let seconds = refusal.retry_in.ceil();
+        let when = if refusal.probing {
+            format!("a trial run is under way, at most {seconds:.0} s more")
+        } else {
+            format!("the next try is in {seconds:.0} s")
+        };
+        CircuitRefusal { preview: identity.pattern.preview.clone(), longest, when, refusal }
+    }
+}

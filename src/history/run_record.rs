@@ -1,0 +1,349 @@
+//! The record of one run: the command's history from before it, how it ended, and which insights
+//! results have reported already.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+
+use super::git;
+use super::identity::CommandIdentity;
+use super::manopt::{self, OptionsPolicy};
+use super::recently_shown::RecentlyShown;
+use crate::alan::history::History;
+use crate::alan::insight::after::{self, EndFacts};
+use crate::alan::insight::{Insight, before};
+use crate::alan::kill::{KillFacts, KillInsight, classify};
+use crate::alan::run::{EndedRun, Ending, Run};
+use crate::alan::store::Store;
+use crate::neverhang::{Lease, RunEnd};
+use crate::process::memory;
+use crate::shell::lint::Lint;
+use crate::shell::manpage::{self, SHOWN_LINES};
+use crate::shell::outcome::Outcome;
+use crate::shell::programs::builtins;
+use crate::shell::syntax::failing_command;
+use crate::task::completion::{FinishedTask, OnEnd, StopContext};
+use crate::task::output::reading;
+use crate::text::redact::Redactor;
+
+/// The exit code of a shell that has not found a command.
+const NOT_FOUND: i32 = 127;
+/// The exit code after SIGKILL, which the kernel also sends when memory runs out.
+const KILLED: i32 = 137;
+
+/// What a recorder needs.
+pub struct RecorderSettings {
+    pub store: Store,
+    /// When options of failing commands are looked up and shown.
+    pub options: OptionsPolicy,
+    /// How long a manual page may take.
+    pub options_time: Duration,
+    /// The environment of `man`: that of commands.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Redacts everything that is recorded.
+    pub redactor: Arc<Redactor>,
+}
+
+/// What all records share.
+pub(super) struct RecordContext {
+    pub settings: RecorderSettings,
+    /// Commands whose manual pages are being or have been looked up.
+    pub looked_up: Mutex<HashSet<String>>,
+    /// What results have shown recently.
+    pub shown: Mutex<RecentlyShown>,
+}
+
+/// The record of one run.
+pub struct RunRecord {
+    context: Arc<RecordContext>,
+    identity: CommandIdentity,
+    pitfalls: Vec<Lint>,
+    lease: Mutex<Option<Lease>>,
+    /// How many processes the kernel had killed for lack of memory when the command began.
+    oom_kills_at_start: Option<u64>,
+    /// The history from before the run, once it has been looked up.
+    history: Mutex<Arc<OnceLock<Arc<History>>>>,
+    end: OnceLock<EndFindings>,
+    reported: ReportedInsights,
+}
+
+/// Which insights results have reported already.
+#[derive(Default)]
+struct ReportedInsights {
+    before: AtomicBool,
+    end: AtomicBool,
+    options: AtomicBool,
+    kill: AtomicBool,
+}
+
+/// What was learned at the end.
+struct EndFindings {
+    facts: EndFacts,
+    /// From the start to the request that killed it.
+    killed_after: Option<Duration>,
+    asked: Option<StopContext>,
+}
+
+impl RunRecord {
+    pub(super) fn new(
+        context: Arc<RecordContext>,
+        identity: CommandIdentity,
+        pitfalls: Vec<Lint>,
+        lease: Option<Lease>,
+    ) -> RunRecord {
+        RunRecord {
+            context,
+            identity,
+            pitfalls,
+            lease: Mutex::new(lease),
+            oom_kills_at_start: memory::out_of_memory_kills(),
+            history: Mutex::default(),
+            end: OnceLock::new(),
+            reported: ReportedInsights::default(),
+        }
+    }
+
+    /// The callback for the task's end.
+    pub fn on_end(self: &Arc<RunRecord>) -> OnEnd {
+        let run_record = Arc::clone(self);
+        Box::new(move |ended| run_record.close(ended))
+    }
+
+    /// Gives the lease back: the command was not run after all.
+    pub fn abandon(&self) {
+        self.report_to_circuit(RunEnd::Stopped);
+    }
+
+    /// The history from before this run. It is looked up once; call this while the command runs,
+    /// so that no caller waits for it.
+    pub fn history(&self) -> Arc<History> {
+        // Query the database without the lock; a second caller waits for the first.
+        let history = Arc::clone(&self.history.lock());
+        Arc::clone(history.get_or_init(|| {
+            let now = SystemTime::now();
+            Arc::new(self.context.settings.store.history(&self.identity.pattern, now))
+        }))
+    }
+
+    /// Takes the insights that no result has reported yet. A table of options is not repeated
+    /// word for word by the next runs of the command.
+    pub fn take_news(&self) -> Vec<Insight> {
+        let mut insights = self.take_insights();
+        let now = Instant::now();
+        let hash = &self.identity.pattern.hash;
+        insights.retain(|insight| {
+            let Insight::Options { table, .. } = insight else {
+                return true;
+            };
+            self.context.shown.lock().is_new(hash, table, now)
+        });
+        insights
+    }
+
+    /// Takes the insights that no result of this run has reported yet.
+    pub fn take_insights(&self) -> Vec<Insight> {
+        let mut insights = Vec::new();
+        let history = self.history();
+        if !self.reported.before.swap(true, Ordering::Relaxed) {
+            insights.extend(before::insights(&history, &self.pitfalls));
+            insights.extend(self.options_after(history.failures));
+        }
+        if let Some(end) = self.end.get()
+            && !self.reported.end.swap(true, Ordering::Relaxed)
+        {
+            insights.extend(self.at_end(&end.facts, &history));
+            if end.facts.outcome == Some(Outcome::Failure) {
+                insights.extend(self.options_after(history.failures + 1));
+            }
+            self.drop_earlier_runs(end.killed_after.is_some());
+        }
+        insights.extend(self.context.settings.store.take_warnings());
+        insights
+    }
+
+    /// Takes the insight about a kill, unless a result has reported it. None while the command
+    /// runs, or if it ended in another way.
+    pub fn take_kill_insight(&self) -> Option<KillInsight> {
+        let end = self.end.get()?;
+        let elapsed = end.killed_after?;
+        if self.reported.kill.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let template = self.identity.pattern.template.clone();
+        let counts = self.context.settings.store.kills(&template);
+        let asked = end.asked.as_ref();
+        let waiting = asked.and_then(|asked| asked.waiting.as_ref());
+        Some(classify(KillFacts {
+            template,
+            elapsed,
+            kills: counts.kills,
+            runs: counts.runs,
+            session_kills: counts.session_kills,
+            estimate: self.history().estimate.clone(),
+            silent_for: asked.map(|asked| asked.silent_for),
+            waiting_at: waiting.map(|waiting| {
+                let prompt = waiting.prompt.trim();
+                self.context.settings.redactor.redact(prompt).into_owned()
+            }),
+        }))
+    }
+
+    /// Whether results have reported everything.
+    pub(super) fn is_settled(&self) -> bool {
+        let end_told = self.reported.end.load(Ordering::Relaxed);
+        let is_kill = self.end.get().is_some_and(|end| end.killed_after.is_some());
+        end_told && (!is_kill || self.reported.kill.load(Ordering::Relaxed))
+    }
+
+    /// Drops the earlier runs from memory, since finished tasks are kept by the thousand. Once the
+    /// end has been reported, only a kill's insight still needs the estimate.
+    fn drop_earlier_runs(&self, is_kill: bool) {
+        let history = self.history();
+        let mut rest = history.without_runs();
+        if is_kill {
+            rest.estimate.clone_from(&history.estimate);
+        }
+        *self.history.lock() = Arc::new(OnceLock::from(Arc::new(rest)));
+    }
+
+    fn close(&self, ended: &FinishedTask<'_>) {
+        // Read the history before this run is added to it.
+        let history = self.history();
+        let (head, tail) = reading::head_and_tail(ended.output, ended.output_end);
+        let directory = &ended.facts.directory;
+        let code = ended.end.exit.code();
+        let killed_after = (ended.end.outcome == Outcome::Killed)
+            .then(|| ended.asked.map_or(ended.end.duration, |asked| asked.elapsed));
+        let ending = match (ended.end.outcome, killed_after) {
+            (_, Some(after)) => Ending::Killed { after },
+            (Outcome::Timeout, _) => Ending::TimedOut(code),
+            (Outcome::Interrupted, _) => Ending::Interrupted(code),
+            _ => Ending::Exited(code),
+        };
+        let run = Run::new(
+            EndedRun {
+                pattern: self.identity.with_segments(&ended.end.pipestatus),
+                ending,
+                duration: ended.end.duration,
+                pipestatus: ended.end.pipestatus.clone(),
+                output_head: &head,
+                output_tail: &tail,
+                cwd: Some(directory.to_string_lossy().into_owned()),
+                git_head: git::head(directory),
+                at: SystemTime::now(),
+            },
+            &self.context.settings.redactor,
+        );
+        self.context.settings.store.record(&run);
+        self.report_to_circuit(run_end(ended));
+        if run.outcome == Outcome::Failure {
+            self.look_options_up(history.failures + 1, &ended.end.pipestatus);
+        }
+        let missing = (code == NOT_FOUND).then(|| after::missing_command(&tail)).flatten();
+        let segments = run.ended.pattern.segments.iter();
+        let facts = EndFacts {
+            outcome: Some(run.outcome),
+            exit_code: ending.exit_code(),
+            time_limited: self.identity.is_time_limited,
+            ssh: run.ended.pattern.ssh.is_some(),
+            pipestatus: ended.end.pipestatus.clone(),
+            segment_programs: segments.map(|segment| segment.program.clone()).collect(),
+            silent: ended.output_end.offset == 0,
+            missing: missing.map(str::to_owned),
+            out_of_memory: code == KILLED && self.ran_out_of_memory(),
+            place: run.place(),
+            program: run.program,
+            fingerprint: run.fingerprint,
+        };
+        let _ = self.end.set(EndFindings { facts, killed_after, asked: ended.asked.cloned() });
+    }
+
+    fn at_end(&self, facts: &EndFacts, history: &History) -> Vec<Insight> {
+        let nearest = facts.missing.as_deref().and_then(|missing| {
+            let known = self.context.settings.store.programs();
+            let names = known.iter().map(String::as_str).chain(builtins().map(|name| name as &str));
+            after::nearest(missing, names).map(str::to_owned)
+        });
+        after::insights(facts, nearest.as_deref(), history)
+    }
+
+    fn report_to_circuit(&self, end: RunEnd) {
+        let lease = self.lease.lock().take();
+        let (pattern, now) = (&self.identity.pattern, SystemTime::now());
+        self.context.settings.store.circuit_report(pattern, end, lease.as_ref(), now);
+    }
+
+    /// Whether the kernel has killed a process for lack of memory since the command began.
+    fn ran_out_of_memory(&self) -> bool {
+        self.oom_kills_at_start.is_some() && memory::out_of_memory_kills() > self.oom_kills_at_start
+    }
+
+    // Options.
+
+    /// The options of the failing command, once, after enough consecutive failures.
+    fn options_after(&self, failures: u32) -> Option<Insight> {
+        if !self.context.settings.options.is_to_show(failures)
+            || self.reported.options.load(Ordering::Relaxed)
+        {
+            return None;
+        }
+        let pipestatus = self.end.get().map_or(&[][..], |end| &end.facts.pipestatus);
+        let command = failing_command(&self.identity.redacted, pipestatus)?.join(" ");
+        let table = self.context.settings.store.options(&command)?;
+        self.reported.options.store(true, Ordering::Relaxed);
+        Some(Insight::Options {
+            command,
+            table: manpage::present(&table, &self.identity.flags(), SHOWN_LINES)
+                .trim_end()
+                .to_owned(),
+        })
+    }
+
+    fn look_options_up(&self, failures: u32, pipestatus: &[i32]) {
+        if !self.context.settings.options.is_to_look_up(failures) {
+            return;
+        }
+        let Some(words) = failing_command(&self.identity.redacted, pipestatus) else {
+            return;
+        };
+        let command = words.join(" ");
+        let context = Arc::clone(&self.context);
+        if !context.looked_up.lock().insert(command.clone())
+            || context.settings.store.options(&command).is_some()
+        {
+            return;
+        }
+        let key = command.clone();
+        let store = move |found: Result<manopt::OptionTable, manopt::ManoptError>| match found {
+            Ok(table) => context.settings.store.put_options(&key, &table.text, SystemTime::now()),
+            Err(error) => {
+                tracing::debug!("no options of {key}: {error}");
+                if !error.is_lasting() {
+                    context.looked_up.lock().remove(&key);
+                }
+            }
+        };
+        let (environment, time) =
+            (self.context.settings.environment.clone(), self.context.settings.options_time);
+        if let Err(error) = manopt::in_background(words, environment, time, store) {
+            tracing::debug!("no thread to look options up: {error}");
+            self.context.looked_up.lock().remove(&command);
+        }
+    }
+}
+
+fn run_end(ended: &FinishedTask<'_>) -> RunEnd {
+    match ended.end.outcome {
+        Outcome::Success | Outcome::Failure => RunEnd::Finished,
+        Outcome::Killed | Outcome::Interrupted => RunEnd::Stopped,
+        Outcome::Timeout => RunEnd::TimedOut {
+            allowed: ended.facts.timeout.unwrap_or(ended.end.duration).as_secs_f64(),
+            usual: None,
+            waited_for_input: ended.asked.is_some_and(|asked| asked.waiting.is_some()),
+        },
+    }
+}

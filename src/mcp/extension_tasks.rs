@@ -1,0 +1,279 @@
+//! Calls that are answered by a task of MCP's tasks extension: which ones are, and what
+//! the extension's methods report of a task and do to it.
+//!
+//! A task of the extension is the zsh task of the same id. Its result shows the whole
+//! output, capped, also what other results have shown, and takes nothing from what
+//! `zsh_poll` has yet to show. Limits: the client asks; no status is ever pushed.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::dispatch::{
+    Answer, Client, DeferredResult, NoAnswer, Numbering, ToolResult, Tools, newest_line,
+};
+use super::poll::PAST_TASK_CHARS;
+use super::render::insight::Insight;
+use super::render::result::{Palette, TaskResult, end_words, output_gone};
+use super::render::view::View;
+use crate::config::TaskChoice;
+use crate::progress::waiting::{Waiting, WantedInput};
+use crate::protocol::message::{INTERNAL_ERROR, put};
+use crate::protocol::tasks::{Failure, Operation, Task, TaskStatus, UnknownTask};
+use crate::shell::outcome::Outcome;
+use crate::task::journal::Entry;
+use crate::task::live::End;
+use crate::task::output::reading;
+use crate::task::recalled::RecalledTask;
+use crate::task::registry::TaskHandle;
+use crate::task::state::KillRequest;
+use crate::task::watch::WaitEnd;
+use crate::text::lines::{self, LinePosition};
+
+/// A client should ask again after this part of the time that the task has taken so far …
+const ASK_AGAIN_PART: u32 = 10;
+/// … but not sooner …
+const ASK_AGAIN_SOONEST: Duration = Duration::from_millis(500);
+/// … nor later.
+const ASK_AGAIN_LATEST: Duration = Duration::from_secs(5);
+/// How much of a prompt a status message contains.
+const PROMPT_CHARS: usize = 80;
+
+impl Tools {
+    pub fn offers_tasks(&self) -> bool {
+        self.config.mcp_tasks != TaskChoice::Off
+    }
+
+    /// Whether the answer to a call that has just started a command is a task at once.
+    pub(super) fn answers_by_task(&self, client_takes_tasks: bool, background: bool) -> bool {
+        client_takes_tasks && background && self.offers_tasks()
+    }
+
+    /// Whether the answer is a task after the wait. A line that matched and a prompt are answers
+    /// by themselves.
+    pub(super) fn yields_by_task(
+        &self,
+        client_takes_tasks: bool,
+        background: bool,
+        stopped: &WaitEnd,
+    ) -> bool {
+        let wanted = match self.config.mcp_tasks {
+            TaskChoice::Always => true,
+            TaskChoice::Asked => background,
+            TaskChoice::Off => false,
+        };
+        client_takes_tasks && wanted && *stopped == WaitEnd::Limit
+    }
+
+    /// Turns the call into a task of the client, which polls it. The client learns of its end, so
+    /// no notice reports it.
+    pub(super) fn hand_over(&self, task: Arc<TaskHandle>, rest: DeferredResult) -> NoAnswer {
+        task.live.state().end_noticed = true;
+        // Clients do not ask about tasks that are no longer known.
+        let mut evicted: Vec<String> = self.handed_over.lock().keys().cloned().collect();
+        evicted.retain(|id| self.supervisor.task(id).is_none());
+        let mut handed_over = self.handed_over.lock();
+        for id in &evicted {
+            handed_over.remove(id);
+        }
+        handed_over.insert(task.id().to_owned(), rest);
+        drop(handed_over);
+        NoAnswer::HandedOver(task)
+    }
+
+    /// The answer to a call that has become a task.
+    pub(super) fn created(&self, task: &TaskHandle) -> Value {
+        describe(task, TaskStatus::Working, None, self.supervisor.settings.retention).as_created()
+    }
+
+    /// Carries out a method of the extension.
+    ///
+    /// # Errors
+    /// There is no such task.
+    pub fn operate(
+        &self,
+        operation: Operation,
+        id: &str,
+        client: Client,
+    ) -> Result<Value, UnknownTask> {
+        let task = match self.recall(id) {
+            Some(RecalledTask::Task(task)) => task,
+            Some(RecalledTask::Ended(entry)) => return Ok(self.without_output(operation, &entry)),
+            None => return Err(UnknownTask(id.chars().take(40).collect())),
+        };
+        match operation {
+            Operation::Get => {
+                // Read once: the task may end between two reads.
+                let end = task.live.state().ended.clone();
+                let status = self.status(&task, end.as_ref(), client);
+                Ok(describe(&task, status, end.as_ref(), self.supervisor.settings.retention)
+                    .as_detailed())
+            }
+            Operation::Cancel => {
+                // Processes that a command leaves behind at its end were meant to stay.
+                if task.live.state().ended.is_none() {
+                    let _ = self.supervisor.kill(&task, KillRequest::Escalate);
+                }
+                Ok(json!({}))
+            }
+            Operation::Update => Ok(json!({})),
+        }
+    }
+
+    /// The answer about a task whose output is no longer kept.
+    fn without_output(&self, operation: Operation, entry: &Entry) -> Value {
+        if operation != Operation::Get {
+            return json!({});
+        }
+        let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let created = SystemTime::UNIX_EPOCH + seconds(entry.started);
+        let lasted = Duration::from_millis(entry.duration_ms.unwrap_or_default());
+        let text = output_gone(entry);
+        let task = Task {
+            id: entry.id.clone(),
+            message: Some(text.clone()),
+            status: match entry.outcome {
+                Some(Outcome::Killed) => TaskStatus::Cancelled,
+                None | Some(Outcome::Interrupted) => TaskStatus::Failed { error: failure(text) },
+                Some(_) => {
+                    TaskStatus::Completed { result: complete(ToolResult::text(text).into_result()) }
+                }
+            },
+            created,
+            updated: created + lasted,
+            kept_for: lasted + self.supervisor.settings.retention,
+            ask_again_in: ASK_AGAIN_SOONEST,
+        };
+        task.as_detailed()
+    }
+
+    fn status(&self, task: &TaskHandle, end: Option<&End>, client: Client) -> TaskStatus {
+        let status = match end.map(|end| end.outcome) {
+            None => return TaskStatus::Working,
+            Some(Outcome::Killed) => TaskStatus::Cancelled,
+            Some(Outcome::Interrupted) => {
+                TaskStatus::Failed { error: failure(self.interruption(task, client)) }
+            }
+            Some(Outcome::Success | Outcome::Failure | Outcome::Timeout) => {
+                self.result(task, client)
+            }
+        };
+        task.live.state().mark_end_shown();
+        status
+    }
+
+    /// What the call would have answered if it had waited.
+    fn result(&self, task: &TaskHandle, client: Client) -> TaskStatus {
+        #[cfg(feature = "conformance")]
+        if let Some(status) = super::conformance::ends_as(task.live.facts.description.as_deref()) {
+            return status;
+        }
+        let (max_output, notes) = self.left_to_result(task);
+        match self.whole(task, max_output, notes, client) {
+            Ok(result) => TaskStatus::Completed { result: complete(result.into_result()) },
+            Err(NoAnswer::Refused(text)) => TaskStatus::Failed { error: failure(text) },
+            Err(NoAnswer::Cancelled | NoAnswer::HandedOver(_)) => TaskStatus::Cancelled,
+        }
+    }
+
+    /// Why a task has no result, and the end of its output.
+    fn interruption(&self, task: &TaskHandle, client: Client) -> String {
+        const CAUSE: &str = "the server ended before the command did";
+        let plain = Client { palette: Palette::Plain, ..client };
+        match self.whole(task, PAST_TASK_CHARS, Vec::new(), plain) {
+            Ok(result) => format!("{CAUSE}:\n{}", result.text),
+            Err(_) => CAUSE.to_owned(),
+        }
+    }
+
+    /// The whole output, as far as it fits, including what results have shown.
+    fn whole(
+        &self,
+        task: &TaskHandle,
+        max_output: usize,
+        notes: Vec<Insight>,
+        client: Client,
+    ) -> Answer {
+        let view = View::of(&task.live);
+        let spans =
+            reading::excerpt(&task.spool, LinePosition::FIRST.at, view.delta.to, max_output);
+        let result = TaskResult::of(view, notes);
+        self.show(task, result, spans, Numbering::Plain, max_output, client)
+    }
+
+    /// How much output the result of a task shows, and its remarks. The history's insights are
+    /// returned only once, so they are kept here from then on. A task that was
+    /// never handed over has nothing to keep.
+    fn left_to_result(&self, task: &TaskHandle) -> (usize, Vec<Insight>) {
+        if !self.handed_over.lock().contains_key(task.id()) {
+            return (self.config.max_output, Vec::new());
+        }
+        // Read without the lock: it may query the database.
+        let run_record = self.recorder.record_of(task.id());
+        let news = run_record.iter().flat_map(|run_record| run_record.take_news());
+        let news: Vec<Insight> = news.map(Insight::from).collect();
+        let mut handed_over = self.handed_over.lock();
+        match handed_over.get_mut(task.id()) {
+            Some(rest) => {
+                rest.notes.extend(news);
+                (rest.max_output, rest.notes.clone())
+            }
+            None => (self.config.max_output, news),
+        }
+    }
+}
+
+fn describe(task: &TaskHandle, status: TaskStatus, end: Option<&End>, kept: Duration) -> Task {
+    let started = task.live.facts.started;
+    let (last_output, waiting) = {
+        let state = task.live.state();
+        (state.last_output, state.waiting.clone())
+    };
+    let lasted = end.map_or_else(|| started.mono.elapsed(), |end| end.duration);
+    let changed_after = match (end, last_output) {
+        (Some(end), _) => end.duration,
+        (None, Some(last)) => last.saturating_duration_since(started.mono),
+        (None, None) => Duration::ZERO,
+    };
+    let message = match (end, &waiting) {
+        (Some(end), _) => {
+            let words = end_words(end, Palette::Plain);
+            Some(format!("{words}  {:.1}s", end.duration.as_secs_f64()))
+        }
+        (None, Some(waiting)) => Some(waiting_message(task, waiting)),
+        (None, None) => Some(newest_line(task)).filter(|line| !line.is_empty()),
+    };
+    Task {
+        id: task.id().to_owned(),
+        status,
+        message,
+        created: started.wall,
+        updated: started.wall + changed_after,
+        kept_for: lasted + kept,
+        ask_again_in: (lasted / ASK_AGAIN_PART).clamp(ASK_AGAIN_SOONEST, ASK_AGAIN_LATEST),
+    }
+}
+
+/// `waits for a password "Password:" → zsh_send task_id=3dc8c9ee`
+fn waiting_message(task: &TaskHandle, waiting: &Waiting) -> String {
+    let prompt = match waiting.prompt.trim() {
+        "" => String::new(),
+        prompt => format!(" \"{}\"", lines::clip(prompt, PROMPT_CHARS)),
+    };
+    let what = match waiting.wanted {
+        WantedInput::Input => "input",
+        WantedInput::Password => "a password",
+    };
+    format!("waits for {what}{prompt} → zsh_send task_id={}", task.id())
+}
+
+/// A result within another one has a type of its own.
+fn complete(mut result: Value) -> Value {
+    put(&mut result, "resultType", "complete");
+    result
+}
+
+fn failure(message: String) -> Failure {
+    Failure { code: INTERNAL_ERROR, message }
+}

@@ -1,0 +1,116 @@
+//! The calls that are in flight: their ids, their number, cancelling one, and waiting for all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::protocol::id::RequestId;
+use crate::task::live::Cancel;
+
+/// The maximum number of concurrent calls.
+pub const MAX_CALLS: usize = 64;
+
+/// Why a call cannot begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BeginError {
+    /// Too many calls are in flight.
+    Busy,
+    /// A call with the same id is in flight.
+    IdTaken,
+}
+
+#[derive(Debug, Default)]
+struct CallsState {
+    /// Calls that have not been answered: their ids are taken.
+    open: HashMap<RequestId, Arc<Cancel>>,
+    /// How many calls have not handed their answer to the transport.
+    under_way: usize,
+}
+
+/// The calls of one connection.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    state: Mutex<CallsState>,
+    changed: Condvar,
+}
+
+impl InFlight {
+    /// Counts a call and takes its id.
+    ///
+    /// # Errors
+    /// It cannot begin; nothing has changed.
+    pub fn begin(&self, id: &RequestId) -> Result<Arc<Cancel>, BeginError> {
+        let mut state = self.state.lock();
+        if state.under_way >= MAX_CALLS {
+            return Err(BeginError::Busy);
+        }
+        if state.open.contains_key(id) {
+            return Err(BeginError::IdTaken);
+        }
+        let cancel = Arc::new(Cancel::default());
+        state.open.insert(id.clone(), Arc::clone(&cancel));
+        state.under_way += 1;
+        Ok(cancel)
+    }
+
+    /// Cancels the call with this id, if there is one.
+    pub fn cancel(&self, id: &RequestId) {
+        let call = self.state.lock().open.get(id).cloned();
+        if let Some(cancel) = call {
+            cancel.cancel();
+        }
+    }
+
+    /// Frees the id before the client can see the answer.
+    pub fn free_id(&self, id: &RequestId) {
+        self.state.lock().open.remove(id);
+    }
+
+    /// The answer, if there is one, was handed to the transport.
+    pub fn end(&self) {
+        self.state.lock().under_way -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until no call is under way, at most until the limit; returns whether none is.
+    pub fn await_none(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut state = self.state.lock();
+        while state.under_way > 0 {
+            if self.changed.wait_until(&mut state, deadline).timed_out() {
+                return state.under_way == 0;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn id(number: usize) -> RequestId {
+        RequestId::from_value(&json!(number)).expect("a number is an id")
+    }
+
+    #[test]
+    fn an_id_is_taken_until_it_is_freed_and_a_place_until_the_end() {
+        let calls = InFlight::default();
+        let first = calls.begin(&id(1)).expect("room");
+        assert_eq!(calls.begin(&id(1)).err(), Some(BeginError::IdTaken));
+        calls.cancel(&id(1));
+        assert!(first.is_cancelled());
+        calls.free_id(&id(1));
+        assert!(!calls.await_none(Duration::ZERO));
+        for number in 2..=MAX_CALLS {
+            calls.begin(&id(number)).expect("room");
+        }
+        assert_eq!(calls.begin(&id(0)).err(), Some(BeginError::Busy));
+        calls.end();
+        assert!(calls.begin(&id(0)).is_ok());
+    }
+}

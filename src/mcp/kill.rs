@@ -1,0 +1,162 @@
+//! `zsh_kill`: kills a task, and says which processes were signalled, are gone or survived,
+//! and why.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::dispatch::{Answer, ToolCall, ToolResult, Tools, read, refused};
+use super::render::result::{
+    DIM, Palette, RED, YELLOW, command_line, millis, status_line, status_word,
+};
+use super::render::view::View;
+use super::tools::{KillArguments, Tool};
+use crate::alan::kill::{KillClass, KillInsight};
+use crate::process::signals::Signal;
+use crate::task::commands::MAX_COMMANDS;
+use crate::task::live::ActiveCall;
+use crate::task::live::Facts;
+use crate::task::state::KillRequest;
+use crate::task::supervisor::NoReceipt;
+use crate::task::termination::{Receipt, SurvivalReason};
+use crate::task::watch::Goal;
+use crate::text::quantity::size;
+
+/// How long the end itself is waited for after a kill's receipt.
+const END_AFTER_KILL: Duration = Duration::from_secs(2);
+
+impl Tools {
+    pub(super) fn kill(
+        &self,
+        tool: &Tool,
+        arguments: Option<&Value>,
+        call: &mut ToolCall,
+    ) -> Answer {
+        let (arguments, _) = read::<KillArguments>(tool, arguments)?;
+        let task = self.find(&arguments.task_id)?;
+        let order = match &arguments.signal {
+            None => KillRequest::Escalate,
+            Some(name) => KillRequest::Only(Signal::from_name(name).ok_or_else(|| {
+                let known = Signal::ALL.map(Signal::name).join(", ");
+                refused(format!("signal must be one of {known}, not {name}"))
+            })?),
+        };
+        let _active_call = ActiveCall::begin(&task.live);
+        let receipt = self.supervisor.kill(&task, order);
+        if let Err(NoReceipt::Busy) = receipt {
+            return Err(refused(format!(
+                "task {} has {MAX_COMMANDS} commands waiting: try again in a moment",
+                task.id()
+            )));
+        }
+        let all_gone =
+            order.ends() && receipt.as_ref().is_ok_and(|receipt| receipt.survivors.is_empty());
+        if all_gone {
+            self.watch(&task, Goal::End, None, END_AFTER_KILL, call)?;
+        }
+        let view = View::report_end(&task.live);
+        let facts = &task.live.facts;
+        let run_record = self.recorder.record_of(task.id());
+        let insight = run_record.and_then(|run_record| run_record.take_kill_insight());
+        let mut text = receipt_text(facts, &view, order, &receipt, call.client.palette);
+        if let Some(insight) = &insight {
+            text.push('\n');
+            text.push_str(&insight_line(insight, call.client.palette));
+        }
+        let meta = receipt_meta(facts, &view, &receipt.unwrap_or_default(), insight.as_ref());
+        let mut result = ToolResult::text(text);
+        result.meta = Some(meta);
+        Ok(result)
+    }
+}
+
+/// The receipt of a kill, as text.
+fn receipt_text(
+    facts: &Facts,
+    view: &View,
+    order: KillRequest,
+    receipt: &Result<Receipt, NoReceipt>,
+    palette: Palette,
+) -> String {
+    let mut lines = vec![format!("$ {}", command_line(&facts.command))];
+    match (receipt, order) {
+        (Err(NoReceipt::Ended), _) => {
+            lines.push("receipt: the task had already ended, no process of it is left".to_owned());
+        }
+        (Err(NoReceipt::Busy | NoReceipt::Late), _) => lines.push(format!(
+            "receipt: none yet; the kill continues, see zsh_poll task_id={}",
+            facts.id
+        )),
+        // No process is meant to end, so none that lives is a survivor.
+        (Ok(receipt), KillRequest::Only(signal)) if !order.ends() => {
+            let count = receipt.signalled;
+            let noun = if count == 1 { "process" } else { "processes" };
+            lines.push(format!("receipt: {} sent to {count} {noun}", signal.name()));
+        }
+        (Ok(receipt), _) => {
+            let survivors = match receipt.survivors.len() {
+                0 if receipt.unseen => {
+                    "survivors not known (processes cannot be listed)".to_owned()
+                }
+                0 => "no survivors".to_owned(),
+                1 => "1 survivor".to_owned(),
+                count => format!("{count} survivors"),
+            };
+            lines.push(format!(
+                "receipt: {} signalled, {} gone, {survivors}, {} ms",
+                receipt.signalled,
+                receipt.gone,
+                millis(receipt.took)
+            ));
+            lines.extend(receipt.survivors.iter().map(|survivor| {
+                let why = match survivor.why {
+                    SurvivalReason::OtherUser => "belongs to another user",
+                    SurvivalReason::StillAlive => "still alive",
+                };
+                format!("  {} {}: {why}", survivor.pid, survivor.name)
+            }));
+        }
+    }
+    lines.push(status_line(facts, view, palette));
+    if view.unshown > 0 {
+        lines.push(format!(
+            "↻ {} of its output not shown yet: zsh_poll task_id={}",
+            size(view.unshown),
+            facts.id
+        ));
+    }
+    lines.join("\n")
+}
+
+/// What the history says about the kill, in the colour of its class.
+fn insight_line(insight: &KillInsight, palette: Palette) -> String {
+    let (sign, colour) = match insight.class {
+        KillClass::EarlyKill { .. } | KillClass::PatternProblem { .. } => ("⚠", YELLOW),
+        KillClass::LateKill { .. } => ("⚠", RED),
+        KillClass::NormalKill { .. } | KillClass::Unknown => ("ℹ", DIM),
+    };
+    palette.paint(colour, &format!("{sign} A.L.A.N.: {insight}"))
+}
+
+/// The receipt of a kill, for programs; without a receipt all its counts are 0.
+fn receipt_meta(
+    facts: &Facts,
+    view: &View,
+    receipt: &Receipt,
+    insight: Option<&KillInsight>,
+) -> Value {
+    json!({
+        "task_id": facts.id,
+        "status": status_word(view),
+        "exit_code": view.ended.as_ref().map(|end| end.exit.code()),
+        "signalled": receipt.signalled,
+        "gone": receipt.gone,
+        "survivors": receipt.survivors,
+        "took_ms": millis(receipt.took),
+        "leftovers": view.leftovers,
+        "insight": insight.map(|insight| json!({
+            "category": insight.class.as_str(),
+            "message": insight.to_string(),
+        })),
+    })
+}

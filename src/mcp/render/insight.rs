@@ -1,0 +1,179 @@
+//! Remarks about a task besides its output and status.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+
+use crate::alan::insight::{self as remembered, Level};
+use crate::process::probe::VisibilityLimit;
+use crate::progress::condition::Evidence;
+use crate::shell::outcome::Outcome;
+use crate::task::describe;
+use crate::task::live::{End, Facts, Input};
+use crate::task::output::spool::Losses;
+use crate::task::tombstone::{EndCause, LostServer, ServerEnd};
+use crate::text::quantity::{grouped, size};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Insight {
+    pub level: Level,
+    /// Whether it comes from the command history; otherwise it is about the task itself.
+    pub from_history: bool,
+    /// Whether it remains with `insights: useful`.
+    pub useful: bool,
+    pub message: String,
+}
+
+impl Insight {
+    pub(crate) fn warning(message: impl Into<String>) -> Insight {
+        Insight {
+            level: Level::Warning,
+            from_history: false,
+            useful: true,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn info(message: impl Into<String>) -> Insight {
+        Insight { level: Level::Info, useful: false, ..Insight::warning(message) }
+    }
+}
+
+impl From<remembered::Insight> for Insight {
+    fn from(insight: remembered::Insight) -> Insight {
+        let level = insight.level();
+        let informs = matches!(
+            insight,
+            remembered::Insight::UsuallyTakes { .. }
+                | remembered::Insight::Similar { .. }
+                | remembered::Insight::Options { .. }
+        );
+        Insight {
+            level,
+            from_history: true,
+            useful: informs || level == Level::Warning,
+            message: insight.to_string(),
+        }
+    }
+}
+
+/// What programs print that need a terminal and have none: names of the terminal device and
+/// the message of `isatty` refusals; plain words such as "password" prove nothing.
+const NO_TERMINAL: [&str; 6] = [
+    "/dev/tty",
+    "a terminal is required",
+    "no tty present",
+    "not a tty",
+    "must be run from a terminal",
+    "Inappropriate ioctl for device",
+];
+
+/// Says that a task's server has ended, and how.
+pub(crate) fn of_past(past: &LostServer, end: Option<&End>) -> Insight {
+    let server = server_end(&past.server);
+    if end.is_none_or(|end| end.outcome != Outcome::Interrupted) {
+        return Insight::info(format!("{server}, after this command."));
+    }
+    let assumed = match past.exit_assumed {
+        true => " Its exit code is not known.",
+        false => "",
+    };
+    Insight::warning(format!(
+        "{server}, before this command did.{assumed} Run it again if it is still needed."
+    ))
+}
+
+/// `its server was killed by signal 9 at 2026-07-28T00:00:00Z`
+fn server_end(end: &ServerEnd) -> String {
+    let how = match end.cause {
+        EndCause::CleanExit => "its server ended".to_owned(),
+        EndCause::Signal(number) => format!("its server was killed by signal {number}"),
+        EndCause::Code(code) => format!("its server ended with exit code {code}"),
+        EndCause::Unknown => "its server disappeared and was last seen".to_owned(),
+    };
+    let at = Duration::try_from_secs_f64(end.at).unwrap_or_default();
+    let at = SystemTime::UNIX_EPOCH.checked_add(at);
+    match at.and_then(|at| Timestamp::try_from(at).ok()) {
+        Some(at) => format!("{how} at {at:.0}"),
+        None => how,
+    }
+}
+
+/// The insights about the task itself. `tail` is the end of what is shown.
+pub(crate) fn of_task(
+    facts: &Facts,
+    end: Option<&End>,
+    losses: &Losses,
+    tail: &str,
+) -> Vec<Insight> {
+    let mut insights = Vec::new();
+    if let Some(note) = &facts.shell_note {
+        insights.push(Insight::warning(note.clone()));
+    }
+    if let Some(cause) = &losses.disk_failed {
+        insights.push(Insight::warning(format!(
+            "the spool is not on disk ({cause}): only the newest output is kept, in memory."
+        )));
+    }
+    if losses.bytes > 0 {
+        insights.push(Insight::warning(format!(
+            "{} of the output ({} lines) are gone: over the spool's quota (spool_task_quota, spool_quota).",
+            size(losses.bytes),
+            grouped(losses.lines)
+        )));
+    }
+    if end.is_some_and(|end| end.output_cut) {
+        insights.push(Insight::warning(describe::OUTPUT_CUT));
+    }
+    let failed = end.is_some_and(|end| end.exit.code() != 0);
+    if failed
+        && facts.input != Input::Terminal
+        && NO_TERMINAL.iter().any(|sign| tail.contains(sign))
+    {
+        insights.push(Insight::warning(
+            "a program wanted a terminal and there is none: run it again with pty: true and answer with zsh_send.",
+        ));
+    }
+    insights
+}
+
+/// What it means that some of a task's processes cannot be observed.
+pub(crate) fn of_evidence(evidence: Evidence) -> Option<Insight> {
+    match evidence {
+        Evidence::Whole => None,
+        Evidence::NoCalls => Some(Insight::warning(
+            "the kernel does not show what processes are blocked in: waiting for input is \
+             recognized only by prompts and silence.",
+        )),
+        Evidence::Nothing => Some(Insight::warning(
+            "no processes can be seen: waiting for input is recognized only by plain password \
+             prompts, and stopped processes are not found.",
+        )),
+    }
+}
+
+/// What a limit of the machine means.
+pub(crate) fn visibility_limit(limit: VisibilityLimit) -> &'static str {
+    match limit {
+        VisibilityLimit::NoProc => {
+            "/proc cannot be read: waiting for input is recognized only by plain password \
+             prompts, and stopped processes are not found"
+        }
+        VisibilityLimit::AnotherNamespace => {
+            "/proc shows the processes of another PID namespace: waiting for input is recognized \
+             only by plain password prompts, and stopped processes are not found"
+        }
+        VisibilityLimit::NoCalls => {
+            "what processes are blocked in cannot be read: waiting for input is recognized only \
+             by prompts and silence"
+        }
+        VisibilityLimit::Portable => {
+            "this system does not show what processes are blocked in: waiting for input is \
+             recognized only by plain password prompts, and stopped processes are not found"
+        }
+        VisibilityLimit::OthersHidden => {
+            "/proc hides other users' processes: sudo and su are recognized only by plain \
+             password prompts"
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The progress of a running task: the `◷` line, its twin for programs, and advice.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::view::{ProgressStatus, View};
+use crate::alan::estimate::{self, Estimate, Quantile};
+use crate::alan::insight::{KIND_CHARS, cut};
+use crate::progress::advice::{Advice, Situation, advise};
+use crate::progress::{advice, condition::Condition};
+use crate::task::describe;
+use crate::task::live::Input;
+use crate::text::quantity::{seconds, size};
+
+/// The maximum length of the line.
+const LINE_CHARS: usize = 160;
+
+/// `◷ silent 18s · 5 empty polls · typical 47s (p90 180s, 12 runs), 35% done by now · ~25s left ·
+/// progressing: io +5.5 MB · next: listen=25`
+///
+/// `next` is how many seconds to wait next, unless advice below names a call.
+pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) -> Option<String> {
+    let mut parts = Vec::new();
+    if view.silent_for >= Duration::from_secs(1) {
+        parts.push(format!("silent {}", seconds(view.silent_for)));
+    }
+    match view.idle_polls {
+        0 => {}
+        1 => parts.push("1 empty poll".to_owned()),
+        polls => parts.push(format!("{polls} empty polls")),
+    }
+    if view.queued_input > 0 {
+        let waits = size(view.queued_input as u64);
+        parts.push(format!("{waits} of input wait to be read"));
+    }
+    if let Some(estimate) = estimate {
+        parts.extend(estimated(estimate, view.elapsed.as_secs_f64()));
+    }
+    parts.extend(view.progress.as_ref().and_then(ProgressStatus::summary));
+    let next = next.map(|seconds| format!("next: listen={:.0}", seconds.ceil()));
+    let (known, separator) = (parts.join(" · "), " · ");
+    let room = LINE_CHARS - next.as_ref().map_or(0, |next| separator.len() + next.len());
+    let known =
+        (!known.is_empty()).then(|| format!("◷ {known}").chars().take(room).collect::<String>());
+    match (known, next) {
+        (Some(known), Some(next)) => Some(format!("{known}{separator}{next}")),
+        (None, Some(next)) => Some(format!("◷ {next}")),
+        (known, None) => known,
+    }
+}
+
+/// How many seconds to wait next, for a running task that is not stopped, not waiting for input
+/// and not waiting by design.
+pub(crate) fn next_wait(view: &View, estimate: Option<&Estimate>) -> Option<f64> {
+    let by_design = view.progress.as_ref().is_some_and(ProgressStatus::waits_by_design);
+    let stopped = view.conditions.iter().any(Condition::holds_up);
+    let held_up = view.waiting.is_some() || stopped || by_design;
+    (view.running() && !held_up).then(|| next_poll(view, estimate))
+}
+
+fn estimated(estimate: &Estimate, elapsed: f64) -> Vec<String> {
+    let runs = match estimate.sample_size {
+        1 => "1 run".to_owned(),
+        runs => format!("{runs} runs"),
+    };
+    let done = estimate.completion_probability(elapsed);
+    // `100% done` would read as if it meant this run.
+    let so_far = match done {
+        1.0.. => "longer than all of them".to_owned(),
+        _ => format!("{:.0}% done by now", (100.0 * done).min(99.0)),
+    };
+    let mut parts = vec![format!(
+        "typical {} (p90 {}, {runs}), {so_far}",
+        quantile(estimate.median),
+        quantile(estimate.p90),
+    )];
+    parts.extend(estimate.remaining(elapsed).map(|left| format!("~{} left", short(left))));
+    parts
+}
+
+fn quantile(quantile: Quantile) -> String {
+    let sign = if quantile.at_least { "≥" } else { "" };
+    format!("{sign}{}", short(quantile.seconds))
+}
+
+/// Seconds; of short times with tenths.
+fn short(time: f64) -> String {
+    if time < 10.0 { format!("{time:.1}s") } else { seconds(Duration::from_secs_f64(time)) }
+}
+
+/// The progress of a running task, for programs.
+pub(crate) fn meta(
+    view: &View,
+    input: Input,
+    estimate: Option<&Estimate>,
+    advice: Option<&Advice>,
+) -> Value {
+    let elapsed = view.elapsed.as_secs_f64();
+    json!({
+        "polls_since_output": view.idle_polls,
+        "elapsed_since_last_output_s": tenths(view.silent_for.as_secs_f64()),
+        "total_elapsed_s": tenths(elapsed),
+        "alan_estimate": estimate.map(|estimate| estimate_meta(estimate, elapsed)),
+        "remaining_s": estimate.and_then(|estimate| estimate.remaining(elapsed)).map(tenths),
+        "next_poll_s": tenths(next_poll(view, estimate)),
+        "suggestion": advice.map(ToString::to_string),
+        "progress": progress_meta(view, input),
+    })
+}
+
+fn progress_meta(view: &View, input: Input) -> Value {
+    let waiting = view.waiting.as_ref();
+    let progress = view.progress.as_ref();
+    json!({
+        "status": view.status().map(|status| status.to_string()),
+        "evidence": evidence(view, input),
+        "over_s": progress.map(|progress| tenths(progress.verdict.delta.time.as_secs_f64())),
+        "waiting_for": waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
+        "prompt": waiting.map(|waiting| waiting.prompt.trim()),
+        "tracker": progress.map(|progress| if progress.degraded { "degraded" } else { "whole" }),
+    })
+}
+
+/// All evidence of a task's progress, the strongest first.
+pub(crate) fn evidence(view: &View, input: Input) -> Vec<String> {
+    let waiting = view.waiting.as_ref();
+    let mut evidence: Vec<String> =
+        waiting.map(|waiting| describe::input_proof_phrase(waiting, input)).into_iter().collect();
+    evidence.extend(describe::condition_phrases(&view.conditions));
+    evidence.extend(view.progress.iter().flat_map(|now| describe::evidence(&now.verdict)));
+    evidence
+}
+
+fn estimate_meta(estimate: &Estimate, elapsed: f64) -> Value {
+    json!({
+        "command_template": estimate.template,
+        "median_duration_s": tenths(estimate.median.seconds),
+        "p90_duration_s": tenths(estimate.p90.seconds),
+        "completion_probability": (100.0 * estimate.completion_probability(elapsed)).round() / 100.0,
+        "sample_size": estimate.sample_size,
+        "basis": estimate.basis.as_str(),
+        "at_least": estimate.median.at_least,
+        "p90_at_least": estimate.p90.at_least,
+    })
+}
+
+/// After how many seconds the next poll is worth its tokens.
+pub(crate) fn next_poll(view: &View, estimate: Option<&Estimate>) -> f64 {
+    let elapsed = view.elapsed.as_secs_f64();
+    match estimate {
+        Some(estimate) => estimate.next_poll(elapsed),
+        None => estimate::next_blind_poll(elapsed),
+    }
+}
+
+/// The advice about a running task, if there is any.
+pub(crate) fn advice(view: &View, new_output: bool, estimate: Option<&Estimate>) -> Option<Advice> {
+    // The line that says what stopped it says what to do about it.
+    if !view.running() || view.conditions.iter().any(Condition::holds_up) {
+        return None;
+    }
+    let progress = view.progress.as_ref();
+    advise(&Situation {
+        new_output,
+        idle_polls: view.idle_polls,
+        silent_for: view.silent_for,
+        elapsed: view.elapsed,
+        estimate: estimate.map(for_advice),
+        waiting_for_input: view.waiting.is_some(),
+        stuck: progress.and_then(ProgressStatus::stuck_reason),
+        lock_holder: progress.and_then(ProgressStatus::lock_holder).map(str::to_owned),
+        waits_by_design: progress.is_some_and(ProgressStatus::waits_by_design),
+        io_progress: progress.is_some_and(|progress| progress.moves_bytes),
+        does_something_new: progress.is_some_and(|progress| progress.does_something_new),
+        unseen: progress.is_some_and(|progress| progress.verdict.tree_state.is_none()),
+    })
+}
+
+/// How long such a command may run before it counts as more than slow: its p90 or its longest
+/// run, whichever is longer.
+pub(crate) fn longest_expected(estimate: &Estimate) -> Option<Duration> {
+    let seconds = estimate.p90.seconds.max(estimate.longest());
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn for_advice(estimate: &Estimate) -> advice::DurationEstimate {
+    advice::DurationEstimate {
+        template: cut(&estimate.template, KIND_CHARS).into_owned(),
+        median: Duration::try_from_secs_f64(estimate.median.seconds).unwrap_or_default(),
+        longest: Duration::try_from_secs_f64(estimate.longest()).unwrap_or_default(),
+    }
+}
+
+fn tenths(seconds: f64) -> f64 {
+    (seconds * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alan::estimate::Sample;
+    use crate::progress::condition::Evidence;
+    use crate::progress::wait::ProcessName;
+    use crate::progress::waiting::{InputProof, Waiting, WantedInput};
+    use crate::task::live::Delta;
+    use crate::text::lines::LinePosition;
+
+    fn view(waiting: Option<Waiting>) -> View {
+        View {
+            delta: Delta { from: LinePosition::FIRST.at, new_from: 0, to: LinePosition::FIRST },
+            ended: None,
+            leftovers: Vec::new(),
+            elapsed: Duration::ZERO,
+            silent_for: Duration::ZERO,
+            idle_polls: 0,
+            total_lines: 0,
+            total_bytes: 0,
+            unshown: 0,
+            queued_input: 0,
+            input_closed: false,
+            waiting,
+            conditions: Vec::new(),
+            evidence: Evidence::Whole,
+            progress: None,
+            at_stop: None,
+        }
+    }
+
+    #[test]
+    fn a_task_that_waits_for_input_is_blocked_before_anything_else_is_known_of_it() {
+        let waiting = Waiting {
+            wanted: WantedInput::Input,
+            proof: InputProof::Blocked,
+            prompt: String::new(),
+            reader: ProcessName { pid: 4711, name: "cargo".to_owned() },
+        };
+        let told = progress_meta(&view(Some(waiting)), Input::Terminal);
+        assert_eq!((&told["status"], &told["waiting_for"]), (&json!("blocked"), &json!("input")));
+        assert_eq!(progress_meta(&view(None), Input::Terminal)["status"], Value::Null);
+    }
+
+    #[test]
+    fn an_estimate_reads_as_what_is_usual_and_what_is_left() {
+        let samples: Vec<Sample> = (1..=10)
+            .map(|run| Sample { seconds: 12.0 * f64::from(run), completed: true })
+            .collect();
+        let estimate = Estimate::new("make *", &[], &samples).expect("enough runs");
+        assert_eq!(
+            estimated(&estimate, 40.0).join(" · "),
+            "typical 72s (p90 118s, 10 runs), 30% done by now · ~44s left"
+        );
+        assert_eq!(
+            estimated(&estimate, 121.0).join(" · "),
+            "typical 72s (p90 118s, 10 runs), longer than all of them"
+        );
+        assert_eq!(short(4.26), "4.3s");
+    }
+
+    #[test]
+    fn a_figure_from_few_runs_reads_as_a_bound() {
+        let samples = [8.0, 10.0, 12.5].map(|seconds| Sample { seconds, completed: true });
+        let estimate = Estimate::new("make *", &[], &samples).expect("enough runs");
+        assert_eq!(
+            estimated(&estimate, 8.5).join(" · "),
+            "typical 10s (p90 ≥16s, 3 runs), 33% done by now · ~2.7s left"
+        );
+        let meta = estimate_meta(&estimate, 0.0);
+        assert_eq!((&meta["at_least"], &meta["p90_at_least"]), (&json!(false), &json!(true)));
+    }
+}

@@ -1,0 +1,554 @@
+//! Results of calls about a task, as text and for programs.
+//!
+//! States, reasons and outcomes become words here and in the siblings of this file. The text
+//! holds what a model acts on; `_meta` repeats it for programs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::insight::Insight;
+use super::progress;
+use super::view::View;
+use crate::alan::estimate::Estimate;
+use crate::alan::insight::{Level, cut};
+use crate::history::notices::{MOST_NAMED, Notice};
+use crate::mcp::outputs::ConditionRow;
+use crate::progress::advice::Advice;
+use crate::progress::condition::{Condition, Evidence, StopSignal};
+use crate::progress::wait::ProcessName;
+use crate::progress::waiting::{InputProof, Waiting, WantedInput};
+use crate::shell::outcome::Outcome;
+use crate::task::describe::{self, ConditionKind};
+use crate::task::journal::Entry;
+use crate::task::live::{End, Facts, Input};
+use crate::task::output::reading::Match;
+use crate::task::terminal::ScreenContent;
+use crate::text::ansi::{self, Colours};
+use crate::text::lines::{Room, Shown, clip};
+use crate::text::quantity::{grouped, size};
+use crate::text::screen;
+
+/// The characters of the command line that a result repeats.
+const COMMAND_CHARS: usize = 120;
+const RULE: &str = "───";
+/// How many leftovers are named; the others are counted.
+const LEFTOVERS_NAMED: usize = 8;
+/// How much of a prompt is shown.
+const PROMPT_CHARS: usize = 120;
+
+/// Whether status lines and insights have colours (SGR), one per line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Palette {
+    Coloured,
+    Plain,
+}
+
+impl Palette {
+    pub(crate) fn paint(self, code: &str, text: &str) -> String {
+        match self {
+            Palette::Coloured => format!("\x1b[{code}m{text}\x1b[0m"),
+            Palette::Plain => text.to_owned(),
+        }
+    }
+
+    /// Whether colours of the command's output are kept: only those for terminals, and only if
+    /// colours are on.
+    pub(crate) fn of_output(self, input: Input) -> Colours {
+        match (self, input) {
+            (Palette::Coloured, Input::Terminal) => Colours::Keep,
+            _ => Colours::Drop,
+        }
+    }
+}
+
+const GREEN: &str = "32";
+pub(crate) const RED: &str = "31";
+pub(crate) const YELLOW: &str = "33";
+const CYAN: &str = "36";
+pub(crate) const DIM: &str = "2";
+
+/// What a result shows of a task.
+pub struct TaskResult {
+    pub view: View,
+    /// The output, laid out.
+    pub shown: Shown,
+    /// How many bytes of it no result has shown before.
+    pub new_bytes: u64,
+    /// Whether the lines are numbered, and their range is shown.
+    pub numbered: bool,
+    /// The line that `until` matched.
+    pub matched: Option<Match>,
+    /// The screen whose rows are shown instead of lines of output.
+    pub screen: Option<ScreenContent>,
+    pub insights: Vec<Insight>,
+}
+
+impl TaskResult {
+    /// Shows nothing yet; the lines that are to be shown are numbered and not new.
+    pub fn of(view: View, insights: Vec<Insight>) -> TaskResult {
+        TaskResult {
+            view,
+            shown: Shown::default(),
+            new_bytes: 0,
+            numbered: true,
+            matched: None,
+            screen: None,
+            insights,
+        }
+    }
+
+    pub fn text(&self, facts: &Facts, estimate: Option<&Estimate>, palette: Palette) -> String {
+        let view = &self.view;
+        let mut lines = vec![format!("$ {}", command_line(&facts.command)), RULE.to_owned()];
+        lines.push(if !self.shown.text.is_empty() || self.shown.to_line > 0 {
+            self.shown.text.clone()
+        } else if view.running() && view.total_bytes > 0 {
+            "(no new output)".to_owned()
+        } else if view.total_bytes > 0 {
+            "(no more output)".to_owned()
+        } else {
+            "(no output)".to_owned()
+        });
+        lines.push(RULE.to_owned());
+        lines.push(status_line(facts, view, palette));
+        lines.extend(self.screen.as_ref().map(screen_line));
+        lines.extend(leftover_line(facts, view));
+        lines.extend(self.position_line(facts));
+        // Repeated here, since some clients cut the middle out of a result, with the markers in
+        // it.
+        if !self.shown.omission.is_empty() {
+            lines.push(format!("… {}", self.shown.omission));
+        }
+        let advice = progress::advice(view, self.new_bytes > 0, estimate);
+        if view.running() {
+            let next = progress::next_wait(view, estimate).filter(|_| advice.is_none());
+            lines.extend(progress::line(view, estimate, next));
+        }
+        lines.extend(view.waiting.as_ref().map(|waiting| waiting_line(waiting, facts.input)));
+        lines.extend(condition_lines(&view.conditions, &facts.id));
+        if let Some(advice) = advice {
+            let listen = progress::next_poll(view, estimate);
+            lines.push(suggestion(&advice, &facts.id, listen));
+        }
+        lines.extend(insight_lines(&self.insights, palette));
+        lines.join("\n")
+    }
+
+    /// `↻ lines 801-803  |  2.0 KB new  |  zsh_poll · zsh_send · zsh_kill`
+    fn position_line(&self, facts: &Facts) -> Option<String> {
+        let mut parts = Vec::new();
+        if let Some(found) = &self.matched {
+            parts.push(format!("until matched line {}", found.line));
+        }
+        let shows_position = self.numbered || self.view.running();
+        if shows_position && self.shown.to_line > 0 {
+            let (first, last) = (self.shown.from_line, self.shown.to_line);
+            parts.push(match self.screen {
+                None => format!("lines {first}-{last}"),
+                Some(_) => {
+                    format!("lines {first}-{last} not shown as lines (zsh_poll from_line={first})")
+                }
+            });
+        }
+        if shows_position && self.new_bytes > 0 {
+            parts.push(format!("{} new", size(self.new_bytes)));
+        }
+        if self.view.running() {
+            parts.push(match facts.input {
+                Input::None => "zsh_poll".to_owned(),
+                Input::Pipe | Input::Terminal => "zsh_poll · zsh_send".to_owned(),
+            });
+        }
+        (!parts.is_empty()).then(|| format!("↻ {}", parts.join("  |  ")))
+    }
+
+    /// The result as JSON, `_meta["zsh-tool/result"]`.
+    pub fn meta(
+        &self,
+        facts: &Facts,
+        estimate: Option<&Estimate>,
+        log_path: Option<String>,
+    ) -> Value {
+        let view = &self.view;
+        let end = view.ended.as_ref();
+        let waiting = view.waiting.as_ref();
+        let insights = self.insights.iter();
+        json!({
+            "task_id": facts.id,
+            "status": status_word(view),
+            "exit_code": end.map(|end| end.exit.code()),
+            "pipestatus": end.map(|end| end.pipestatus.clone()).unwrap_or_default(),
+            "duration_ms": millis(end.map_or(view.elapsed, |end| end.duration)),
+            "cwd": end.and_then(|end| end.moved_to.as_ref()).unwrap_or(&facts.directory).to_string_lossy(),
+            "from_line": self.shown.from_line,
+            "to_line": self.shown.to_line,
+            "new_bytes": self.new_bytes,
+            "total_lines": view.total_lines,
+            "omitted_lines": self.shown.omitted_lines,
+            "omitted_bytes": self.shown.omitted_bytes,
+            "matched_line": self.matched.as_ref().map(|found| found.line),
+            "queued_input": view.queued_input,
+            "waiting_for": waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
+            "prompt": waiting.map(|waiting| waiting.prompt.trim()),
+            "reader": waiting.map(|waiting| json!({
+                "pid": waiting.reader.pid,
+                "name": waiting.reader.name,
+                "seen": waiting.proof == InputProof::Blocked,
+            })),
+            "conditions": view.conditions.iter().map(ConditionRow::from).collect::<Vec<_>>(),
+            "evidence": match view.evidence {
+                Evidence::Whole => "whole",
+                Evidence::NoCalls => "no_calls",
+                Evidence::Nothing => "none",
+            },
+            "leftovers": view.leftovers,
+            "insights": insights.map(|insight| json!([insight.level.as_str(), insight.message])).collect::<Vec<_>>(),
+            "poll_meta": view.running().then(|| {
+                let advice = progress::advice(view, self.new_bytes > 0, estimate);
+                progress::meta(view, facts.input, estimate, advice.as_ref())
+            }),
+            "log_path": log_path,
+            "screen": self.screen.as_ref().map(screen_meta),
+        })
+    }
+}
+
+fn leftover_line(facts: &Facts, view: &View) -> Option<String> {
+    if view.leftovers.is_empty() || view.running() {
+        return None;
+    }
+    let named = name_leftovers(&view.leftovers);
+    let count = view.leftovers.len();
+    let (noun, them) = if count == 1 { ("process", "it") } else { ("processes", "them") };
+    let id = &facts.id;
+    Some(format!("{count} {noun} still running: {named} (zsh_kill task_id={id} ends {them})"))
+}
+
+/// The advice and the call that follows it; `listen` is how many seconds to wait.
+fn suggestion(advice: &Advice, id: &str, listen: f64) -> String {
+    let wait = format!("zsh_poll task_id={id} wait_for=end listen={:.0}", listen.ceil());
+    let call = match advice {
+        Advice::SendInput => format!("zsh_send task_id={id}"),
+        Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
+        Advice::AwaitHolder { task } => format!("zsh_poll task_id={task} wait_for=end"),
+        Advice::OtherWork => return advice.to_string(),
+        Advice::NearingCompletion | Advice::WorksSilently { .. } | Advice::SpacePolls { .. } => {
+            wait
+        }
+    };
+    format!("{advice} → {call}")
+}
+
+/// The first line of a command, cut.
+pub(crate) fn command_line(command: &str) -> String {
+    let mut lines = command.lines().skip_while(|line| line.trim().is_empty());
+    // A carriage return would hide what is before it.
+    let first = lines.next().unwrap_or_default().replace('\r', "^M");
+    let first = ansi::readable(first.as_bytes(), Colours::Drop, None);
+    let first = cut(&first, COMMAND_CHARS);
+    match lines.count() {
+        0 => first.into_owned(),
+        1 => format!("{first} … +1 line"),
+        more => format!("{first} … +{more} lines"),
+    }
+}
+
+/// `✔ exit=0  0.4s  task=3dc8c9ee`
+pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> String {
+    let mut parts = Vec::new();
+    match &view.ended {
+        None => {
+            parts.push(palette.paint(CYAN, "⟳ RUNNING"));
+            parts.push(format!("{:.1}s", view.elapsed.as_secs_f64()));
+            parts.push(format!("task={}", facts.id));
+            parts.push(format!("stdin={}", input_word(facts.input, view)));
+        }
+        Some(end) => {
+            parts.push(end_words(end, palette));
+            if !end.pipestatus.is_empty() {
+                let statuses: Vec<String> = end.pipestatus.iter().map(i32::to_string).collect();
+                parts.push(format!("pipestatus=[{}]", statuses.join(",")));
+            }
+            let took = format!("{:.1}s", end.duration.as_secs_f64());
+            let at_stop = view.at_stop.as_ref();
+            let at_deadline = at_stop.filter(|_| end.outcome == Outcome::Timeout);
+            parts.push(match at_deadline.and_then(describe::at_deadline) {
+                Some(why) => format!("{took} ({why})"),
+                None => took,
+            });
+            parts.push(format!("task={}", facts.id));
+            if let Some(directory) = &end.moved_to {
+                parts.push(format!("cwd={}, not kept: pass cwd", directory.display()));
+            }
+            if !view.leftovers.is_empty() {
+                parts.push(format!("{} still running", view.leftovers.len()));
+            }
+        }
+    }
+    parts.join("  ")
+}
+
+/// `✔ exit=0`
+pub(crate) fn end_words(end: &End, palette: Palette) -> String {
+    let code = end.exit.code();
+    match end.outcome {
+        Outcome::Success => palette.paint(GREEN, &format!("✔ exit={code}")),
+        Outcome::Failure => palette.paint(exit_colour(code), &format!("✘ exit={code}")),
+        Outcome::Timeout => palette.paint(YELLOW, &format!("⏱ TIMEOUT  exit={code}")),
+        Outcome::Killed => palette.paint(RED, &format!("✘ KILLED  exit={code}")),
+        Outcome::Interrupted => palette.paint(YELLOW, &format!("✘ INTERRUPTED  exit={code}")),
+    }
+}
+
+/// Says how a task ended whose output is no longer kept.
+pub(crate) fn output_gone(entry: &Entry) -> String {
+    let exit = entry.exit_code.map(|code| format!(", exit={code}"));
+    format!(
+        "task {} has ended ({}{}), and its output is no longer kept \
+         (max_finished_tasks, spool_quota, spool_keep_hours)",
+        entry.id,
+        entry.outcome.map_or("ended", describe::outcome_word),
+        exit.unwrap_or_default()
+    )
+}
+
+/// 255 is ssh's own failure and 128 + N a signal: yellow, since neither is the command's own
+/// result. All other failures are red.
+fn exit_colour(code: i32) -> &'static str {
+    match code {
+        129.. => YELLOW,
+        _ => RED,
+    }
+}
+
+fn input_word(input: Input, view: &View) -> &'static str {
+    match input {
+        Input::None => "no",
+        Input::Pipe if view.input_closed => "closed",
+        Input::Pipe => "open",
+        Input::Terminal => "pty",
+    }
+}
+
+/// The status as a word, for JSON and lists.
+pub(crate) fn status_word(view: &View) -> &'static str {
+    let end = view.ended.as_ref();
+    end.map_or("running", |end| describe::outcome_word(end.outcome))
+}
+
+/// `4711 node, 4712 esbuild`
+pub(crate) fn name_leftovers(leftovers: &[ProcessName]) -> String {
+    let mut named: Vec<String> = leftovers
+        .iter()
+        .take(LEFTOVERS_NAMED)
+        .map(|left| format!("{} {}", left.pid, left.name))
+        .collect();
+    if leftovers.len() > LEFTOVERS_NAMED {
+        named.push(format!("{} more", leftovers.len() - LEFTOVERS_NAMED));
+    }
+    named.join(", ")
+}
+
+/// Warnings before information, each of the task's own on one line and of the history's on
+/// another; tables come last.
+fn insight_lines(insights: &[Insight], palette: Palette) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (level, sign, colour) in [(Level::Warning, "⚠", YELLOW), (Level::Info, "ℹ", DIM)] {
+        for (from_history, label) in [(false, ""), (true, "A.L.A.N.: ")] {
+            let (tables, messages): (Vec<&str>, Vec<&str>) = insights
+                .iter()
+                .filter(|insight| insight.level == level && insight.from_history == from_history)
+                .map(|insight| insight.message.as_str())
+                .partition(|message| message.contains('\n'));
+            if !messages.is_empty() {
+                let line = format!("{sign} {label}{}", messages.join(" | "));
+                lines.push(palette.paint(colour, &line));
+            }
+            let table = |table: &str| palette.paint(colour, &format!("{sign} {label}{table}"));
+            lines.extend(tables.into_iter().map(table));
+        }
+    }
+    lines
+}
+
+/// `⌨ WAITING FOR INPUT "Password:" (reads tty: 4711 passwd)`
+fn waiting_line(waiting: &Waiting, input: Input) -> String {
+    let what = match waiting.wanted {
+        WantedInput::Input => "INPUT",
+        WantedInput::Password => "A PASSWORD",
+    };
+    let prompt = match waiting.prompt.trim() {
+        "" => String::new(),
+        prompt => format!(" \"{}\"", clip(prompt, PROMPT_CHARS)),
+    };
+    let proof = describe::input_proof_phrase(waiting, input);
+    format!("⌨ WAITING FOR {what}{prompt} ({proof})")
+}
+
+/// `⏸ STOPPED (SIGTSTP): 4711 vim — zsh_kill task_id=… signal=CONT resumes it`
+fn condition_lines(conditions: &[Condition], task: &str) -> Vec<String> {
+    describe::kinds(conditions)
+        .into_iter()
+        .map(|(kind, processes)| {
+            let them = if processes.len() == 1 { "it" } else { "them" };
+            let named = describe::name(&processes);
+            match kind {
+                ConditionKind::Stopped { by, holds_up } => {
+                    let may_want_terminal =
+                        !holds_up && !matches!(by, StopSignal::Stop | StopSignal::Keyboard);
+                    let by = match by {
+                        StopSignal::Unknown => String::new(),
+                        by => format!(" ({})", describe::signal_name(by)),
+                    };
+                    let resumes = format!("zsh_kill task_id={task} signal=CONT");
+                    // Resumed in the background, it would try to use the terminal again.
+                    let remedy = if may_want_terminal {
+                        format!("fg in its shell if it is a job there, or {resumes}")
+                    } else {
+                        format!("{resumes} resumes {them}")
+                    };
+                    format!("⏸ STOPPED{by}: {named} — {remedy}")
+                }
+                ConditionKind::DiskSleep => format!(
+                    "⏸ DISK SLEEP: {named} — in a sleep that no signal ends (disk, network file system)"
+                ),
+                ConditionKind::ZombieLeader => format!(
+                    "⚠ ZOMBIE LEADER: {named} — the main thread has ended, other threads are still running"
+                ),
+                ConditionKind::OutOfReach(user) => {
+                    format!("⚠ OF ANOTHER USER ({user}): {named} — zsh_kill cannot end {them}")
+                }
+            }
+        })
+        .collect()
+}
+
+/// `screen 24×80, cursor row 3 column 12, alternate screen`
+fn screen_line(seen: &ScreenContent) -> String {
+    let view = &seen.view;
+    let mut line = format!(
+        "screen {}×{}, cursor row {} column {}",
+        view.rows.len(),
+        view.cols,
+        view.cursor_row,
+        view.cursor_col
+    );
+    if !view.cursor_visible {
+        line.push_str(" (hidden)");
+    }
+    if view.alternate {
+        line.push_str(", alternate screen");
+    }
+    if seen.undrawn > 0 {
+        let undrawn = grouped(seen.undrawn as u64);
+        line.push_str(&format!(", {undrawn} bytes of output not drawn"));
+    }
+    line
+}
+
+fn screen_meta(seen: &ScreenContent) -> Value {
+    let view = &seen.view;
+    json!({
+        "rows": view.rows.len(),
+        "cols": view.cols,
+        "cursor": [view.cursor_row, view.cursor_col],
+        "cursor_visible": view.cursor_visible,
+        "alternate": view.alternate,
+        "undrawn_bytes": seen.undrawn,
+        "lines": drawn_rows(view),
+    })
+}
+
+/// The rows up to the last that is not empty, as far as they fit.
+pub(crate) fn screen_rows(view: &screen::View, mut room: Room, id: &str) -> Shown {
+    let rows = drawn_rows(view);
+    let fitting = rows.iter().take_while(|row| room.take_line(row));
+    let mut shown: Vec<&str> = fitting.map(String::as_str).collect();
+    let left_out = rows.len() - shown.len();
+    let omission = match left_out {
+        0 => String::new(),
+        rows => format!("{rows} more rows: zsh_poll task_id={id} screen=true max_output=…"),
+    };
+    let marker = format!("… {omission}");
+    if rows.is_empty() {
+        shown.push("(empty screen)");
+    } else if left_out > 0 {
+        shown.push(&marker);
+    }
+    Shown { text: shown.join("\n"), omission, ..Shown::default() }
+}
+
+fn drawn_rows(view: &screen::View) -> &[String] {
+    let last = view.rows.iter().rposition(|row| !row.is_empty());
+    view.rows.get(..last.map_or(0, |last| last + 1)).unwrap_or_default()
+}
+
+/// `┌ notify: task '3dc8c9ee' completed (exit=0, 61.2s) make test`
+pub(crate) fn notice_lines(notices: &[Notice], redact: impl Fn(&str) -> String) -> Vec<String> {
+    let mut lines: Vec<String> = notices
+        .iter()
+        .take(MOST_NAMED)
+        .map(|notice| {
+            let end = &notice.end;
+            let word = match end.outcome {
+                Outcome::Success => "completed",
+                Outcome::Failure => "failed",
+                Outcome::Timeout => "timed out",
+                Outcome::Killed => "was killed",
+                Outcome::Interrupted => "was interrupted",
+            };
+            format!(
+                "┌ notify: task '{}' {word} (exit={}, {:.1}s) {}",
+                notice.task.facts.id,
+                end.exit.code(),
+                end.duration.as_secs_f64(),
+                command_line(&redact(&notice.task.facts.command))
+            )
+        })
+        .collect();
+    if notices.len() > MOST_NAMED {
+        lines.push(format!(
+            "┌ notify: {} more tasks ended: zsh_tasks all=true",
+            notices.len() - MOST_NAMED
+        ));
+    }
+    lines
+}
+
+/// A duration in whole milliseconds, for programs.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::wait::ProcessName;
+
+    fn stopped(pid: i32, by: StopSignal, holds_up: bool) -> Condition {
+        Condition::Stopped { process: ProcessName { pid, name: "vim".to_owned() }, by, holds_up }
+    }
+
+    #[test]
+    fn each_kind_has_one_line_that_says_what_to_do() {
+        let mut all: Vec<Condition> =
+            (1..=6).map(|pid| stopped(pid, StopSignal::Keyboard, true)).collect();
+        all.push(stopped(7, StopSignal::Reading, false));
+        let lines = condition_lines(&all, "3dc8c9ee");
+        assert_eq!(
+            lines,
+            [
+                "⏸ STOPPED (SIGTSTP): 1 vim, 2 vim, 3 vim, 4 vim, 2 more — zsh_kill \
+                 task_id=3dc8c9ee signal=CONT resumes them",
+                "⏸ STOPPED (SIGTTIN): 7 vim — fg in its shell if it is a job there, or zsh_kill \
+                 task_id=3dc8c9ee signal=CONT",
+            ]
+        );
+        let one = [stopped(7, StopSignal::Unknown, true)];
+        assert_eq!(describe::condition_phrases(&one), ["stopped: 7 vim"]);
+        let row = json!(one.each_ref().map(ConditionRow::from));
+        assert_eq!(row[0]["signal"], Value::Null);
+        assert!(row[0].get("user").is_none(), "{row}");
+    }
+}

@@ -1,0 +1,357 @@
+//! A task at one moment, as results report it.
+
+use std::time::{Duration, Instant};
+
+use crate::progress::condition::{Condition, Evidence};
+use crate::progress::progress_snapshot::Verdict;
+use crate::progress::tracker::{BlockedOn, ChangeKind, Status};
+use crate::progress::tree_state::{TreeState, TreeStateKind};
+use crate::progress::wait::ProcessName;
+use crate::progress::waiting::Waiting;
+use crate::task::describe;
+use crate::task::live::{Delta, End, LiveState, LiveTask};
+use crate::task::terminal::Terminal;
+
+/// A task at one moment, as results report it.
+///
+/// The end and the output that no result has shown are of the same moment: a result that
+/// names an end from here and shows the output up to here leaves out nothing that came before.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Output that no result had shown.
+    pub delta: Delta,
+    pub ended: Option<End>,
+    pub(crate) leftovers: Vec<ProcessName>,
+    pub(crate) elapsed: Duration,
+    pub(crate) silent_for: Duration,
+    pub(crate) idle_polls: u32,
+    pub(crate) total_lines: u64,
+    pub(crate) total_bytes: u64,
+    /// Bytes of output that no result has shown.
+    pub(crate) unshown: u64,
+    pub(crate) queued_input: usize,
+    pub(crate) input_closed: bool,
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) evidence: Evidence,
+    pub(crate) progress: Option<ProgressStatus>,
+    /// How it was when it was asked to end.
+    pub(crate) at_stop: Option<Verdict>,
+}
+
+impl View {
+    /// The task now.
+    pub fn of(task: &LiveTask) -> View {
+        View::when(task, |state| state.delta())
+    }
+
+    /// As [`View::of`], for a result that shows the new output: takes it, and marks the end as
+    /// reported.
+    pub fn take(task: &LiveTask) -> View {
+        View::when(task, LiveState::take_delta)
+    }
+
+    /// As [`View::of`], for a result that reports the end without the output.
+    pub fn report_end(task: &LiveTask) -> View {
+        View::when(task, |state| {
+            state.mark_end_shown();
+            state.delta()
+        })
+    }
+
+    fn when(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
+        let now = Instant::now();
+        // The last line of a full screen is no prompt: it is a frame, a menu, a status.
+        let shows_prompt = !task.terminal().is_some_and(Terminal::is_full_screen);
+        let mut state = task.state();
+        let delta = take(&mut state);
+        let started = task.facts.started.mono;
+        let unfinished = u64::from(state.output_end.offset > state.line_start.offset);
+        View {
+            delta,
+            ended: state.ended.clone(),
+            leftovers: state.leftovers.clone(),
+            elapsed: now.duration_since(started),
+            silent_for: now.duration_since(state.last_output.unwrap_or(started)),
+            idle_polls: state.idle_polls,
+            total_lines: state.output_end.line.saturating_sub(1) + unfinished,
+            total_bytes: state.output_end.offset,
+            unshown: state.unshown(),
+            queued_input: state.queued_input,
+            input_closed: state.input_closed,
+            waiting: state.waiting.clone().map(|waiting| Waiting {
+                prompt: if shows_prompt { waiting.prompt } else { String::new() },
+                ..waiting
+            }),
+            conditions: state.conditions.clone(),
+            evidence: state.evidence,
+            progress: ProgressStatus::of(&state, now),
+            at_stop: state.at_stop.clone(),
+        }
+    }
+
+    /// Whether its shell runs.
+    pub fn running(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    /// Whether it makes progress; `None` if it has ended or before the first probe.
+    pub(crate) fn status(&self) -> Option<Status> {
+        // Input is probed before anything else.
+        if self.waiting.is_some() {
+            return Some(Status::Blocked(BlockedOn::Input));
+        }
+        let progress = self.progress.as_ref().filter(|_| self.running())?;
+        Some(progress.verdict.status)
+    }
+}
+
+/// Whether a task makes progress at one moment, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct ProgressStatus {
+    pub verdict: Verdict,
+    /// It reads or writes steadily.
+    pub moves_bytes: bool,
+    /// The last change was recent, and not its output.
+    pub does_something_new: bool,
+    /// Some evidence is not available.
+    pub degraded: bool,
+}
+
+impl ProgressStatus {
+    /// `None` before the first probe.
+    fn of(state: &LiveState, now: Instant) -> Option<ProgressStatus> {
+        let progress = state.progress.as_ref()?;
+        let verdict = state.verdict(now)?;
+        let newest = progress.tracker.last_change;
+        Some(ProgressStatus {
+            does_something_new: verdict.status == Status::Progressing
+                && newest.is_some_and(|change| change.kind != ChangeKind::Output),
+            verdict,
+            moves_bytes: progress.tracker.moves_bytes(now),
+            degraded: progress.degraded,
+        })
+    }
+
+    /// `progressing: io +5.5 MB`, `idle: sleeping on a timer`; `None` if another line says what
+    /// it is blocked on.
+    pub fn summary(&self) -> Option<String> {
+        match self.verdict.status {
+            Status::Ended | Status::Blocked(BlockedOn::Input | BlockedOn::Stop) => None,
+            _ => describe::verdict_summary(&self.verdict),
+        }
+    }
+
+    /// Why it is stuck, if it is.
+    pub fn stuck_reason(&self) -> Option<String> {
+        let reason = || describe::evidence(&self.verdict).into_iter().next();
+        (self.verdict.status == Status::Stuck).then(reason).flatten()
+    }
+
+    /// Whether it waits by design for what may come at any time; not for a timer, which ends by
+    /// itself.
+    pub fn waits_by_design(&self) -> bool {
+        let kind = self.verdict.tree_state.as_ref().map(|(tree_state, _)| tree_state.kind());
+        self.verdict.status == Status::Idle
+            && matches!(kind, Some(TreeStateKind::Idle | TreeStateKind::Screen))
+    }
+
+    /// The task that holds the lock that it waits for.
+    pub fn lock_holder(&self) -> Option<&str> {
+        match &self.verdict.tree_state {
+            Some((TreeState::Lock { lock, .. }, _))
+                if self.verdict.status == Status::Blocked(BlockedOn::Lock) =>
+            {
+                lock.holder.as_ref()?.task.as_deref()
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::progress::tracker::ActivityDelta;
+    use crate::progress::tree_state::{DeadEnd, Idle};
+    use crate::progress::wait::{Holder, Lock, Peer, ProcessName};
+
+    fn status_of(status: Status, delta: ActivityDelta) -> ProgressStatus {
+        ProgressStatus {
+            verdict: Verdict {
+                status,
+                delta,
+                tree_state: None,
+                unchanged_for: Duration::from_secs(40),
+                only_time: false,
+            },
+            moves_bytes: false,
+            does_something_new: false,
+            degraded: false,
+        }
+    }
+
+    fn doing(status: Status, tree_state: TreeState) -> ProgressStatus {
+        let mut doing = status_of(status, ActivityDelta::default());
+        doing.verdict.tree_state = Some((tree_state, Duration::from_secs(40)));
+        doing
+    }
+
+    fn evidence_of(progress: &ProgressStatus) -> Vec<String> {
+        describe::evidence(&progress.verdict)
+    }
+
+    fn process() -> ProcessName {
+        ProcessName { pid: 4711, name: "cargo".to_owned() }
+    }
+
+    #[test]
+    fn the_strongest_evidence_comes_first_and_cpu_time_last() {
+        let delta = ActivityDelta {
+            io: 5_500_000,
+            output: 10,
+            born: 2,
+            cpu_share: 0.021,
+            ..ActivityDelta::default()
+        };
+        let evidence = evidence_of(&status_of(Status::Progressing, delta));
+        assert_eq!(evidence, ["io +5.5 MB", "output +10 B", "processes +2 -0", "cpu 2%"]);
+        let little = ActivityDelta { io: 24, output: 10, ..ActivityDelta::default() };
+        let evidence = evidence_of(&status_of(Status::Slow, little));
+        assert_eq!(evidence, ["output +10 B", "io +24 B", "cpu 0%"]);
+        let evidence = evidence_of(&status_of(Status::Silent, ActivityDelta::default()));
+        assert_eq!(evidence, ["silent for 40s, no evidence of work", "cpu 0%"]);
+    }
+
+    #[test]
+    fn of_what_computes_repeated_reads_are_shown_too() {
+        let delta =
+            ActivityDelta { io: 24, moved: 5_500_000, cpu_share: 0.98, ..ActivityDelta::default() };
+        let tree_state = TreeState::Computing { process: Some(process()), share: 0.98 };
+        let mut computing = doing(Status::Slow, tree_state);
+        computing.verdict.delta = delta;
+        assert_eq!(evidence_of(&computing), ["busy: cargo 98% CPU for 40s", "io +5.5 MB"]);
+        assert_eq!(evidence_of(&status_of(Status::Progressing, delta)), ["io +24 B", "cpu 98%"]);
+    }
+
+    #[test]
+    fn every_state_has_its_words() {
+        let process = process();
+        let network = Status::Blocked(BlockedOn::Network);
+        let lock = |holder| TreeState::Lock {
+            process: process.clone(),
+            lock: Lock { path: "/w/target/.cargo-lock".to_owned(), holder },
+        };
+        let idle = |on| TreeState::Idle { process: process.clone(), on };
+        let deadlock = |threads, processes, cause| TreeState::Deadlock {
+            process: process.clone(),
+            threads,
+            processes,
+            cause,
+        };
+        let peer = |peer| TreeState::Peer { process: process.clone(), peer };
+        let holder = Holder { process: process.clone(), task: Some("b6d464a7".to_owned()) };
+        let rows = [
+            (
+                Status::Slow,
+                TreeState::Computing { process: Some(process.clone()), share: 0.98 },
+                "busy: cargo 98% CPU for 40s",
+            ),
+            (
+                network,
+                peer(Peer::Network("127.0.0.1:5432".to_owned())),
+                "waiting for network peer 127.0.0.1:5432 (40s)",
+            ),
+            (
+                network,
+                peer(Peer::Local("/run/x.sock".to_owned())),
+                "waiting for peer /run/x.sock (40s)",
+            ),
+            (
+                network,
+                peer(Peer::Local("a local socket".to_owned())),
+                "waiting for a local socket (40s)",
+            ),
+            (
+                network,
+                peer(Peer::Pipe(process.clone())),
+                "waiting for a pipe that 4711 cargo holds (40s)",
+            ),
+            (
+                Status::Blocked(BlockedOn::Lock),
+                lock(Some(holder)),
+                "waiting for lock /w/target/.cargo-lock held by 4711 cargo (task b6d464a7)",
+            ),
+            (
+                Status::Blocked(BlockedOn::Lock),
+                lock(None),
+                "waiting for lock /w/target/.cargo-lock",
+            ),
+            (Status::Idle, idle(Idle::Timer), "sleeping on a timer"),
+            (
+                Status::Idle,
+                idle(Idle::Listening("port 3000".to_owned())),
+                "listening on port 3000, no requests pending",
+            ),
+            (Status::Idle, idle(Idle::Datagrams("udp 514".to_owned())), "listening on udp 514"),
+            (Status::Idle, idle(Idle::Files), "watching files"),
+            (Status::Idle, idle(Idle::Signal), "waiting for a signal"),
+            (Status::Idle, idle(Idle::Screen), "interactive screen, accepts keys"),
+            (
+                Status::Stuck,
+                deadlock(4, 1, DeadEnd::Threads),
+                "likely deadlock: all 4 threads of 4711 cargo are waiting on each other",
+            ),
+            (
+                Status::Stuck,
+                deadlock(1, 1, DeadEnd::Threads),
+                "likely deadlock: the only thread of 4711 cargo waits for another to wake it",
+            ),
+            (
+                Status::Stuck,
+                deadlock(1, 3, DeadEnd::Pipe),
+                "likely deadlock: all 3 processes are waiting on each other, 4711 cargo among them",
+            ),
+            (
+                Status::Stuck,
+                deadlock(1, 1, DeadEnd::Pipe),
+                "likely deadlock: 4711 cargo is waiting on a pipe that no other process holds",
+            ),
+            (
+                Status::Stuck,
+                deadlock(1, 1, DeadEnd::Fifo("go".to_owned())),
+                "likely deadlock: 4711 cargo is opening FIFO go, and no process has its other end",
+            ),
+        ];
+        for (status, tree_state, words) in rows {
+            let doing = doing(status, tree_state);
+            assert_eq!(evidence_of(&doing).first().map(String::as_str), Some(words));
+            assert_eq!(doing.summary(), Some(format!("{status}: {words}")));
+        }
+    }
+
+    #[test]
+    fn the_first_look_says_nothing_of_cpu_time_which_it_cannot_compare() {
+        let mut first = status_of(Status::Slow, ActivityDelta::default());
+        assert_eq!(evidence_of(&first), ["cpu 0%"]);
+        first.verdict.delta.baseline = true;
+        assert_eq!(evidence_of(&first), [""; 0]);
+    }
+
+    #[test]
+    fn repetition_is_named_before_the_sleep_between_the_lines() {
+        let delta = ActivityDelta { output: 45, ..ActivityDelta::default() };
+        let on = Idle::Timer;
+        let process = process();
+        let mut stuck = doing(Status::Stuck, TreeState::Idle { process, on });
+        stuck.verdict.delta = delta;
+        assert_eq!(
+            evidence_of(&stuck),
+            ["repeating the same line for 40s", "output +45 B", "sleeping on a timer", "cpu 0%"]
+        );
+        let reason = stuck.stuck_reason();
+        assert_eq!(reason.as_deref(), Some("repeating the same line for 40s"));
+    }
+}

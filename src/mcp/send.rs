@@ -1,0 +1,145 @@
+//! `zsh_send`: types into a task and shows its response.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::dispatch::{
+    Answer, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, read, refused, seconds_or,
+};
+use super::render::insight::Insight;
+use super::render::result::TaskResult;
+use super::render::view::View;
+use super::tools::{SendArguments, Tool};
+use crate::config::ResolveContext;
+use crate::process::pty::TerminalSize;
+use crate::task::input::{LONGEST_LINE, Sending};
+use crate::task::live::ActiveCall;
+use crate::task::live::{Input, LiveTask};
+use crate::task::output::reading;
+use crate::task::registry::TaskHandle;
+use crate::task::request::InputError;
+use crate::task::terminal::Terminal;
+use crate::task::watch::Goal;
+use crate::text::keys::{self, Key};
+use crate::text::mask::Secret;
+use crate::text::quantity::grouped;
+
+impl Tools {
+    pub(super) fn send(
+        &self,
+        tool: &Tool,
+        arguments: Option<&Value>,
+        call: &mut ToolCall,
+    ) -> Answer {
+        let (arguments, mut notes) = read::<SendArguments>(tool, arguments)?;
+        let task = self.find(&arguments.task_id)?;
+        let size = match (arguments.rows, arguments.cols) {
+            (Some(rows), Some(cols)) => Some(TerminalSize { rows, cols }),
+            (None, None) => None,
+            _ => return Err(refused("rows and cols go together: pass both")),
+        };
+        let keys = arguments.keys.as_deref().unwrap_or_default();
+        let eof = arguments.eof.unwrap_or(false);
+        let types = arguments.input.is_some() || !keys.is_empty() || eof;
+        let secret = arguments.secret_env.as_deref();
+        if !types && secret.is_none() && size.is_none() {
+            return Err(refused(
+                "nothing to send: pass input, secret_env, keys, eof: true, or rows and cols",
+            ));
+        }
+        if arguments.input.is_some() && secret.is_some() {
+            return Err(refused("input and secret_env are two things to type: make two calls"));
+        }
+        // All arguments are checked before anything is sent.
+        let keys = keys.iter().map(|name| Key::parse(name)).collect::<Result<Vec<Key>, _>>()?;
+        if !keys.is_empty() && task.live.facts.input == Input::Pipe {
+            return Err(InputError::NoKeyboard(task.id().to_owned()).into());
+        }
+        let listen = seconds_or(DEFAULT_LISTEN, "listen", arguments.listen)?;
+        let _active_call = ActiveCall::begin(&task.live);
+        let secret = secret.map(|name| self.secret(name, &task)).transpose()?;
+        // Noted before anything is sent: the reply may come before the next line runs.
+        let after = task.live.state().output_end.offset;
+        if let Some(size) = size {
+            self.supervisor.resize(&task, size)?;
+        }
+        let enter = arguments.enter.unwrap_or(true);
+        // A pipe echoes nothing, and the echo of keys is not known.
+        let text = arguments.input.as_deref();
+        let typed = text.or(secret.is_some().then_some(""));
+        let typed = typed.filter(|_| keys.is_empty() && task.live.facts.input == Input::Terminal);
+        if let Some((name, secret)) = secret {
+            // Looking the secret up may have taken a while.
+            if call.cancel.is_cancelled() {
+                return Err(NoAnswer::Cancelled);
+            }
+            self.supervisor.send_secret(&task, name, secret, enter)?;
+        }
+        if types {
+            let bytes = bytes_for(&task.live, text, enter, &keys);
+            self.supervisor.send(&task, Sending { bytes, end: eof })?;
+        }
+        self.watch(&task, Goal::Reply { after, typed }, None, listen, call)?;
+        if !call.cancel.begin_answer() {
+            return Err(NoAnswer::Cancelled);
+        }
+        let max_output = self.config.max_output;
+        let view = View::take(&task.live);
+        notes.extend(after_sending(&task.live, !keys.is_empty()));
+        let spans = reading::new_output(&task.spool, &view.delta, max_output);
+        let result = TaskResult::of(view, notes);
+        self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
+    }
+
+    /// Looks up a listed secret that is to be typed into this task.
+    fn secret<'a>(&self, name: &'a str, task: &TaskHandle) -> Result<(&'a str, Secret), NoAnswer> {
+        // Checked before the secret's program runs, which may ask a person.
+        self.supervisor.check_secret_goes_to(task)?;
+        let settings = &self.supervisor.settings;
+        let context = ResolveContext {
+            env: &|name| std::env::var_os(name),
+            environment: &settings.environment,
+            daemons: Arc::clone(&settings.daemons),
+        };
+        Ok((name, self.config.secrets.resolve(name, &context)?))
+    }
+}
+
+/// What is sent for text, with Enter after it or not, and then for keys.
+fn bytes_for(task: &LiveTask, text: Option<&str>, enter: bool, keys: &[Key]) -> Vec<u8> {
+    let modes = task.terminal().map(Terminal::modes).unwrap_or_default();
+    let (mut bytes, line_end) = match task.facts.input {
+        Input::Terminal => (keys::typed(text.unwrap_or_default(), modes), b'\r'),
+        Input::Pipe | Input::None => (text.unwrap_or_default().as_bytes().to_vec(), b'\n'),
+    };
+    if text.is_some() && enter {
+        bytes.push(line_end);
+    }
+    bytes.extend(keys.iter().flat_map(|key| key.bytes(modes)));
+    bytes
+}
+
+/// Remarks about what was sent.
+fn after_sending(task: &LiveTask, pressed: bool) -> Vec<Insight> {
+    let mut notes = Vec::new();
+    let (dropped, queued, runs) = {
+        let mut state = task.state();
+        let dropped = std::mem::take(&mut state.dropped_input);
+        (dropped, state.queued_input, state.ended.is_none())
+    };
+    if dropped > 0 {
+        notes.push(Insight::warning(format!(
+            "the terminal dropped {} bytes of input: in line mode it takes lines of at most {} bytes. \
+             Send shorter lines, or run it again with stdin_open: true.",
+            grouped(dropped as u64),
+            grouped(LONGEST_LINE as u64)
+        )));
+    }
+    if runs && queued > 0 && pressed {
+        notes.push(Insight::warning(
+            "the keys wait behind input that the program has not read: zsh_kill signal=INT reaches it at once.",
+        ));
+    }
+    notes
+}

@@ -1,0 +1,214 @@
+//! `zsh_tasks` and `zsh_health`: aligned lines for people and models, JSON for programs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::dispatch::{Answer, ToolResult, Tools, read};
+use super::memory;
+use super::outputs::{ConditionRow, HealthOutput, StrayRow, TaskRow, TasksOutput};
+use super::render::insight;
+use super::render::progress;
+use super::render::result::{command_line, millis, status_word};
+use super::render::view::View;
+use super::tools::{NoArguments, TasksArguments, Tool};
+use crate::config::Warning;
+use crate::process::processes;
+use crate::progress::condition::Condition;
+use crate::task::describe;
+use crate::task::registry::TaskHandle;
+use crate::text::quantity::{seconds, size};
+
+/// How many tasks are listed by default.
+const TASKS_LISTED: usize = 50;
+/// How much of a command a list shows.
+const COMMAND_CHARS: usize = 80;
+
+impl Tools {
+    /// The running tasks and those with leftovers, or all, newest first.
+    pub(super) fn tasks(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
+        let (arguments, _) = read::<TasksArguments>(tool, arguments)?;
+        let all = arguments.all.unwrap_or(false);
+        let limit = arguments.limit.unwrap_or(TASKS_LISTED);
+        let supervisor = &self.supervisor;
+        let every = supervisor.tasks();
+        let listed: Vec<&Arc<TaskHandle>> =
+            every.iter().rev().filter(|task| all || !task.live.state().closed).collect();
+        let more = listed.len().saturating_sub(limit);
+        let redact = |text: &str| supervisor.settings.redactor.redact(text).into_owned();
+        let rows: Vec<TaskSummary> =
+            listed.iter().take(limit).map(|task| TaskSummary::of(task, &redact)).collect();
+        let mut lines: Vec<String> = rows.iter().map(TaskSummary::line).collect();
+        if lines.is_empty() {
+            let none =
+                if all { "no tasks" } else { "no running tasks (all=true lists ended ones)" };
+            lines.push(none.to_owned());
+        }
+        if more > 0 {
+            lines.push(format!("… {more} more: raise limit"));
+        }
+        let strays = supervisor.unattributed();
+        for stray in &strays {
+            lines.push(format!(
+                "unattributed: {} {} (owner unknown; killed when the server exits)",
+                stray.pid, stray.name
+            ));
+        }
+        let strays = strays.into_iter();
+        let output = TasksOutput {
+            tasks: rows.into_iter().map(|row| row.output).collect(),
+            not_listed: more,
+            unattributed: strays
+                .map(|stray| StrayRow { pid: stray.pid, name: stray.name })
+                .collect(),
+        };
+        Ok(ToolResult::structured(lines.join("\n"), &output))
+    }
+
+    /// The state of the server.
+    pub(super) fn health(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
+        read::<NoArguments>(tool, arguments)?;
+        let Tools { supervisor, config, monitor, .. } = self;
+        let tasks = supervisor.tasks();
+        let running = tasks.iter().filter(|task| task.live.state().ended.is_none()).count();
+        let lingering = tasks.iter().filter(|task| task.live.state().lingers()).count();
+        let shell = supervisor.find_shell();
+        let shell_text = match &shell {
+            Ok(shell) => match &shell.note {
+                None => shell.path.display().to_string(),
+                Some(note) => note.clone(),
+            },
+            Err(error) => error.to_string(),
+        };
+        let state = match supervisor.directory() {
+            Ok(directory) => directory.path.display().to_string(),
+            Err(cause) => format!("none: {cause}; output is kept in memory"),
+        };
+        let mut problems: Vec<String> = self.warnings.iter().map(Warning::to_string).collect();
+        if shell.as_ref().map_or(true, |shell| shell.note.is_some()) {
+            problems.push(shell_text.clone());
+        }
+        if let Err(cause) = supervisor.directory() {
+            problems.push(cause.to_owned());
+        }
+        let visibility_limit = processes::visibility_limit().map(insight::visibility_limit);
+        problems.extend(visibility_limit.map(str::to_owned));
+        // Reading the circuits opens the database, so that its state is known.
+        let circuits_open = memory::refusing(&self.recorder.circuits());
+        let status = self.recorder.store().status();
+        let database = memory::database(&status);
+        problems.extend(memory::database_problems(&database));
+        let mut lines = vec![
+            format!(
+                "status     {}",
+                if problems.is_empty() { "ok" } else { "problems, see below" }
+            ),
+            format!("version    {}", env!("CARGO_PKG_VERSION")),
+            format!("shell      {shell_text}"),
+            format!(
+                "tasks      {running} running of {}, {lingering} with processes left behind, {} ended kept of {}",
+                config.max_tasks,
+                tasks.len() - running,
+                config.max_finished_tasks
+            ),
+            format!(
+                "timeout    {} s by default, {} s at most",
+                config.timeout_default.as_secs_f64(),
+                config.timeout_max.as_secs_f64()
+            ),
+            format!(
+                "spool      {} of {} on disk",
+                size(supervisor.disk_bytes()),
+                size(config.spool_quota)
+            ),
+            format!("state      {state}"),
+            format!("database   {}", memory::database_line(&database, status.opened)),
+            format!("neverhang  {circuits_open} circuits open"),
+        ];
+        lines.extend(monitor.as_ref().map(|monitor| format!("monitor    {monitor}")));
+        lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));
+        let output = HealthOutput {
+            status: if problems.is_empty() { "ok" } else { "problems" },
+            version: env!("CARGO_PKG_VERSION"),
+            instance: supervisor.instance.to_owned(),
+            shell: shell_text,
+            running,
+            lingering,
+            ended: tasks.len() - running,
+            max_tasks: config.max_tasks,
+            timeout_default_s: config.timeout_default.as_secs_f64(),
+            timeout_max_s: config.timeout_max.as_secs_f64(),
+            spool_bytes: supervisor.disk_bytes(),
+            spool_quota: config.spool_quota,
+            state_directory: state,
+            database,
+            circuits_open,
+            http: monitor.as_ref().map(|monitor| monitor.address.clone()),
+            problems,
+        };
+        Ok(ToolResult::structured(lines.join("\n"), &output))
+    }
+}
+
+/// A row of the list, with what only its line shows.
+struct TaskSummary {
+    output: TaskRow,
+    age: Duration,
+    silent: Option<Duration>,
+    conditions: Vec<Condition>,
+}
+
+impl TaskSummary {
+    fn of(task: &TaskHandle, redact: &impl Fn(&str) -> String) -> TaskSummary {
+        let facts = &task.live.facts;
+        let view = View::of(&task.live);
+        let silent = (!task.live.state().closed).then_some(view.silent_for);
+        let command = command_line(&redact(&facts.command));
+        let output = TaskRow {
+            task_id: facts.id.clone(),
+            status: status_word(&view),
+            progress: view.status().map(|status| status.to_string()),
+            evidence: match view.running() {
+                true => progress::evidence(&view, facts.input),
+                false => Vec::new(),
+            },
+            exit_code: view.ended.as_ref().map(|end| end.exit.code()),
+            age_ms: millis(view.elapsed),
+            silent_ms: silent.map(millis),
+            waiting_for: view.waiting.as_ref().map(|waiting| describe::wanted_word(waiting.wanted)),
+            conditions: view.conditions.iter().map(ConditionRow::from).collect(),
+            leftovers: if view.running() { 0 } else { view.leftovers.len() },
+            command: command.chars().take(COMMAND_CHARS).collect(),
+            description: facts.description.as_deref().map(redact),
+            pid: facts.pid,
+        };
+        TaskSummary { output, age: view.elapsed, silent, conditions: view.conditions }
+    }
+
+    fn line(&self) -> String {
+        let row = &self.output;
+        let status = match (row.exit_code, &row.progress) {
+            (Some(code), _) => format!("{} exit={code}", row.status),
+            (None, Some(progress)) => format!("{}, {progress}", row.status),
+            (None, None) => row.status.to_owned(),
+        };
+        let mut facts = vec![format!("age {}", seconds(self.age))];
+        if let Some(silent) = self.silent {
+            facts.push(format!("silent {}", seconds(silent)));
+        }
+        if let Some(wanted) = row.waiting_for {
+            facts.push(format!("waiting for {wanted}"));
+        }
+        facts.extend(describe::condition_phrases(&self.conditions));
+        if row.leftovers > 0 {
+            facts.push(format!("{} still running", row.leftovers));
+        }
+        let facts = facts.join(", ");
+        let mut line = format!("{}  {status:<20}  {facts:<24}  {}", row.task_id, row.command);
+        if let Some(description) = &row.description {
+            line.push_str(&format!("  # {description}"));
+        }
+        line
+    }
+}

@@ -1,0 +1,101 @@
+//! When an agent last did something that only a living agent does.
+//!
+//! A process that only waits is never quite idle: its runtime's timers and wake-ups move
+//! some bytes each second, even when it waits for an answer that will never come. I/O is a
+//! sign of life only in amounts that count as progress (`progress::tracker`). Output and
+//! processes that start or end always are; processor time never is.
+//!
+//! Pure.
+
+use std::time::{Duration, Instant};
+
+use crate::progress::tracker::{BYTES_THAT_COUNT, Totals, TrackerSettings};
+
+/// Follows one agent.
+#[derive(Debug, Clone)]
+pub(crate) struct Liveness {
+    /// How long bytes are added up.
+    window: Duration,
+    seen: Totals,
+    /// Bytes that do not amount to a sign of life yet, and since when they are counted.
+    bytes: (u64, Instant),
+    last: Option<Instant>,
+}
+
+impl Liveness {
+    /// For an agent that starts now and is killed after `inactivity`. Bytes are added up over
+    /// the tracker's default interval, since the background I/O of a waiting process does
+    /// not depend on the configured one.
+    pub(crate) fn new(inactivity: Duration, now: Instant) -> Liveness {
+        Liveness {
+            window: inactivity.min(TrackerSettings::default().heartbeat_interval),
+            seen: Totals::default(),
+            bytes: (0, now),
+            last: None,
+        }
+    }
+
+    /// Updates the agent's totals; returns when it last gave a sign of life.
+    pub(crate) fn look(&mut self, totals: Totals, now: Instant) -> Option<Instant> {
+        let before = std::mem::replace(&mut self.seen, totals);
+        let (bytes, since) = self.bytes;
+        let bytes = bytes.saturating_add(totals.io.saturating_sub(before.io));
+        let moves_bytes = bytes >= BYTES_THAT_COUNT;
+        let is_over = now.saturating_duration_since(since) >= self.window;
+        self.bytes = if moves_bytes || is_over { (0, now) } else { (bytes, since) };
+        let acts = totals.output > before.output
+            || totals.born > before.born
+            || totals.ended > before.ended;
+        if acts || moves_bytes {
+            self.last = Some(now);
+        }
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// When there was life last, in seconds, after a look each second at what `done` says
+    /// has been done by then.
+    fn last_life(seconds: u32, done: impl Fn(u64) -> Totals) -> Option<Duration> {
+        let start = Instant::now();
+        let mut life = Liveness::new(300 * SECOND, start);
+        let looks =
+            (1..=seconds).map(|second| life.look(done(second.into()), start + second * SECOND));
+        looks.last().flatten().map(|last| last - start)
+    }
+
+    fn io(bytes: u64) -> Totals {
+        Totals { io: bytes, ..Totals::default() }
+    }
+
+    #[test]
+    fn dribbles_are_no_life_however_long_they_last() {
+        assert_eq!(last_life(900, |second| io(270 * second)), None);
+    }
+
+    #[test]
+    fn steady_reading_and_writing_is_life() {
+        let last = last_life(100, |second| io(1000 * second)).unwrap();
+        assert!(last >= 95 * SECOND, "{last:?}");
+        let once = last_life(100, |second| io(if second < 42 { 0 } else { BYTES_THAT_COUNT }));
+        assert_eq!(once, Some(42 * SECOND));
+    }
+
+    #[test]
+    fn output_and_processes_are_life_and_computing_is_not() {
+        let till_7 = |second: u64| second.min(7);
+        let output = |second| Totals { output: till_7(second), ..Totals::default() };
+        let born = |second| Totals { born: till_7(second), ..Totals::default() };
+        let ended = |second| Totals { ended: till_7(second), ..Totals::default() };
+        for last in [last_life(60, output), last_life(60, born), last_life(60, ended)] {
+            assert_eq!(last, Some(7 * SECOND));
+        }
+        let computing = |second| Totals { cpu: Duration::from_secs(second), ..Totals::default() };
+        assert_eq!(last_life(60, computing), None);
+    }
+}

@@ -1,0 +1,283 @@
+//! What earlier agents of a run had done: from the run's log first, then from the agent
+//! program's own storage.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use super::log::{LineKind, LogLine};
+use super::log_reader::{newest, newest_that};
+use super::run_files::RunFile;
+use super::state::{Role, RunState};
+use crate::agent::activity::{Activity, Final};
+use crate::agent::executor::{Executor, Recovery, Reference};
+use crate::agent::stream::Record;
+
+/// The home directory and the environment of the agents.
+#[derive(Debug, Clone, Copy)]
+pub struct RecoveryContext<'a> {
+    /// The user's home directory.
+    pub home: &'a Path,
+    /// What agents inherit.
+    pub environment: &'a [(OsString, OsString)],
+}
+
+/// Finds what the last worker of a run had done.
+///
+/// # Errors
+/// When the run's own log cannot be read.
+pub(crate) fn salvage(
+    directory: &Path,
+    run: &RunFile,
+    executor: &Executor,
+    around: RecoveryContext<'_>,
+) -> io::Result<Recovery> {
+    let own = read_own_log(directory, executor)?;
+    if let Some(text) = own.result {
+        return Ok(Recovery::Success { text });
+    }
+    let session = run.agent_sessions.iter().rev().find(|session| {
+        session.role == Role::Worker && session.iteration == run.iteration_count.max(1)
+    });
+    let found = executor.recover(&Reference {
+        home: around.home,
+        directory: &run.directory,
+        agent_session: session.map(|session| session.id.as_str()),
+        since: started(run),
+        environment: around.environment,
+    });
+    Ok(match (found, own.acts.last()) {
+        (Recovery::Nothing, Some(_)) => Recovery::Partial {
+            what: own.acts.iter().rev().cloned().collect::<Vec<_>>().join("\n"),
+        },
+        (found, _) => found,
+    })
+}
+
+fn started(run: &RunFile) -> SystemTime {
+    let mut entries = run.history.iter().rev();
+    let start = entries.find(|entry| entry.state == RunState::WorkerExecuting);
+    let since = start.map_or(0.0, |entry| entry.ts);
+    let since = Duration::try_from_secs_f64(since).unwrap_or_default();
+    // A time that no clock holds comes only from a file that was changed by hand.
+    let at = SystemTime::UNIX_EPOCH.checked_add(since);
+    at.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// What the run's log says about the last worker, newest first.
+#[derive(Default)]
+struct OwnLog {
+    /// Its terminal event's text, unless it is an error's.
+    result: Option<String>,
+    /// An error's terminal event was seen: older ones do not count.
+    over: bool,
+    /// What was said before a terminal event without a text.
+    texts: Vec<Activity>,
+    /// No older text belongs to the answer.
+    sealed: bool,
+    acts: Vec<String>,
+}
+
+/// How many acts of the last worker the next one is given.
+const MOST_ACTS: usize = 50;
+
+/// How many pieces of an answer are joined.
+const MOST_TEXTS: usize = 10_000;
+
+fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
+    let own = RefCell::new(OwnLog::default());
+    let is_worker = |line: &LogLine| line.origin.role == Some(Role::Worker);
+    newest_that(
+        directory,
+        u64::MAX,
+        |line| {
+            let mut own = own.borrow_mut();
+            if is_worker(line) {
+                own.take(line, executor);
+            }
+            // Lines before the prompt are another worker's.
+            own.result.is_some() && own.sealed || (is_worker(line) && line.kind == LineKind::Prompt)
+        },
+        &[LineKind::Prompt, LineKind::Result, LineKind::Activity],
+    )?;
+    let mut own = own.into_inner();
+    if own.result.as_deref() == Some("") {
+        let mut answer = executor.answer();
+        own.texts.iter().rev().for_each(|text| answer.see(text));
+        own.result = Some(answer.text().to_owned());
+    }
+    Ok(own)
+}
+
+impl OwnLog {
+    fn take(&mut self, line: &LogLine, executor: &Executor) {
+        match line.kind {
+            LineKind::Result if !self.over && line.data.get("error").is_none_or(Value::is_null) => {
+                let text = line.data.get("text").and_then(Value::as_str).unwrap_or_default();
+                self.result.get_or_insert(text.to_owned());
+                self.sealed = true;
+            }
+            LineKind::Activity => {
+                for activity in executor.classify(&record(&line.data)).iter().rev() {
+                    self.take_activity(activity);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn take_activity(&mut self, activity: &Activity) {
+        self.sealed |= self.result.is_some() && activity.is_act();
+        match activity {
+            Activity::Final(Final { text, error: None }) if !self.over => {
+                self.result.get_or_insert_with(|| text.clone());
+                self.sealed |= !text.is_empty();
+            }
+            Activity::Final(_) => self.over = self.result.is_none(),
+            Activity::Text(_) if self.result.is_some() && !self.sealed => {
+                self.texts.push(activity.clone());
+                self.sealed = self.texts.len() >= MOST_TEXTS;
+            }
+            activity if self.acts.len() < MOST_ACTS => self.acts.extend(activity.act()),
+            _ => {}
+        }
+    }
+}
+
+/// The record that a line of [`LineKind::Activity`] holds, for its executor to classify.
+pub(crate) fn record(data: &Value) -> Record {
+    match data.as_object().filter(|data| data.len() == 1) {
+        Some(data) => match data.get("text").and_then(Value::as_str) {
+            Some(text) => Record::Line(text.to_owned()),
+            None => Record::Json(Value::Object(data.clone()).to_string()),
+        },
+        None => Record::Json(data.to_string()),
+    }
+}
+
+/// What the last worker is known to have done, if it was cut off.
+///
+/// # Errors
+/// When the log cannot be read.
+pub(crate) fn cut_off(directory: &Path, run: &RunFile) -> io::Result<Option<String>> {
+    let pauses = |state| matches!(state, RunState::Interrupted | RunState::ReiterationPending);
+    let mut entries = run.history.iter().rev();
+    let before = entries.find(|entry| !pauses(entry.state));
+    if before.is_none_or(|entry| entry.state != RunState::RecoveryPending) {
+        return Ok(None);
+    }
+    let found = newest(directory, LineKind::Recovered, u64::MAX)?;
+    Ok(Some(text_of(found.as_ref(), "what")))
+}
+
+/// The final text of an iteration's worker, which may be empty; `None` if the log has no
+/// end of it.
+///
+/// # Errors
+/// When the log cannot be read.
+pub(crate) fn result(directory: &Path, iteration: u32) -> io::Result<Option<String>> {
+    let is_result = |line: &LogLine| {
+        line.origin.role == Some(Role::Worker)
+            && line.origin.iteration == Some(iteration)
+            && line.data.get("text").is_some()
+    };
+    let kinds = [LineKind::Result, LineKind::Recovered];
+    let found = newest_that(directory, u64::MAX, is_result, &kinds)?;
+    Ok(found.map(|line| text_of(Some(&line), "text")))
+}
+
+fn text_of(line: Option<&LogLine>, key: &str) -> String {
+    let text = line.and_then(|line| line.data.get(key));
+    let text = text.and_then(Value::as_str).unwrap_or_default();
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::executor::Executors;
+    use crate::oneshot::log::{NewLine, Origin, RunLog};
+    use crate::oneshot::redaction::Redacted;
+    use crate::text::redact::Redactor;
+    use serde_json::json;
+
+    /// What is found where the worker's log has these lines.
+    fn found(executor: &str, lines: &[(LineKind, Value)]) -> OwnLog {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = RunLog::open(directory.path()).unwrap();
+        let redactor = Redactor::new([]);
+        for (kind, data) in lines {
+            let origin = Origin {
+                executor: Some(executor.to_owned()),
+                role: Some(Role::Worker),
+                iteration: Some(1),
+            };
+            let data = Redacted::new(data.clone(), &redactor);
+            log.append(NewLine { ts: 1.0, kind: *kind, origin, data }).unwrap();
+        }
+        let executors = Executors::new(&[]).unwrap();
+        read_own_log(directory.path(), executors.find(executor).unwrap()).unwrap()
+    }
+
+    fn piece(text: &str) -> (LineKind, Value) {
+        let data = json!({"type": "message", "role": "assistant", "content": text, "delta": true});
+        (LineKind::Activity, data)
+    }
+
+    fn tool() -> (LineKind, Value) {
+        let data = json!({"type": "tool_use", "tool_name": "ls", "parameters": {}});
+        (LineKind::Activity, data)
+    }
+
+    fn prompt() -> (LineKind, Value) {
+        (LineKind::Prompt, json!({"text": "do it"}))
+    }
+
+    fn end() -> (LineKind, Value) {
+        (LineKind::Activity, json!({"type": "result", "status": "success"}))
+    }
+
+    #[test]
+    fn an_answer_in_pieces_is_found_where_its_result_was_not_written_any_more() {
+        let before = [piece("old"), end(), prompt(), piece("I look.")];
+        let after = [tool(), piece("It is "), piece("done."), end()];
+        let own = found("gemini", &[&before[..], &after[..]].concat());
+        assert_eq!(own.result.as_deref(), Some("It is done."));
+    }
+
+    #[test]
+    fn what_another_worker_said_is_not_found() {
+        let own = found("gemini", &[prompt(), piece("old"), end(), prompt(), tool()]);
+        assert_eq!(own.result, None);
+        assert_eq!(own.acts.len(), 1);
+        let own = found("gemini", &[prompt(), piece("old"), end(), prompt(), end()]);
+        assert_eq!(own.result.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_result_that_was_written_is_what_was_found_then() {
+        let result = (LineKind::Result, json!({"text": "as it was", "error": null}));
+        let own = found("gemini", &[prompt(), piece("x"), end(), result]);
+        assert_eq!(own.result.as_deref(), Some("as it was"));
+        let failed = (LineKind::Result, json!({"text": "no", "error": "api_error"}));
+        let own = found("gemini", &[prompt(), piece("x"), failed]);
+        assert_eq!(own.result, None);
+    }
+
+    #[test]
+    fn a_start_beyond_what_a_clock_holds_is_none() {
+        let text = include_str!("../../tests/fuzz/seeds/sessions/run");
+        let mut run: RunFile = serde_json::from_str(text).unwrap();
+        for (ts, expected) in [(1e19, 0), (1e300, 0), (-1.0, 0), (5.0, 5)] {
+            for entry in &mut run.history {
+                entry.ts = ts;
+            }
+            let since = started(&run).duration_since(SystemTime::UNIX_EPOCH);
+            assert_eq!(since.unwrap(), Duration::from_secs(expected), "{ts}");
+        }
+    }
+}

@@ -1,0 +1,575 @@
+//! A run's directory: its file `oneshot.json`, from which it can be resumed or watched, and
+//! its lock.
+//!
+//! Each save is synced and replaces the whole file, so that a reader sees either the old or the
+//! new one. The last entry of the history is always the run's state, and the whole
+//! history can be replayed ([`RunFile::position`]). Texts from outside are redacted
+//! ([`RunFile::redact`]) before the first save, so a resumed run continues with the redacted
+//! prompt.
+//!
+//! The lock is a locked file that holds the runner's pid and start time; it ends with the
+//! process that holds it.
+//!
+//! Limits: only the process that holds the lock may save. On a network file system, other
+//! machines may not see the lock.
+
+use std::io::{self, Write};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::state::{Position, Reason, Role, RunState, Unreplayable};
+use crate::base::clock::Now;
+use crate::process::files::{self, FileLock};
+use crate::process::tree::{self, Identity};
+use crate::text::redact::Redactor;
+
+/// The file's name in a run's directory.
+pub(crate) const FILE_NAME: &str = "oneshot.json";
+
+/// The current version of the file's format.
+pub(crate) const VERSION: u32 = 1;
+
+/// The longest prompt: models take far less, and the run's file and log hold all of it.
+pub(crate) const MAX_PROMPT_BYTES: u64 = 8 << 20;
+/// The largest run file, with an escaped prompt and the last audit's feedback.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// One entry of the history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The state that the run entered.
+    pub state: RunState,
+    /// When: Unix seconds.
+    pub ts: f64,
+    #[serde(flatten)]
+    pub basis: Basis,
+}
+
+/// What an entry of the history is based on; the log's line for it has the same.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Basis {
+    /// In `*_EXECUTING`: the agent's process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+    /// The start time of that process, in clock ticks since boot: a pid alone may mean
+    /// another process by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_started: Option<u64>,
+    /// Why, where the state has a reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// The line of the log that the next step depends on, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relies_on: Option<LogLineDigest>,
+}
+
+impl Entry {
+    /// The entry for a position reached now; `process` is the agent that was started, if any.
+    pub(crate) fn new(position: &Position, process: Option<Identity>, now: Now) -> Entry {
+        Entry {
+            state: position.state(),
+            ts: now.unix_seconds(),
+            basis: Basis {
+                pid: process.map(|process| process.pid),
+                pid_started: process.map(|process| process.started),
+                reason: position.stage.reason(),
+                relies_on: None,
+            },
+        }
+    }
+
+    /// The agent's process, if it was noted.
+    pub(crate) fn process(&self) -> Option<Identity> {
+        Some(Identity {
+            // kill(2) takes 0 and negative numbers for process groups, or for every process.
+            pid: self.basis.pid.filter(|pid| *pid > 0)?,
+            started: self.basis.pid_started?,
+        })
+    }
+}
+
+/// What an agent program calls a conversation of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSession {
+    /// Whose.
+    pub role: Role,
+    /// In which iteration.
+    pub iteration: u32,
+    /// The executor's name.
+    pub executor: String,
+    /// The program's own id.
+    pub id: String,
+}
+
+/// The settings of a run; a resume may change them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunOptions {
+    /// Silence after which an agent is killed, in seconds.
+    pub inactivity: f64,
+    /// The time limit of the whole run, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_runtime: Option<f64>,
+    /// What is done about a stuck agent: `ask`, `wait`, `recover`, `fail`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_stuck: Option<String>,
+    /// The judge of whether an agent is stuck.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+    /// How often evidence is taken, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<f64>,
+    /// Signs of life without anything new after which an agent counts as stuck.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck_threshold: Option<u64>,
+}
+
+/// The contents of a run's file. Fields of later versions are kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFile {
+    /// The format's version; a file without one is of the first.
+    #[serde(default = "first_version")]
+    pub version: u32,
+    /// The run's id, a UUID.
+    pub oneshot_id: String,
+    /// Its present state.
+    pub state: RunState,
+    /// The number of its iteration ([`Position::iteration`]).
+    pub iteration_count: u32,
+    /// How many iterations it may have.
+    pub max_iterations: NonZeroU32,
+    /// RFC 3339, UTC.
+    pub created_at: String,
+    /// RFC 3339, UTC.
+    pub updated_at: String,
+    /// The states that it has been in, oldest first.
+    pub history: Vec<Entry>,
+    /// The number of the log's line for the last entry of the history.
+    #[serde(default)]
+    pub log_seq: u64,
+    /// What the worker is to do, redacted.
+    #[serde(default)]
+    pub prompt: String,
+    /// Where the agents work.
+    #[serde(default)]
+    pub directory: PathBuf,
+    /// The worker's executor.
+    #[serde(default)]
+    pub executor: String,
+    /// The auditor's executor.
+    #[serde(default)]
+    pub auditor: String,
+    /// The worker's model, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The auditor's model, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auditor_model: Option<String>,
+    /// Its settings.
+    #[serde(default)]
+    pub options: RunOptions,
+    /// The last auditor's feedback, redacted.
+    #[serde(default)]
+    pub feedback: Option<String>,
+    /// The agents' own ids.
+    #[serde(default)]
+    pub agent_sessions: Vec<AgentSession>,
+    /// Fields of other versions.
+    #[serde(flatten)]
+    pub others: serde_json::Map<String, serde_json::Value>,
+}
+
+fn first_version() -> u32 {
+    1
+}
+
+/// Why a run's file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// It is not a run's file.
+    #[error("{path} is larger than {} MiB: it is not a run's file", MAX_FILE_BYTES >> 20)]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is not JSON of the right form.
+    #[error("{path} is not a run's file: {source}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said, with line and column.
+        source: serde_json::Error,
+    },
+    /// A later version of the program wrote it.
+    #[error("{path} has version {found}, this program knows versions up to {VERSION}")]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// The version that it has.
+        found: u32,
+    },
+    /// It was changed by hand.
+    #[error("{path} contradicts itself: {contradiction}")]
+    Contradictory {
+        /// The file.
+        path: PathBuf,
+        /// How.
+        contradiction: Contradiction,
+    },
+}
+
+/// How a run's file contradicts itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Contradiction {
+    /// The history.
+    #[error(transparent)]
+    History(#[from] Unreplayable),
+    /// The history ends in another state.
+    #[error("its state is {state}, the last entry of its history {last}")]
+    State {
+        /// The state.
+        state: RunState,
+        /// The last entry of the history.
+        last: RunState,
+    },
+}
+
+impl RunFile {
+    /// A run that is created now and has nothing to do yet.
+    pub fn created(maximum: NonZeroU32, now: Now) -> RunFile {
+        let position = Position::created(maximum);
+        RunFile {
+            version: VERSION,
+            oneshot_id: uuid::Uuid::new_v4().to_string(),
+            state: position.state(),
+            iteration_count: position.iteration,
+            max_iterations: maximum,
+            created_at: rfc3339(now.unix_seconds()),
+            updated_at: rfc3339(now.unix_seconds()),
+            history: vec![Entry::new(&position, None, now)],
+            log_seq: 0,
+            prompt: String::new(),
+            directory: PathBuf::new(),
+            executor: String::new(),
+            auditor: String::new(),
+            model: None,
+            auditor_model: None,
+            options: RunOptions::default(),
+            feedback: None,
+            agent_sessions: Vec::new(),
+            others: serde_json::Map::new(),
+        }
+    }
+
+    /// Replaces the secrets in its texts by a placeholder.
+    pub fn redact(&mut self, redactor: &Redactor) {
+        let redact = |text: &mut String| *text = redactor.redact(text).into_owned();
+        redact(&mut self.prompt);
+        self.feedback.iter_mut().for_each(redact);
+    }
+
+    /// Adds the entry of a position to the history.
+    pub(crate) fn add(&mut self, position: &Position, entry: Entry) {
+        self.updated_at = rfc3339(entry.ts);
+        self.history.push(entry);
+        self.state = position.state();
+        self.iteration_count = position.iteration;
+        self.max_iterations = position.maximum;
+    }
+
+    /// The run's position, by replaying its history.
+    ///
+    /// # Errors
+    /// When the file contradicts itself.
+    pub fn position(&self) -> Result<Position, Contradiction> {
+        let entries = self.history.iter();
+        let position = Position::replay(
+            self.max_iterations,
+            entries.map(|entry| (entry.state, entry.basis.reason.as_ref())),
+        )?;
+        if position.state() != self.state {
+            return Err(Contradiction::State { state: self.state, last: position.state() });
+        }
+        Ok(position)
+    }
+
+    /// The last entry of the history.
+    pub fn last(&self) -> Option<&Entry> {
+        self.history.last()
+    }
+
+    /// Reads the file in a run's directory.
+    ///
+    /// # Errors
+    /// When it is missing or is not a run's file.
+    pub fn load(directory: &Path) -> Result<RunFile, LoadError> {
+        let path = directory.join(FILE_NAME);
+        let bytes = files::read_private(&path, MAX_FILE_BYTES + 1)
+            .map_err(FileError::cannot("read", &path))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(LoadError::TooLarge { path });
+        }
+        let file: RunFile = serde_json::from_slice(&bytes).map_err(|source| {
+            let path = path.clone();
+            LoadError::Malformed { path, source }
+        })?;
+        if file.version > VERSION {
+            let found = file.version;
+            return Err(LoadError::TooNew { path, found });
+        }
+        match file.position() {
+            Ok(_) => Ok(file),
+            Err(contradiction) => Err(LoadError::Contradictory { path, contradiction }),
+        }
+    }
+
+    /// Saves the file in a run's directory, synced to disk.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn save(&self, directory: &Path) -> Result<(), FileError> {
+        let path = directory.join(FILE_NAME);
+        let written =
+            serde_json::to_vec_pretty(self).map_err(io::Error::from).and_then(|mut text| {
+                text.push(b'\n');
+                files::replace_durably(&path, |file| file.write_all(&text))
+            });
+        written.map_err(FileError::cannot("write", &path))
+    }
+}
+
+/// A file of a run cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {doing} {path}: {source}")]
+pub struct FileError {
+    doing: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl FileError {
+    /// Makes the error of an action, such as `read`, on a file.
+    pub(super) fn cannot(
+        doing: &'static str,
+        path: &Path,
+    ) -> impl Fn(io::Error) -> FileError + use<> {
+        let path = path.to_path_buf();
+        move |source| FileError { doing, path: path.clone(), source }
+    }
+}
+
+/// Unix seconds as RFC 3339 in UTC, to the millisecond.
+fn rfc3339(seconds: f64) -> String {
+    // A number that no timestamp holds comes only from a file that was changed by hand.
+    let millis = (seconds * 1000.0) as i64;
+    let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH);
+    format!("{time:.3}")
+}
+
+/// The lock's name in a run's directory.
+const LOCK_NAME: &str = "lock";
+
+/// More than a runner writes into the lock.
+const MAX_LOCK_BYTES: u64 = 100;
+
+/// How often the lock is tried when no runner is known: a process that checks whether it is
+/// held takes it for a moment.
+const TRIES: usize = 100;
+
+/// The right to run a run, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    held: FileLock,
+}
+
+/// Why the lock was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process runs the run.
+    #[error(
+        "this run is active {}: `zsh-tool oneshot follow` watches it, `stop` ends it",
+        by(.runner)
+    )]
+    Held {
+        /// That process, if it is known.
+        runner: Option<Identity>,
+    },
+    /// The system refused.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+fn by(runner: &Option<Identity>) -> String {
+    match runner {
+        Some(runner) => format!("in pid {}", runner.pid),
+        None => "in another process".to_owned(),
+    }
+}
+
+impl Lock {
+    /// Takes the lock of a run's directory.
+    ///
+    /// # Errors
+    /// When another process holds it, or the disk refuses.
+    pub fn take(directory: &Path) -> Result<Lock, LockError> {
+        let path = directory.join(LOCK_NAME);
+        let failed = FileError::cannot("lock", &path);
+        for _ in 0..TRIES {
+            if let Some(held) = FileLock::try_take(&path).map_err(&failed)? {
+                let lock = Lock { held };
+                lock.sign().map_err(&failed)?;
+                return Ok(lock);
+            }
+            let runner = runner(directory);
+            if runner.is_some() {
+                return Err(LockError::Held { runner });
+            }
+            std::thread::yield_now();
+        }
+        Err(LockError::Held { runner: None })
+    }
+
+    fn sign(&self) -> io::Result<()> {
+        let own = i32::try_from(std::process::id()).unwrap_or_default();
+        let started = tree::look_up(own).map_or(0, |found| found.id.started);
+        let mut file = self.held.file();
+        file.set_len(0)?;
+        let text = format!("{own} {started}\n");
+        file.write_all(text.as_bytes())
+    }
+}
+
+impl Drop for Lock {
+    /// Removes the runner's name, since this process may continue. Closing the file wakes
+    /// watchers of the directory once the lock is free.
+    fn drop(&mut self) {
+        let _ = self.held.file().set_len(0);
+    }
+}
+
+/// The process that runs a run, if there is one and it is visible from here.
+pub fn runner(directory: &Path) -> Option<Identity> {
+    let bytes = files::read_private(&directory.join(LOCK_NAME), MAX_LOCK_BYTES).ok()?;
+    let text = std::str::from_utf8(&bytes).ok()?;
+    let (pid, started) = text.trim().split_once(' ')?;
+    let signed = Identity { pid: pid.parse().ok()?, started: started.parse().ok()? };
+    tree::look_up(signed.pid)
+        .filter(|found| found.id == signed && !found.zombie)
+        .map(|found| found.id)
+}
+
+/// Whether a run is active. The lock is tried only if no runner is visible.
+pub(crate) fn is_held(directory: &Path) -> bool {
+    runner(directory).is_some() || files::is_locked(&directory.join(LOCK_NAME))
+}
+
+/// A line of the log that a state of the run relies on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLineDigest {
+    /// Its number.
+    pub seq: u64,
+    /// Its length, without the newline.
+    pub bytes: u64,
+    /// Its SHA-256 in hex digits.
+    pub sha256: String,
+}
+
+impl LogLineDigest {
+    /// Of the line of this number, without its newline.
+    pub fn of(seq: u64, line: &[u8]) -> LogLineDigest {
+        let digest = Sha256::digest(line);
+        LogLineDigest {
+            seq,
+            bytes: line.len() as u64,
+            sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
+}
+
+/// The least age of a directory that is removed: a new one has no lock yet.
+const LEAST_AGE: Duration = Duration::from_secs(60);
+
+/// The suffix of a run's directory until the run is complete.
+const UNFINISHED: &str = ".new";
+
+/// Where the run with this id is created.
+pub(super) fn unfinished(sessions: &Path, id: &str) -> PathBuf {
+    sessions.join(format!("{id}{UNFINISHED}"))
+}
+
+/// Removes what killed processes have left in the directory of all runs.
+///
+/// # Errors
+/// When the directory cannot be read. What cannot be removed is left for the next time.
+pub(super) fn remove_unfinished(sessions: &Path, now: SystemTime) -> io::Result<()> {
+    for entry in std::fs::read_dir(sessions)? {
+        let path = entry?.path();
+        let is_left = is_ours(&path) && is_old(&path, now) && !is_held(&path);
+        if is_left && let Err(error) = std::fs::remove_dir_all(&path) {
+            tracing::warn!("cannot remove {}: {error}", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let id = name.and_then(|name| name.strip_suffix(UNFINISHED));
+    id.is_some_and(|id| uuid::Uuid::try_parse(id).is_ok())
+}
+
+/// A time in the future does not count: the clock was set back.
+fn is_old(path: &Path, now: SystemTime) -> bool {
+    let changed = std::fs::symlink_metadata(path).and_then(|found| found.modified());
+    let age = changed.ok().and_then(|at| now.duration_since(at).ok());
+    age.is_some_and(|age| age >= LEAST_AGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a process has one that another thread is just starting.
+    #[test]
+    fn a_lock_that_is_given_up_is_free_whoever_has_a_copy_of_its_descriptor() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = Lock::take(directory.path()).unwrap();
+        assert!(is_held(directory.path()));
+        let copy = lock.held.file().try_clone().unwrap();
+        drop(lock);
+        assert!(!is_held(directory.path()));
+        drop(copy);
+    }
+
+    const ID: &str = "11111111-2222-4333-8444-555555555555";
+
+    #[test]
+    fn what_nobody_is_making_any_more_goes() {
+        let sessions = tempfile::tempdir().unwrap();
+        let left = unfinished(sessions.path(), ID);
+        let others = ["keep.new", ID].map(|name| sessions.path().join(name));
+        for directory in others.iter().chain([&left]) {
+            std::fs::create_dir(directory).unwrap();
+            std::fs::write(directory.join("oneshot-log.json"), "{").unwrap();
+        }
+        let now = SystemTime::now();
+        remove_unfinished(sessions.path(), now).unwrap();
+        assert!(left.exists(), "it may be made just now");
+        let later = now + 2 * LEAST_AGE;
+        let lock = Lock::take(&left).unwrap();
+        remove_unfinished(sessions.path(), later).unwrap();
+        assert!(left.exists(), "somebody is making it");
+        drop(lock);
+        remove_unfinished(sessions.path(), later).unwrap();
+        assert!(!left.exists());
+        assert!(others.iter().all(|other| other.exists()));
+    }
+}

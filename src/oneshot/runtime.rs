@@ -1,0 +1,124 @@
+//! The parts of this process that agent runs share, and how an agent is started with them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::state::Role;
+use crate::agent::checks::Checks;
+use crate::agent::executor::{Executor, Executors, Launch, exec_line};
+use crate::base::clock::Clock;
+use crate::history::recorder::Recorder;
+use crate::process::files::{self, NoProgram};
+use crate::task::registry::TaskHandle;
+use crate::task::request::{Request, Stderr, Stdin};
+use crate::task::supervisor::Supervisor;
+
+/// What agent runs share.
+pub struct Runtime {
+    /// Starts and ends agents.
+    pub supervisor: Arc<Supervisor>,
+    /// Remembers them.
+    pub recorder: Arc<Recorder>,
+    /// The agent programs.
+    pub executors: Arc<Executors>,
+    /// Judge whether agents make progress.
+    pub checks: Arc<Checks>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The user's home directory.
+    pub home: PathBuf,
+    /// What agents inherit.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl Runtime {
+    /// Starts an agent.
+    ///
+    /// # Errors
+    /// Why it cannot be started, as text.
+    pub(crate) fn start_agent(
+        &self,
+        executor: &Executor,
+        role: Role,
+        directory: &Path,
+        launch: Launch,
+    ) -> Result<Arc<TaskHandle>, String> {
+        check_agent(executor, role, &self.environment, directory)?;
+        let recorder = &self.recorder;
+        let account = recorder.begin_agent(executor.name(), role.name());
+        let request = Request {
+            part_of: launch.run().map(str::to_owned),
+            command: exec_line(&launch.argv),
+            description: Some(format!("agent {} ({})", executor.name(), role.name())),
+            directory: Some(directory.to_path_buf()),
+            environment: launch.environment,
+            stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),
+            stderr: Stderr::Apart,
+            terminal: None,
+            emulated: false,
+            timeout: None,
+            timeout_max: None,
+        };
+        let started = self
+            .supervisor
+            .start(request, Some(account.on_end()))
+            .map_err(|error| format!("cannot start {}: {error}", executor.program()))?;
+        recorder.follow(&started.live, &account);
+        Ok(started)
+    }
+}
+
+/// Whether both agents of a run can be started in a directory, each by its executor's name: a
+/// worker's result is useless without an auditor.
+///
+/// # Errors
+/// Why one of them cannot be started, as text.
+pub(crate) fn check_agents(
+    executors: &Executors,
+    environment: &[(OsString, OsString)],
+    directory: &Path,
+    worker: &str,
+    auditor: &str,
+) -> Result<(), String> {
+    for (role, name) in [(Role::Worker, worker), (Role::Auditor, auditor)] {
+        let executor = executors.find(name).map_err(|error| error.to_string())?;
+        check_agent(executor, role, environment, directory)?;
+    }
+    Ok(())
+}
+
+/// Whether there is an agent's program, and a directory to work in.
+fn check_agent(
+    executor: &Executor,
+    role: Role,
+    environment: &[(OsString, OsString)],
+    directory: &Path,
+) -> Result<(), String> {
+    if !files::is_enterable(directory) {
+        return Err(format!(
+            "the run's working directory {} cannot be entered: restore it first",
+            directory.display()
+        ));
+    }
+    let path = environment.iter().find(|(name, _)| name == "PATH");
+    let path = path.map(|(_, value)| value.as_os_str()).unwrap_or_default();
+    let program = executor.program();
+    let found = if program.contains('/') {
+        files::find_program(&directory.join(program).to_string_lossy(), path)
+    } else {
+        files::find_program(program, path)
+    };
+    let flag = match role {
+        Role::Worker => "--executor",
+        Role::Auditor => "--auditor",
+    };
+    found.map(|_| ()).map_err(|error| {
+        let way_out = match &error {
+            NoProgram::Missing => executor.install_hint(),
+            NoProgram::NotExecutable(_) => "make it so with chmod".to_owned(),
+        };
+        let role = role.name();
+        format!("the {role}'s program {program} {error}: {way_out}; or choose another with {flag}")
+    })
+}

@@ -1,0 +1,418 @@
+//! The system call that a thread is blocked in, as `/proc/<pid>/task/<tid>/syscall` names it
+//! with its arguments.
+//!
+//! The sets of `poll` and `select` are read from the process's memory, those of `epoll` from
+//! `fdinfo`. Limits: 64-bit programs; a process of this user's that does not hide, or any,
+//! for root. A call that continues after a signal shows no arguments, and has no name here.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use procfs::FromRead;
+use procfs::process::Syscall;
+use rustix::fs::{AtFlags, FileType, Statx, StatxFlags};
+
+use crate::process::probe::ProcessInfo;
+use crate::process::processes;
+use crate::progress::wait::{Lock, Thread, WaitSource};
+
+/// A larger set of descriptors is not examined: it is a server's.
+const MOST_DESCRIPTORS: usize = 64;
+/// The longest path that a call may name (PATH_MAX).
+const PATH_BYTES: usize = 4096;
+/// Memory is read in pieces that end where its pages do.
+const PAGE: u64 = 4096;
+/// A sleep of at least this many seconds, about three years, counts as endless: `sleep
+/// infinity` of coreutils asks for more.
+const FOREVER_S: u64 = 100_000_000;
+
+/// A thread, by its own directory `/proc/<pid>/task/<tid>`, which has descriptors and memory
+/// even when the main thread has ended.
+pub(super) struct ThreadDirectory(pub PathBuf);
+
+/// The threads of a process; none when it has ended.
+pub(super) fn threads(process: &ProcessInfo) -> Vec<ThreadDirectory> {
+    let pid = process.id.pid;
+    let directory = processes::directory(pid).join("task");
+    // The directory of its only thread is known without a search for others.
+    if process.threads == 1 {
+        let only = directory.join(pid.to_string());
+        let only = Some(only).filter(|only| only.exists());
+        return only.map(ThreadDirectory).into_iter().collect();
+    }
+    let threads = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    threads.map(|entry| ThreadDirectory(entry.path())).collect()
+}
+
+impl ThreadDirectory {
+    /// The call as the kernel writes it: `0 0x3 0x7f39… 0x20000 …`, or `running`.
+    pub(crate) fn call_text(&self) -> Option<String> {
+        std::fs::read_to_string(self.0.join("syscall")).ok()
+    }
+
+    /// What a descriptor is called.
+    pub(crate) fn descriptor_name(&self, descriptor: i32) -> Option<PathBuf> {
+        std::fs::read_link(self.0.join(format!("fd/{descriptor}"))).ok()
+    }
+
+    /// What the kernel writes about a descriptor.
+    pub(crate) fn descriptor_info(&self, descriptor: i32) -> Option<String> {
+        std::fs::read_to_string(self.0.join(format!("fdinfo/{descriptor}"))).ok()
+    }
+
+    fn memory(&self, address: u64, length: usize) -> Option<Vec<u8>> {
+        let file = File::open(self.0.join("mem")).ok()?;
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, address).ok()?;
+        Some(bytes)
+    }
+
+    /// The text at an address, up to its NUL.
+    fn text_at(&self, address: u64) -> Option<String> {
+        let mut text = Vec::new();
+        let mut at = address;
+        while text.len() < PATH_BYTES {
+            let length = PAGE - at % PAGE;
+            let piece = self.memory(at, usize::try_from(length).ok()?)?;
+            if let Some(end) = piece.iter().position(|byte| *byte == 0) {
+                text.extend(piece.get(..end)?);
+                return String::from_utf8(text).ok();
+            }
+            text.extend(piece);
+            at += length;
+        }
+        None
+    }
+
+    /// The seconds of the `struct timespec` at an address.
+    fn seconds_at(&self, address: u64) -> Option<u64> {
+        let bytes = self.memory(address, 8)?;
+        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    }
+}
+
+/// A file, whatever it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileIdentity {
+    /// The major and the minor number of its file system.
+    pub device: (u32, u32),
+    /// Its number there.
+    pub inode: u64,
+}
+
+/// Which file the link to a descriptor leads to.
+pub(super) fn identity(path: &Path) -> Option<FileIdentity> {
+    let found = status(path, StatxFlags::INO)?;
+    Some(FileIdentity { device: (found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino })
+}
+
+/// What kind of file the link to a descriptor leads to.
+pub(super) fn kind(path: &Path) -> Option<FileType> {
+    let found = status(path, StatxFlags::TYPE)?;
+    Some(FileType::from_raw_mode(u32::from(found.stx_mode)))
+}
+
+/// Does not ask the file system, which may hang.
+fn status(path: &Path, wanted: StatxFlags) -> Option<Statx> {
+    rustix::fs::statx(rustix::fs::CWD, path, AtFlags::STATX_DONT_SYNC, wanted).ok()
+}
+
+/// What a thread is blocked in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Call {
+    /// A call that shows by itself what the thread does.
+    Plain(Thread),
+    /// A futex without a time limit, at this address, which other processes may share.
+    SharedFutex(u64),
+    /// A read, a write, a connection or an `accept`: bytes or requests of one descriptor.
+    Transfer(Awaited),
+    /// A lock of the file behind this descriptor.
+    FileLock(i32),
+    /// The opening of a file, which blocks for a FIFO.
+    Open(String),
+    /// A wait for the first of these descriptors.
+    Set {
+        /// The descriptors.
+        descriptors: Vec<Awaited>,
+        /// Whether there is a time limit.
+        timed: bool,
+    },
+    /// A set that is too large, or could not be read.
+    UnknownSet,
+}
+
+/// A descriptor of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Awaited {
+    /// The descriptor.
+    pub number: i32,
+    /// Whether input of it ends the wait; otherwise room for output alone does.
+    pub input: bool,
+}
+
+/// `epoll_pwait2(2)` and `futex_waitv(2)` have these numbers on every architecture.
+const EPOLL_PWAIT2: i64 = 441;
+const FUTEX_WAITV: i64 = 449;
+
+/// Calls that take bytes or connections from the descriptor that is their first argument …
+const INPUTS: &[i64] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_pread64,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_splice,
+];
+/// … and calls that give it bytes, or wait until it is connected.
+const OUTPUTS: &[i64] = &[
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pwrite64,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_connect,
+    libc::SYS_sendfile,
+];
+
+// Newer architectures have only the newer calls.
+#[cfg(target_arch = "x86_64")]
+mod older {
+    pub(super) const POLL: i64 = libc::SYS_poll;
+    pub(super) const SELECT: i64 = libc::SYS_select;
+    pub(super) const EPOLL_WAIT: i64 = libc::SYS_epoll_wait;
+    pub(super) const PAUSE: i64 = libc::SYS_pause;
+    pub(super) const VFORK: i64 = libc::SYS_vfork;
+    pub(super) const OPEN: i64 = libc::SYS_open;
+}
+#[cfg(not(target_arch = "x86_64"))]
+mod older {
+    //! Calls that are not there: no call has a negative number.
+    pub(super) const POLL: i64 = -1;
+    pub(super) const SELECT: i64 = -2;
+    pub(super) const EPOLL_WAIT: i64 = -3;
+    pub(super) const PAUSE: i64 = -4;
+    pub(super) const VFORK: i64 = -5;
+    pub(super) const OPEN: i64 = -6;
+}
+
+impl Call {
+    /// The call that this text names; `None`: the text names none.
+    pub(crate) fn read(text: &str, thread: &ThreadDirectory) -> Option<Call> {
+        match Syscall::from_read(text.as_bytes()).ok()? {
+            Syscall::Running => Some(Call::Plain(Thread::Running)),
+            Syscall::Blocked { syscall_number, argument_registers, .. } => {
+                Some(resolve(syscall_number, argument_registers, thread))
+            }
+            _ => None,
+        }
+    }
+
+    /// A sleep that ends by itself.
+    pub(super) const SLEEP: Call = Call::Plain(Thread::Waits { on: Vec::new(), timed: true });
+}
+
+fn resolve(number: i64, arguments: [u64; 6], thread: &ThreadDirectory) -> Call {
+    let [first, second, third, fourth, fifth, _] = arguments;
+    // Descriptors and time limits are ints, whatever the upper half of the register has.
+    let descriptor = first as i32;
+    let of = |source| Call::Plain(Thread::In(source));
+    let other = || of(WaitSource::Other(format!("system call {number}")));
+    let queue = |name: &str| of(WaitSource::Lock(Lock { path: name.to_owned(), holder: None }));
+    let transfer = |input| Call::Transfer(Awaited { number: descriptor, input });
+    let sleep = |address| match thread.seconds_at(address) {
+        Some(seconds) if seconds >= FOREVER_S => of(WaitSource::Signal),
+        _ => Call::SLEEP,
+    };
+    let open = |address| thread.text_at(address).map_or_else(other, Call::Open);
+    let set = |descriptors: Option<_>, timed| match descriptors {
+        Some(descriptors) => Call::Set { descriptors, timed },
+        None => Call::UnknownSet,
+    };
+    match number {
+        number if INPUTS.contains(&number) => transfer(true),
+        number if OUTPUTS.contains(&number) => transfer(false),
+        libc::SYS_nanosleep => sleep(first),
+        libc::SYS_clock_nanosleep if second & libc::TIMER_ABSTIME as u64 != 0 => Call::SLEEP,
+        libc::SYS_clock_nanosleep => sleep(third),
+        libc::SYS_futex if waits_for_futex(second) && fourth != 0 => Call::SLEEP,
+        libc::SYS_futex if waits_for_futex(second) => {
+            match second & libc::FUTEX_PRIVATE_FLAG as u64 {
+                0 => Call::SharedFutex(first),
+                _ => of(WaitSource::Futex),
+            }
+        }
+        FUTEX_WAITV if fourth != 0 => Call::SLEEP,
+        // A `vfork` by way of `clone`: nothing else is slow in it.
+        libc::SYS_wait4 | libc::SYS_waitid | older::VFORK | libc::SYS_clone | libc::SYS_clone3 => {
+            of(WaitSource::Child)
+        }
+        libc::SYS_rt_sigsuspend => of(WaitSource::Suspension),
+        older::PAUSE => of(WaitSource::Signal),
+        libc::SYS_rt_sigtimedwait if third == 0 => of(WaitSource::Signal),
+        libc::SYS_rt_sigtimedwait => Call::SLEEP,
+        libc::SYS_flock => Call::FileLock(descriptor),
+        libc::SYS_fcntl if matches!(second as i32, libc::F_SETLKW | libc::F_OFD_SETLKW) => {
+            Call::FileLock(descriptor)
+        }
+        libc::SYS_semtimedop if fourth != 0 => Call::SLEEP,
+        libc::SYS_semop | libc::SYS_semtimedop => queue("a System V semaphore"),
+        libc::SYS_msgrcv | libc::SYS_msgsnd => queue("a System V message queue"),
+        libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend if fifth != 0 => Call::SLEEP,
+        libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => queue("a POSIX message queue"),
+        libc::SYS_openat => open(second),
+        older::OPEN => open(first),
+        older::POLL => set(polled(thread, first, second), (third as i32) >= 0),
+        libc::SYS_ppoll => set(polled(thread, first, second), third != 0),
+        older::SELECT | libc::SYS_pselect6 => {
+            set(selected(thread, first, [second, third, fourth]), fifth != 0)
+        }
+        older::EPOLL_WAIT | libc::SYS_epoll_pwait => {
+            set(watched_by_epoll(thread, descriptor), (fourth as i32) >= 0)
+        }
+        EPOLL_PWAIT2 => set(watched_by_epoll(thread, descriptor), fourth != 0),
+        _ => other(),
+    }
+}
+
+/// Whether this operation of `futex(2)` waits.
+fn waits_for_futex(operation: u64) -> bool {
+    const COMMAND: u64 = 0x7f;
+    matches!(
+        (operation & COMMAND) as i32,
+        libc::FUTEX_WAIT
+            | libc::FUTEX_WAIT_BITSET
+            | libc::FUTEX_LOCK_PI
+            | libc::FUTEX_WAIT_REQUEUE_PI
+    )
+}
+
+/// The descriptors of a `struct pollfd` array.
+fn polled(thread: &ThreadDirectory, address: u64, count: u64) -> Option<Vec<Awaited>> {
+    const ENTRY: usize = 8;
+    let count = usize::try_from(count).ok().filter(|count| *count <= MOST_DESCRIPTORS)?;
+    if count == 0 {
+        return Some(Vec::new());
+    }
+    let bytes = thread.memory(address, count * ENTRY)?;
+    let entries = bytes.chunks_exact(ENTRY).filter_map(|entry| {
+        let number = i32::from_ne_bytes(entry.get(..4)?.try_into().ok()?);
+        let events = i16::from_ne_bytes(entry.get(4..6)?.try_into().ok()?);
+        const INPUT: i16 = libc::POLLIN | libc::POLLPRI | libc::POLLRDNORM | libc::POLLRDHUP;
+        let input = events & INPUT != 0;
+        (number >= 0).then_some(Awaited { number, input })
+    });
+    Some(entries.collect())
+}
+
+/// The descriptors below `count` in the sets of a `select`: those for input, those for
+/// output, those for exceptions.
+fn selected(thread: &ThreadDirectory, count: u64, sets: [u64; 3]) -> Option<Vec<Awaited>> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= 1024)?;
+    let mut selected = Vec::new();
+    for (address, input) in sets.into_iter().zip([true, false, false]) {
+        if address == 0 || count == 0 {
+            continue;
+        }
+        let bytes = thread.memory(address, count.div_ceil(64) * 8)?;
+        let is_set = |descriptor: &usize| {
+            let byte = bytes.get(descriptor / 8).copied().unwrap_or_default();
+            byte & (1 << (descriptor % 8)) != 0
+        };
+        let numbers = (0..count).filter(is_set);
+        let numbers = numbers.filter_map(|descriptor| i32::try_from(descriptor).ok());
+        selected.extend(numbers.map(|number| Awaited { number, input }));
+    }
+    (selected.len() <= MOST_DESCRIPTORS).then_some(selected)
+}
+
+/// The descriptors that an epoll instance watches.
+pub(super) fn watched_by_epoll(thread: &ThreadDirectory, epoll: i32) -> Option<Vec<Awaited>> {
+    let descriptors = parse_epoll(&thread.descriptor_info(epoll)?);
+    (descriptors.len() <= MOST_DESCRIPTORS).then_some(descriptors)
+}
+
+/// Lines such as `tfd:        0 events:       19 data: …`, the events in hexadecimal.
+/// No more are read than show that there are too many.
+fn parse_epoll(text: &str) -> Vec<Awaited> {
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.strip_prefix("tfd:")?.split_ascii_whitespace();
+            let number = words.next()?.parse().ok()?;
+            let events = words.nth(1).and_then(|events| u32::from_str_radix(events, 16).ok())?;
+            const INPUT: i32 =
+                libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLRDNORM | libc::EPOLLRDHUP;
+            const ANY: i32 = INPUT | libc::EPOLLOUT | libc::EPOLLWRNORM;
+            let input = events & INPUT as u32 != 0;
+            (events & ANY as u32 != 0).then_some(Awaited { number, input })
+        })
+        .take(MOST_DESCRIPTORS + 1)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that is not there: nothing of it can be read.
+    fn nowhere() -> ThreadDirectory {
+        ThreadDirectory(PathBuf::from("/nonexistent"))
+    }
+
+    fn call(number: i64, arguments: [u64; 6]) -> Call {
+        resolve(number, arguments, &nowhere())
+    }
+
+    #[test]
+    fn calls_are_read_as_the_kernel_writes_them() {
+        let text = "0 0x3 0x7f397e173000 0x20000 0x7f397e206b60 0xffffffff 0x0 0x7ffdd62430b8 0x7f397e2ef2ad\n";
+        let read = Call::Transfer(Awaited { number: 3, input: true });
+        assert_eq!(Call::read(text, &nowhere()), Some(read));
+        for text in ["-1 0x7ffd 0x7f39", "", "x 0x1"] {
+            assert_eq!(Call::read(text, &nowhere()), None, "{text}");
+        }
+        assert_eq!(Call::read("running\n", &nowhere()), Some(Call::Plain(Thread::Running)));
+    }
+
+    #[test]
+    fn time_limits_make_a_wait_end_by_itself() {
+        const WAIT: u64 = 0x80;
+        let futex = |timeout| call(libc::SYS_futex, [0x1000, WAIT, 0, timeout, 0, 0]);
+        assert_eq!(futex(0), Call::Plain(Thread::In(WaitSource::Futex)));
+        assert_eq!(futex(0x2000), Call::SLEEP);
+        let shared = call(libc::SYS_futex, [0x1000, 0, 0, 0, 0, 0]);
+        assert_eq!(shared, Call::SharedFutex(0x1000));
+        let empty = |timed| Call::Set { descriptors: Vec::new(), timed };
+        assert_eq!(call(libc::SYS_ppoll, [0; 6]), empty(false));
+        assert_eq!(call(libc::SYS_ppoll, [0, 0, 1, 0, 0, 0]), empty(true));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_guessed() {
+        assert_eq!(call(libc::SYS_ppoll, [0x1000, 1, 0, 0, 0, 0]), Call::UnknownSet);
+        let epoll = call(libc::SYS_epoll_pwait, [5, 0x1000, 8, u64::MAX, 0, 0]);
+        assert_eq!(epoll, Call::UnknownSet);
+        let sync = WaitSource::Other(format!("system call {}", libc::SYS_sync));
+        assert_eq!(call(libc::SYS_sync, [0; 6]), Call::Plain(Thread::In(sync)));
+    }
+
+    #[test]
+    fn epoll_entries_say_whether_they_wait_for_input() {
+        let text = "pos:\t0\nflags:\t02000002\ntfd:        0 events:       19 data: 0\n\
+                    tfd:        5 events:        4 data: 5\ntfd:        6 events:        8 data: 6\n\
+                    tfd:  x events: 1\n";
+        let awaited = |number, input| Awaited { number, input };
+        assert_eq!(parse_epoll(text), [awaited(0, true), awaited(5, false)]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,200}") {
+            let _ = Call::read(&text, &nowhere());
+            let _ = parse_epoll(&text);
+        }
+    }
+}

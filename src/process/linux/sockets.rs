@@ -1,0 +1,290 @@
+//! What a socket is used for, from the tables of `/proc/<pid>/net`, and which is the peer of a
+//! local one, by the kernel's `unix_diag` over a netlink socket.
+//!
+//! Limits: a socket of a network namespace other than its process's is not found, nor the peer
+//! of a local one in a namespace other than this process's. Without `CONFIG_UNIX_DIAG` the
+//! peer is unknown, and the process that made a pair is guessed by the numbers that pairs get.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use procfs::net::{TcpNetEntries, TcpNetEntry, TcpState};
+use procfs::{FromReadSI, current_system_info};
+use rustix::net::netlink::SOCK_DIAG;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use crate::process::processes;
+
+/// What a socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Socket {
+    /// It accepts connections at this address.
+    Listening(String),
+    /// It is connected, or about to be, to this address.
+    Connected(String),
+    /// It receives datagrams or events from any sender.
+    Datagrams(String),
+    /// A local one, which may have a name and another end.
+    Local(Option<String>),
+}
+
+/// The sockets of network namespaces, by their inodes.
+#[derive(Debug, Default)]
+pub(super) struct Sockets {
+    known: HashMap<u64, Socket>,
+    /// The namespaces whose tables have been read.
+    read: HashSet<PathBuf>,
+}
+
+/// How a local socket without a name is shown.
+pub(super) const LOCAL: &str = "a local socket";
+/// Tables of internet sockets, and their protocols.
+const INTERNET: [(&str, &str); 4] =
+    [("tcp", "tcp"), ("tcp6", "tcp"), ("udp", "udp"), ("udp6", "udp")];
+/// Tables of sockets without a peer: the column of the inode and what they receive.
+const OTHERS: [(&str, usize, &str); 5] = [
+    ("raw", 9, "raw packets"),
+    ("raw6", 9, "raw packets"),
+    ("icmp", 9, "icmp"),
+    ("packet", 8, "packets"),
+    ("netlink", 9, "kernel events"),
+];
+
+impl Sockets {
+    /// What this socket of a process is, if its namespace's tables have it.
+    pub(crate) fn look_up(&mut self, pid: i32, inode: u64) -> Option<Socket> {
+        if !self.known.contains_key(&inode) {
+            let namespace = std::fs::read_link(processes::directory(pid).join("ns/net"));
+            if self.read.insert(namespace.unwrap_or_default()) {
+                self.read(pid);
+            }
+        }
+        self.known.get(&inode).cloned()
+    }
+
+    fn read(&mut self, pid: i32) {
+        let directory = processes::directory(pid).join("net");
+        let table = |name: &str| {
+            let text = std::fs::read_to_string(directory.join(name));
+            text.unwrap_or_default()
+        };
+        for (name, protocol) in INTERNET {
+            let table = TcpNetEntries::from_file(directory.join(name), current_system_info());
+            let sockets = table.into_iter().flat_map(|table| table.0);
+            self.known.extend(sockets.map(|socket| (socket.inode, internet(&socket, protocol))));
+        }
+        for (name, column, what) in OTHERS {
+            let table = table(name);
+            let inodes = table.lines().filter_map(|line| number(line, column));
+            let socket = |inode| (inode, Socket::Datagrams(what.to_owned()));
+            self.known.extend(inodes.map(socket));
+        }
+        self.known.extend(table("unix").lines().filter_map(local));
+    }
+}
+
+fn number(line: &str, column: usize) -> Option<u64> {
+    line.split_ascii_whitespace().nth(column)?.parse().ok()
+}
+
+/// A line of `tcp` or `udp`; both tables have the same form.
+fn internet(socket: &TcpNetEntry, protocol: &str) -> Socket {
+    let canonical =
+        |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+    let (local, remote) = (canonical(socket.local_address), canonical(socket.remote_address));
+    match protocol {
+        "tcp" if socket.state == TcpState::Listen => Socket::Listening(place(local)),
+        "tcp" => Socket::Connected(remote.to_string()),
+        _ if remote.port() == 0 => Socket::Datagrams(format!("{protocol} {}", local.port())),
+        _ => Socket::Connected(format!("{remote} ({protocol})")),
+    }
+}
+
+/// A line of `unix`: `Num RefCount Protocol Flags Type St Inode Path`.
+fn local(line: &str) -> Option<(u64, Socket)> {
+    /// `__SO_ACCEPTCON` of the kernel's `net.h`.
+    const ACCEPTS: u32 = 1 << 16;
+    /// `SOCK_DGRAM`.
+    const DATAGRAM: &str = "0002";
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let flags = u32::from_str_radix(words.get(3)?, 16).ok()?;
+    let inode = words.get(6)?.parse().ok()?;
+    let path = words.get(7).map(|path| (*path).to_owned());
+    let socket = match (flags & ACCEPTS, *words.get(4)?, path) {
+        (0, DATAGRAM, Some(path)) => Socket::Datagrams(path),
+        (0, _, path) => Socket::Local(path),
+        (_, _, path) => Socket::Listening(path.unwrap_or_else(|| LOCAL.to_owned())),
+    };
+    Some((inode, socket))
+}
+
+/// `port 3000`, with the address where it is that of one interface.
+fn place(local: SocketAddr) -> String {
+    if local.ip().is_unspecified() || local.ip().is_loopback() {
+        format!("port {}", local.port())
+    } else {
+        local.to_string()
+    }
+}
+
+/// `SOCK_DIAG_BY_FAMILY` of `linux/sock_diag.h`.
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// `UDIAG_SHOW_PEER` and `UNIX_DIAG_PEER` of `linux/unix_diag.h`.
+const SHOW_PEER: u32 = 4;
+const PEER: u16 = 2;
+/// Lengths of `struct nlmsghdr`, of `struct unix_diag_msg` and of `struct rtattr`.
+const HEADER: usize = 16;
+const MESSAGE: usize = 16;
+const ATTRIBUTE: usize = 4;
+/// How long to wait for the kernel, which answers at once.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The inode of a socket's peer, if it has one; `None` if the kernel does not report it.
+pub(super) fn peer_of_local(inode: u64) -> Option<Option<u64>> {
+    let inode = u32::try_from(inode).ok()?;
+    let answer = ask(inode).ok()?;
+    is_about_a_socket(&answer).then(|| parse(&answer).map(u64::from))
+}
+
+/// Whether an answer is no error message.
+fn is_about_a_socket(answer: &[u8]) -> bool {
+    let kind = answer.get(4..6).and_then(|kind| kind.try_into().ok());
+    kind.map(u16::from_ne_bytes) == Some(SOCK_DIAG_BY_FAMILY)
+}
+
+fn ask(inode: u32) -> io::Result<Vec<u8>> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        Some(SOCK_DIAG),
+    )?;
+    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+    rustix::net::send(&socket, &request(inode), SendFlags::empty())?;
+    let mut answer = vec![0; 512];
+    let (read, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    answer.truncate(read);
+    Ok(answer)
+}
+
+/// `struct nlmsghdr`, then `struct unix_diag_req`.
+fn request(inode: u32) -> Vec<u8> {
+    const LENGTH: u32 = 16 + 24;
+    let family = libc::AF_UNIX as u8;
+    let mut bytes = Vec::with_capacity(LENGTH as usize);
+    bytes.extend(LENGTH.to_ne_bytes());
+    bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend([family, 0, 0, 0]);
+    // Every state; this inode; its peer; whatever its cookie is.
+    for word in [u32::MAX, inode, SHOW_PEER, u32::MAX, u32::MAX] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    bytes
+}
+
+/// The inode in the attribute `UNIX_DIAG_PEER` of an answer.
+fn parse(answer: &[u8]) -> Option<u32> {
+    let mut rest = answer.get(HEADER + MESSAGE..)?;
+    while let (Some(length), Some(kind)) = (rest.get(..2), rest.get(2..4)) {
+        let length = usize::from(u16::from_ne_bytes(length.try_into().ok()?));
+        let value = rest.get(ATTRIBUTE..length)?;
+        if u16::from_ne_bytes(kind.try_into().ok()?) == PEER {
+            return Some(u32::from_ne_bytes(value.get(..4)?.try_into().ok()?));
+        }
+        rest = rest.get(length.next_multiple_of(ATTRIBUTE)..)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn inode_of(socket: &impl AsRawFd) -> Option<u64> {
+        let name = std::fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).ok()?;
+        name.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    }
+
+    /// The socket of one line of a table.
+    fn socket_in(line: &str, protocol: &str) -> Option<(u64, Socket)> {
+        let table = format!("  sl  local_address rem_address   st\n{line}\n");
+        let table = TcpNetEntries::from_read(table.as_bytes(), current_system_info()).ok()?.0;
+        table.first().map(|socket| (socket.inode, internet(socket, protocol)))
+    }
+
+    #[test]
+    fn streams_listen_or_have_another_end() {
+        let listens = "   0: 0100007F:8A2B 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0 100 0 0 10 0";
+        let port = Socket::Listening("port 35371".to_owned());
+        assert_eq!(socket_in(listens, "tcp"), Some((4242, port)));
+        let connected = "   1: 0100007F:8A2C 0100007F:1538 01 00000000:00000000 00:00000000 00000000     0        0 4243 1 0 20 4 30 10 -1";
+        let peer = Socket::Connected("127.0.0.1:5432".to_owned());
+        assert_eq!(socket_in(connected, "tcp"), Some((4243, peer)));
+        let six = "   0: 00000000000000000000000001000000:0BB8 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 51 1 0";
+        let port = Socket::Listening("port 3000".to_owned());
+        assert_eq!(socket_in(six, "tcp"), Some((51, port)));
+        assert_eq!(socket_in("", "tcp"), None);
+        let elsewhere = "   0: 0200000A:1F90 00000000:0000 0A 0:0 0:0 0 0 0 52 1";
+        let place = Socket::Listening("10.0.0.2:8080".to_owned());
+        assert_eq!(socket_in(elsewhere, "tcp"), Some((52, place)));
+    }
+
+    #[test]
+    fn datagrams_come_from_anywhere_unless_connected() {
+        let free = "  12: 00000000:0202 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 61 2 0 0";
+        let port = Socket::Datagrams("udp 514".to_owned());
+        assert_eq!(socket_in(free, "udp"), Some((61, port)));
+        let connected = "  12: 0100007F:0202 0100007F:0035 01 00000000:00000000 00:00000000 00000000     0        0 62 2 0 0";
+        let peer = Socket::Connected("127.0.0.1:53 (udp)".to_owned());
+        assert_eq!(socket_in(connected, "udp"), Some((62, peer)));
+    }
+
+    #[test]
+    fn local_sockets_are_known_by_their_flags() {
+        let listens = "000000008e87b9b9: 00000002 00000000 00010000 0001 01 1059 /run/x.sock";
+        let at = Socket::Listening("/run/x.sock".to_owned());
+        assert_eq!(local(listens), Some((1059, at)));
+        let pair = "0000000019410b0c: 00000003 00000000 00000000 0001 03  1058";
+        assert_eq!(local(pair), Some((1058, Socket::Local(None))));
+    }
+
+    #[test]
+    fn a_socket_of_this_process_is_found() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let own = std::process::id() as i32;
+        let found = Sockets::default().look_up(own, inode_of(&listener).expect("an inode"));
+        assert_eq!(found, Some(Socket::Listening(format!("port {port}"))));
+    }
+
+    #[test]
+    fn each_end_of_a_pair_names_the_other() {
+        let (one, other) = UnixStream::pair().expect("a pair of sockets");
+        let (one, other) = (inode_of(&one), inode_of(&other));
+        assert_eq!(peer_of_local(one.expect("an inode")), Some(other));
+        assert_eq!(peer_of_local(u64::MAX), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_panics(line in ".{0,200}") {
+            let _ = socket_in(&line, "tcp");
+            let _ = socket_in(&line, "udp");
+            let _ = local(&line);
+        }
+
+        #[test]
+        fn no_answer_panics(answer in proptest::collection::vec(0u8.., 0..120)) {
+            let _ = parse(&answer);
+        }
+    }
+}

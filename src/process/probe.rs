@@ -1,0 +1,121 @@
+//! What a probe of the machine reports about processes, and what the machine may hide.
+
+use std::path::PathBuf;
+
+use crate::progress::condition::StopSignal;
+use crate::progress::wait::ProcessName;
+
+/// One process since the boot of the machine: its pid and its start time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity {
+    /// The process id.
+    pub pid: i32,
+    /// On Linux field 22 of `/proc/<pid>/stat`, in clock ticks since boot, on macOS Unix
+    /// time in microseconds; 0 where it is not known.
+    pub started: u64,
+}
+
+/// The environment that a process was started with, as far as it can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Environment {
+    /// Its entries, each ended by NUL.
+    Entries(Vec<u8>),
+    /// None at the moment: the process is in the middle of exec, or has just ended.
+    Passing,
+    /// Not readable: the process is another user's, or hidden.
+    Hidden,
+}
+
+impl Environment {
+    /// Whether it has this entry, `name=value`.
+    pub(crate) fn has(&self, wanted: &[u8]) -> bool {
+        self.entries().any(|entry| entry == wanted)
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &[u8]> {
+        let bytes = match self {
+            Environment::Entries(bytes) => bytes.as_slice(),
+            Environment::Passing | Environment::Hidden => &[],
+        };
+        bytes.split(|byte| *byte == 0)
+    }
+}
+
+/// What is known of one process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProcessInfo {
+    /// Its pid and start time.
+    pub id: Identity,
+    /// Its parent's pid.
+    pub parent: i32,
+    /// Its process group's id.
+    pub group: i32,
+    /// Its session's id.
+    pub session: i32,
+    /// Its controlling terminal, by the number in `/dev/pts/N`, if it has such a one.
+    pub terminal: Option<u32>,
+    /// The process group in the foreground of that terminal.
+    pub foreground: i32,
+    /// Its name (comm), at most 15 bytes, which it chooses itself; control characters in
+    /// it are shown as `?`.
+    pub name: String,
+    /// Ended, but not yet reaped.
+    pub zombie: bool,
+    /// What keeps it, or its main thread, from running.
+    pub stall_reason: Option<StallReason>,
+    /// How many threads it has; 0 where that is not known.
+    pub threads: u64,
+    /// Its main thread runs, or is ready to run.
+    pub runnable: bool,
+    /// The CPU time that it has used, in clock ticks.
+    pub cpu_ticks: u64,
+    /// The CPU time of the children that it has waited for, in clock ticks.
+    pub children_ticks: u64,
+}
+
+impl ProcessInfo {
+    /// As shown to users.
+    pub(crate) fn label(&self) -> ProcessName {
+        ProcessName { pid: self.id.pid, name: self.name.clone() }
+    }
+}
+
+/// What keeps a process, or its main thread, from running.
+///
+/// Limits: for a process with several threads it is the state of the main one. Which signal
+/// stopped a process is reported by newer kernels only, for this user's processes, and until
+/// its parent has asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StallReason {
+    /// Stopped by a signal, not by a debugger.
+    Stopped(StopSignal),
+    /// A sleep that no signal ends: a disk, a network file system.
+    DiskSleep,
+    /// The main thread has ended, and others live.
+    ZombieLeader,
+}
+
+/// The input that a task may be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InputSource {
+    /// The task's terminal: `/dev/pts/N`.
+    Terminal(PathBuf),
+    /// The pipe at its stdin: `pipe:[N]`.
+    Pipe(PathBuf),
+}
+
+/// What prevents this machine from showing what processes wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VisibilityLimit {
+    /// `/proc` cannot be read.
+    NoProc,
+    /// `/proc` shows the processes of another PID namespace.
+    AnotherNamespace,
+    /// The system calls that processes are blocked in cannot be read: Yama's policy forbids
+    /// it, or the kernel was built without.
+    NoCalls,
+    /// Other users' processes are not shown (`hidepid`).
+    OthersHidden,
+    /// The program was built without the parts that need Linux.
+    Portable,
+}

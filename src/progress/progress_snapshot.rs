@@ -1,0 +1,69 @@
+//! What probes have found out about a task's progress. Pure.
+
+use std::time::{Duration, Instant};
+
+use super::status_forecast::{BlockedOn, Status};
+use super::tracker::{ActivityDelta, Tracker};
+use super::tree_state::TreeState;
+
+/// The status of a task at one moment, and its evidence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    pub status: Status,
+    /// What it did between the last two probes.
+    pub delta: ActivityDelta,
+    /// What its processes do, if known, and for how long they have done it.
+    pub tree_state: Option<(TreeState, Duration)>,
+    /// For how long there has been nothing new.
+    pub unchanged_for: Duration,
+    /// All that changes in its output is elapsed time.
+    pub only_time: bool,
+}
+
+/// What probes have found.
+#[derive(Debug, Clone)]
+pub struct ProgressSnapshot {
+    pub tracker: Tracker,
+    /// What the processes do; `None` if that cannot be observed.
+    pub tree_state: Option<TreeState>,
+    /// Since when they have done that.
+    pub tree_state_since: Instant,
+    /// The I/O of some processes cannot be observed.
+    pub degraded: bool,
+}
+
+impl ProgressSnapshot {
+    /// The state before the first probe.
+    pub fn new(tracker: Tracker, now: Instant) -> ProgressSnapshot {
+        ProgressSnapshot { tracker, tree_state: None, tree_state_since: now, degraded: false }
+    }
+
+    /// The verdict now. `held_up` is what newer probes found the task to wait for. `None` before
+    /// the first probe.
+    pub fn verdict(&self, held_up: Option<BlockedOn>, now: Instant) -> Option<Verdict> {
+        let tree_state = self.tree_state.clone().map(|tree_state| {
+            let lasted = now.saturating_duration_since(self.tree_state_since);
+            (tree_state, lasted)
+        });
+        Some(Verdict {
+            status: self.tracker.outlook(held_up).status(now),
+            delta: *self.tracker.delta()?,
+            tree_state,
+            unchanged_for: self.tracker.unchanged_for(now),
+            only_time: self.tracker.only_time.is_some(),
+        })
+    }
+
+    /// Records what the newest probe has found the processes to do.
+    pub fn observe(&mut self, tree_state: Option<TreeState>, now: Instant) {
+        let continues = match (&tree_state, &self.tree_state) {
+            (Some(newer), Some(earlier)) => newer.continues(earlier),
+            (None, None) => true,
+            _ => false,
+        };
+        if !continues {
+            self.tree_state_since = now;
+        }
+        self.tree_state = tree_state;
+    }
+}

@@ -1,0 +1,188 @@
+//! What threads wait for, as one probe finds it, and whether that is the task's input.
+//!
+//! Pure: `process::waits` gathers it, [`super::tree_state`] and [`super::waiting`] judge it.
+
+use serde::{Deserialize, Serialize};
+
+/// A process, as shown to users.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessName {
+    pub pid: i32,
+    pub name: String,
+}
+
+/// Something that can end a thread's wait.
+// Where processes cannot be seen, nothing constructs them.
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WaitSource {
+    /// The task's terminal, or the pipe at its stdin.
+    Input,
+    /// A terminal other than the task's; the number is that of `/dev/pts/N`, where it is known.
+    OtherTerminal(Option<u32>),
+    /// The master end of such a terminal.
+    Master(Option<u32>),
+    /// A connection request; the text names the address, as in `port 3000`.
+    Listener(String),
+    /// A datagram or an event from any sender, as in `udp 514`.
+    Datagrams(String),
+    /// The other end of a connection, outside the task or unknown.
+    Peer(Peer),
+    /// The other end of a local connection, held by a process of the same task.
+    Relative,
+    /// A pipe or FIFO, by the name that `/proc/<pid>/fd` gives it.
+    Pipe(String),
+    /// The opening of the other end of a FIFO, by its path.
+    FifoOpening(String),
+    /// Another thread or a signal handler of the same process: a self-pipe, an eventfd.
+    OwnProcess,
+    /// Another thread of the process, or one of a process that shares its memory.
+    Futex,
+    /// A file lock or a semaphore.
+    Lock(Lock),
+    /// A change in watched files.
+    Files,
+    Signal,
+    /// A signal, in `sigsuspend`, which is how shells wait for their commands.
+    Suspension,
+    /// The end of a child.
+    Child,
+    Timer,
+    /// Anything else, by its name or the number of the system call.
+    Other(String),
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Peer {
+    /// Its address, as in `127.0.0.1:5432`.
+    Network(String),
+    /// The path of a local socket, or a description of one without a path.
+    Local(String),
+    /// The process that holds the other end of a pipe.
+    Pipe(ProcessName),
+}
+
+/// A lock that a thread waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    /// The file, or a description of the lock.
+    pub path: String,
+    /// The process that holds it, if the kernel names one.
+    pub holder: Option<Holder>,
+}
+
+/// A process that holds a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    pub process: ProcessName,
+    /// The id of its task, if it belongs to one.
+    pub task: Option<String>,
+}
+
+/// What one thread does.
+// Where processes cannot be seen, nothing constructs them.
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Thread {
+    /// It runs, or waits for a processor.
+    Running,
+    /// It is blocked in a call on one thing: a read, a write, an `accept`, a lock.
+    In(WaitSource),
+    /// It waits for the first of several things.
+    Waits {
+        /// All that can end the wait, except the time limit.
+        on: Vec<WaitSource>,
+        /// Whether there is a time limit.
+        timed: bool,
+    },
+    /// It cannot be read: it is another user's, or ended during the probe.
+    Unreadable,
+}
+
+/// One process and what its threads do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessWaits {
+    pub process: ProcessName,
+    pub parent: i32,
+    /// A signal has stopped it.
+    pub stopped: bool,
+    pub threads: Vec<Thread>,
+}
+
+/// How a thread waits for the task's input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputWait {
+    /// In a read of it.
+    Reading,
+    /// In a wait for it, and for nothing else outside its own process.
+    Waiting {
+        /// Whether there is a time limit.
+        timed: bool,
+    },
+    /// In a wait for it and for something else, such as a connection.
+    Mixed,
+}
+
+impl Thread {
+    /// How it waits for the task's input, if it does. A wait that also ends when files change is
+    /// that of a watcher, which accepts keys while it works.
+    pub fn input_wait(&self) -> Option<InputWait> {
+        match self {
+            Thread::In(WaitSource::Input) => Some(InputWait::Reading),
+            Thread::Waits { on, timed } if on.contains(&WaitSource::Input) => {
+                if on.contains(&WaitSource::Files) {
+                    return None;
+                }
+                Some(if on.iter().all(WaitSource::is_input_or_internal) {
+                    InputWait::Waiting { timed: *timed }
+                } else {
+                    InputWait::Mixed
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl WaitSource {
+    /// Whether a wait for input that this can also end is still a wait for input alone.
+    fn is_input_or_internal(&self) -> bool {
+        matches!(
+            self,
+            WaitSource::Input | WaitSource::OwnProcess | WaitSource::Signal | WaitSource::Timer
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(on: &[WaitSource], timed: bool) -> Option<InputWait> {
+        Thread::Waits { on: on.to_vec(), timed }.input_wait()
+    }
+
+    #[test]
+    fn a_read_of_the_input_is_a_wait_for_it() {
+        let wait = Thread::In(WaitSource::Input).input_wait();
+        assert_eq!(wait, Some(InputWait::Reading));
+        assert_eq!(Thread::In(WaitSource::Pipe("pipe:[1]".into())).input_wait(), None);
+        assert_eq!(Thread::Running.input_wait(), None);
+    }
+
+    #[test]
+    fn what_is_inside_the_process_is_no_other_source() {
+        let own = [WaitSource::Input, WaitSource::OwnProcess, WaitSource::Signal];
+        assert_eq!(waits(&own, false), Some(InputWait::Waiting { timed: false }));
+        assert_eq!(waits(&own, true), Some(InputWait::Waiting { timed: true }));
+        let peer = [WaitSource::Input, WaitSource::Peer(Peer::Network("127.0.0.1:443".into()))];
+        assert_eq!(waits(&peer, false), Some(InputWait::Mixed));
+        assert_eq!(waits(&[WaitSource::OwnProcess], false), None);
+    }
+
+    #[test]
+    fn a_watcher_of_files_does_not_wait_for_input() {
+        assert_eq!(waits(&[WaitSource::Input, WaitSource::Files], false), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! The part of a command line that gives it its exit status.
+//!
+//! The last pipeline of a list decides the status if no earlier command can end the shell,
+//! and if each `&&` before it follows a builtin that prints a message of the shell's when it
+//! fails. The caller must look for such a message ([`is_complaint`]): a shell may also give up
+//! in the middle of a line, as zsh does for a pattern that matches nothing.
+//!
+//! Limits: conservative. After a compound command, a function or any other program before
+//! `&&` the answer is none; a user's function named like a builtin is not recognised. Pure.
+
+use super::lexer::lex;
+use super::syntax::{List, lists, only_command};
+use super::token::{Separator, Token, TokenKind};
+use super::unquote::Unquoted;
+
+/// Commands after which the rest of a line may not run, or may run differently.
+const CHANGES_SHELL: &[&str] = &[
+    "exit", "return", "exec", "logout", "bye", "eval", "source", ".", "set", "setopt", "unsetopt",
+    "emulate", "trap", "break", "continue", "autoload", "disable", "enable", "zmodload", "shopt",
+    "builtin", "command", "-",
+];
+
+/// Builtins that print a message of the shell's when they fail.
+const TELLS_FAILURE: &[&str] = &["cd", "pushd", "popd", "echo", "export", "true", ":"];
+
+/// Programs that start others; their messages begin with these names.
+const STARTERS: &[&str] = &["zsh", "bash", "sh", "dash", "sudo", "doas"];
+
+/// The pipeline that gives a command line its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExitStatusSource<'a> {
+    pub segments: Vec<&'a str>,
+    /// Whether the command line is that pipeline alone.
+    pub is_alone: bool,
+}
+
+/// The pipeline that gives a command line its status, unless the shell prints an error.
+/// None if another may, or if `!` inverts the status.
+pub(crate) fn exit_status_source(command: &str) -> Option<ExitStatusSource<'_>> {
+    let lists = lists(&lex(command));
+    let (last, earlier) = lists.split_last()?;
+    let pipeline = last.pipelines.last()?;
+    if last.is_background || last.negated.last() != Some(&false) {
+        return None;
+    }
+    let text = |list: &List, at: usize| -> Option<Vec<&str>> {
+        let segments = list.pipelines.get(at)?.iter();
+        segments.map(|span| command.get(span.clone())).collect()
+    };
+    let goes_on = |list: &List, at: usize| {
+        let segments = text(list, at).unwrap_or_default();
+        segments.into_iter().all(leaves_shell_alone)
+    };
+    let mut foreground = earlier.iter().filter(|list| !list.is_background);
+    if !foreground.all(|list| (0..list.pipelines.len()).all(|at| goes_on(list, at))) {
+        return None;
+    }
+    // Before an `||` a failure is not the command's.
+    let mut may_fail_for_all = true;
+    for at in (0..last.pipelines.len().saturating_sub(1)).rev() {
+        may_fail_for_all &= last.joints.get(at) == Some(&Separator::And);
+        let is_fine = match text(last, at)?.as_slice() {
+            [only] if may_fail_for_all => {
+                last.negated.get(at) == Some(&false) && tells_failure(only)
+            }
+            _ => !may_fail_for_all && goes_on(last, at),
+        };
+        if !is_fine {
+            return None;
+        }
+    }
+    Some(ExitStatusSource {
+        segments: text(last, last.pipelines.len() - 1)?,
+        is_alone: earlier.is_empty() && pipeline == last.pipelines.first()?,
+    })
+}
+
+fn leaves_shell_alone(segment: &str) -> bool {
+    let Some(simple) = only_command(segment) else {
+        return false;
+    };
+    match simple.words.first() {
+        Some(name) => name.fixed().is_some_and(|name| !CHANGES_SHELL.contains(&name)),
+        None => !simple.assignments.is_empty(),
+    }
+}
+
+fn tells_failure(segment: &str) -> bool {
+    let is_redirected = |token: &Token| token.kind == TokenKind::Redirection;
+    let Some(simple) = only_command(segment).filter(|simple| simple.assignments.is_empty()) else {
+        return false;
+    };
+    let name = simple.words.first().and_then(Unquoted::fixed);
+    name.is_some_and(|name| TELLS_FAILURE.contains(&name))
+        && !lex(segment).tokens.iter().any(is_redirected)
+}
+
+/// Whether a line of output is a message of a shell or `sudo`: `zsh:1: no matches found:
+/// *.c`, `zsh:cd:1: …`, `bash: line 1: …`, `sudo: …`.
+pub(crate) fn is_complaint(line: &str) -> bool {
+    let Some((name, _)) = line.split_once(':') else {
+        return false;
+    };
+    let name = name.rsplit('/').next().unwrap_or(name);
+    STARTERS.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_pipeline_gives_the_status_where_nothing_else_can_have() {
+        let table: &[(&str, Option<&[&str]>)] = &[
+            ("grep x f", Some(&["grep x f"])),
+            ("cat f | grep x", Some(&["cat f", "grep x"])),
+            ("cd d && grep x f", Some(&["grep x f"])),
+            ("cd d && cd e; cat f | grep x", Some(&["cat f", "grep x"])),
+            ("make; grep x f", Some(&["grep x f"])),
+            ("make\ngrep x f\n", Some(&["grep x f"])),
+            ("A=1; grep $A f", Some(&["grep $A f"])),
+            ("sleep 9 & grep x f", Some(&["grep x f"])),
+            ("make || grep x f", Some(&["grep x f"])),
+            ("make && ls || grep x f", Some(&["grep x f"])),
+            ("make || cd d && grep x f", Some(&["grep x f"])),
+            // Another may have failed.
+            ("make && grep x f", None),
+            ("make || ls && grep x f", None),
+            ("cd d | cat && grep x f", None),
+            ("[ -d d ] && grep x f", None),
+            ("[[ -d d ]] && grep x f", None),
+            ("sudo cd d && grep x f", None),
+            // It may have failed without a word.
+            ("cd d 2>/dev/null && grep x f", None),
+            ("! cd d && grep x f", None),
+            ("X=1 cd d && grep x f", None),
+            // The shell may have ended, or be another.
+            ("set -e; make; grep x f", None),
+            ("[ -d d ] || exit 1; grep x f", None),
+            ("source env; grep x f", None),
+            ("if a; then exit 1; fi; grep x f", None),
+            ("(exit 1); grep x f", None),
+            ("f() { exit 1 }; f; grep x f", None),
+            ("$TOOL; grep x f", None),
+            // Its status is not the command's.
+            ("! grep x f", None),
+            ("cd d && ! grep x f", None),
+            ("grep x f &", None),
+            ("", None),
+        ];
+        for (command, segments) in table {
+            let found = exit_status_source(command).map(|found| found.segments);
+            assert_eq!(found.as_deref(), *segments, "{command}");
+        }
+    }
+
+    #[test]
+    fn only_a_pipeline_without_company_is_alone() {
+        for (command, is_alone) in [
+            ("grep x f", true),
+            ("a | b", true),
+            ("cd d && grep x f", false),
+            ("grep x f; grep x f", false),
+            ("true && true", false),
+        ] {
+            let found = exit_status_source(command).map(|found| found.is_alone);
+            assert_eq!(found, Some(is_alone), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_shells_messages_are_known_by_its_name() {
+        for line in [
+            "zsh:1: no matches found: *.zzz",
+            "zsh:cd:1: no such file or directory: x",
+            "zsh: command not found: x",
+            "bash: line 1: cd: x: No such file or directory",
+            "/bin/sh: 1: cd: can't cd to x",
+        ] {
+            assert!(is_complaint(line), "{line}");
+        }
+        for line in ["1,2c1,2", "src/zsh.c:3: x", "a: b", "zsh", ""] {
+            assert!(!is_complaint(line), "{line}");
+        }
+    }
+}

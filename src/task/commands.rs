@@ -1,0 +1,166 @@
+//! Commands to a task's worker, and the channel on which they reach it. Requests keep the
+//! near end until the task is evicted, which is long after its end: the worker closes the
+//! channel, so that a finished task keeps neither a descriptor nor the room for commands.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use parking_lot::Mutex;
+
+use super::input::Sending;
+use super::secret_input::SecretInput;
+use super::state::KillRequest;
+use super::termination::Receipt;
+use crate::process::descriptors::{self, Waker};
+use crate::process::pty::TerminalSize;
+
+/// Commands that may wait for a worker.
+pub const MAX_COMMANDS: usize = 256;
+
+/// Why a command did not reach a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendError {
+    /// The task has ended.
+    Ended,
+    /// Too many commands wait.
+    Busy,
+}
+
+#[derive(Debug)]
+pub struct CommandSender {
+    /// `None` once the worker has ended.
+    channel: Mutex<Option<Arc<Channel>>>,
+}
+
+#[derive(Debug)]
+struct Channel {
+    commands: Sender<WorkerCommand>,
+    waker: Waker,
+}
+
+/// The worker's end of the channel, which closes when this is dropped.
+pub struct CommandReceiver {
+    commands: Receiver<WorkerCommand>,
+    wakes: OwnedFd,
+    line: Arc<CommandSender>,
+}
+
+impl CommandSender {
+    /// Creates a channel.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn new() -> io::Result<(Arc<CommandSender>, CommandReceiver)> {
+        let (sender, commands) = bounded(MAX_COMMANDS);
+        let (waker, wakes) = Waker::new()?;
+        let way = Channel { commands: sender, waker };
+        let line = Arc::new(CommandSender { channel: Mutex::new(Some(Arc::new(way))) });
+        let far = CommandReceiver { commands, wakes, line: Arc::clone(&line) };
+        Ok((line, far))
+    }
+
+    /// The sender of a task whose worker is gone.
+    pub fn closed() -> Arc<CommandSender> {
+        Arc::new(CommandSender { channel: Mutex::new(None) })
+    }
+
+    /// Gives the worker a command.
+    ///
+    /// # Errors
+    /// When the worker is gone, or too many commands wait for it.
+    pub fn send(&self, command: WorkerCommand) -> Result<(), SendError> {
+        let way = self.channel().ok_or(SendError::Ended)?;
+        way.commands.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => SendError::Busy,
+            TrySendError::Disconnected(_) => SendError::Ended,
+        })?;
+        way.waker.wake();
+        Ok(())
+    }
+
+    /// Has the worker check what has changed, if it still runs.
+    pub fn wake(&self) {
+        if let Some(way) = self.channel() {
+            way.waker.wake();
+        }
+    }
+
+    /// A reference to the channel that is used without holding the lock.
+    fn channel(&self) -> Option<Arc<Channel>> {
+        self.channel.lock().clone()
+    }
+}
+
+impl CommandReceiver {
+    /// Becomes readable when there is a command, or a change to check.
+    pub fn wakes(&self) -> BorrowedFd<'_> {
+        self.wakes.as_fd()
+    }
+
+    /// Takes the wake-ups that have gathered; later commands wake the worker again.
+    pub fn drain_wakes(&self) {
+        descriptors::drain_wakes(&self.wakes);
+    }
+
+    /// The oldest command that waits.
+    pub fn next(&self) -> Option<WorkerCommand> {
+        self.commands.try_recv().ok()
+    }
+}
+
+impl Drop for CommandReceiver {
+    /// Commands that wait are dropped unread, which shows their senders that there is no
+    /// receipt.
+    fn drop(&mut self) {
+        *self.line.channel.lock() = None;
+        while self.next().is_some() {}
+    }
+}
+
+/// What a request asks of a worker. It may hold a secret, so it has no `Debug`.
+pub enum WorkerCommand {
+    /// Signal the process tree and send the receipt.
+    Kill {
+        order: KillRequest,
+        /// Has room for the receipt.
+        receipt: Sender<Receipt>,
+    },
+    /// Write to the program.
+    Input(Sending),
+    /// Type a secret, unless the terminal would show it.
+    Secret(SecretInput),
+    /// A new window size.
+    Resize(TerminalSize),
+    /// Probe now whether the task makes progress.
+    ProbeProgress,
+    Shutdown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_closes_with_its_worker_and_keeps_nothing() {
+        let (line, orders) = CommandSender::new().unwrap();
+        line.send(WorkerCommand::ProbeProgress).unwrap();
+        let way = Arc::downgrade(line.channel.lock().as_ref().unwrap());
+        drop(orders);
+        assert_eq!(line.send(WorkerCommand::ProbeProgress), Err(SendError::Ended));
+        line.wake();
+        assert!(way.upgrade().is_none(), "descriptor and room are kept");
+    }
+
+    #[test]
+    fn a_full_line_refuses_and_takes_orders_again_when_one_was_taken() {
+        let (line, orders) = CommandSender::new().unwrap();
+        for _ in 0..MAX_COMMANDS {
+            line.send(WorkerCommand::ProbeProgress).unwrap();
+        }
+        assert_eq!(line.send(WorkerCommand::ProbeProgress), Err(SendError::Busy));
+        assert!(orders.next().is_some());
+        line.send(WorkerCommand::ProbeProgress).unwrap();
+    }
+}

@@ -1,0 +1,131 @@
+//! A task's end: recorded before it becomes visible to callers.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::live::{End, Facts, LiveTask};
+use super::output::spool::Spool;
+use crate::process::signals::{Exit, Signal};
+use crate::progress::waiting::Waiting;
+use crate::shell::outcome::Outcome;
+use crate::text::lines::Position;
+
+/// The state of a task when it was first asked to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopContext {
+    pub elapsed: Duration,
+    /// How long it had printed nothing.
+    pub silent_for: Duration,
+    /// The process that waited for input, and for what.
+    pub waiting: Option<Waiting>,
+}
+
+/// An ended task, as the recorder sees it.
+pub struct FinishedTask<'a> {
+    pub facts: &'a Facts,
+    pub end: &'a End,
+    /// Its output, and the position where that ends.
+    pub output: &'a Spool,
+    /// See [`FinishedTask::output`].
+    pub output_end: Position,
+    /// Its state when it was first asked to end, if it was.
+    pub asked: Option<&'a StopContext>,
+}
+
+/// Called once when a task is over, before callers can see that, so that they can rely on what
+/// was learned from the end: on the worker's thread, or by a server that ends before its task
+/// does. The task's end waits for it: it must be quick, and must not wait for a task.
+pub type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) + Send>;
+
+/// What is collected for the end of one task.
+pub struct Completion(Mutex<Gathered>);
+
+struct Gathered {
+    asked: Option<StopContext>,
+    so_far: (Exit, Outcome),
+    on_end: Option<OnEnd>,
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Completion")
+    }
+}
+
+impl Completion {
+    /// For a task whose end `on_end` is to learn.
+    pub fn new(on_end: Option<OnEnd>) -> Completion {
+        // A worker that has not noted anything yet was to interrupt its task.
+        let so_far = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
+        Completion(Mutex::new(Gathered { asked: None, so_far, on_end }))
+    }
+
+    /// Records the task's state when it is asked to end for the first time.
+    pub fn record_stop_context(&self, task: &LiveTask) {
+        if self.0.lock().asked.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        let started = task.facts.started.mono;
+        let (last_output, waiting) = {
+            let mut state = task.state();
+            state.at_stop = state.verdict(now);
+            (state.last_output, state.waiting.clone())
+        };
+        self.0.lock().asked = Some(StopContext {
+            elapsed: now.saturating_duration_since(started),
+            silent_for: now.saturating_duration_since(last_output.unwrap_or(started)),
+            waiting,
+        });
+    }
+
+    /// Sets the exit and outcome to report if the worker learns nothing more.
+    pub fn set_provisional(&self, so_far: (Exit, Outcome)) {
+        self.0.lock().so_far = so_far;
+    }
+
+    /// Reports the end, unless that was done or is being done; whether it was reported here.
+    pub fn notify(&self, facts: &Facts, end: &End, output: &Spool, output_end: Position) -> bool {
+        let (on_end, asked) = {
+            let mut gathered = self.0.lock();
+            (gathered.on_end.take(), gathered.asked.clone())
+        };
+        let Some(on_end) = on_end else {
+            return false;
+        };
+        let ended = FinishedTask { facts, end, output, output_end, asked: asked.as_ref() };
+        // The task ends even if recording it panics.
+        let notified = catch_unwind(AssertUnwindSafe(|| on_end(&ended)));
+        if notified.is_err() {
+            tracing::error!("task {}: recording its end panicked", facts.id);
+        }
+        true
+    }
+
+    /// Reports the end of a task that has not ended in time with the server: its program hangs in
+    /// the kernel, belongs to another user, or the machine is busy. Whether it was reported here.
+    pub fn notify_now(&self, task: &LiveTask, output: &Spool) -> bool {
+        let facts = &task.facts;
+        let (exit, outcome) = self.0.lock().so_far;
+        let end = End {
+            exit,
+            outcome,
+            duration: Instant::now().saturating_duration_since(facts.started.mono),
+            pipestatus: Vec::new(),
+            moved_to: None,
+            output_cut: false,
+        };
+        let output_end = task.state().output_end;
+        let notified = self.notify(facts, &end, output, output_end);
+        if notified {
+            // Calls that wait for the end are answered.
+            task.report(|state| {
+                state.ended.get_or_insert(end);
+            });
+        }
+        notified
+    }
+}

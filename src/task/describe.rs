@@ -1,0 +1,306 @@
+//! Evidence about a task in words, one short phrase each, the same for all front ends.
+//!
+//! Limits: gives no advice; the front ends say what a caller can do. Pure.
+
+use std::time::Duration;
+
+use super::live::Input;
+use crate::progress::condition::{Condition, StopSignal};
+use crate::progress::progress_snapshot::Verdict;
+use crate::progress::status_forecast::{BlockedOn, Status};
+use crate::progress::tracker::BYTES_THAT_COUNT;
+use crate::progress::tree_state::{DeadEnd, Idle, TreeState, TreeStateKind};
+use crate::progress::wait::{Holder, Peer, ProcessName};
+use crate::progress::waiting::{InputProof, Waiting, WantedInput};
+use crate::shell::outcome::Outcome;
+use crate::text::quantity::{seconds, size};
+
+/// How many processes of one kind are named; the others are counted.
+const NAMED: usize = 4;
+
+/// Said of an end with [`super::live::End::output_cut`].
+pub const OUTPUT_CUT: &str = "the output was still open 5 s after the exit, although no process was \
+     found that holds it: the last lines may be missing. If they matter, run it again with \
+     its output in a file.";
+
+/// A tree that uses more than this part of a core does more than start programs repeatedly.
+const BUSY_BEYOND_DOUBT: f64 = 0.5;
+
+/// What a verdict is based on, the strongest evidence first: `["sleeping on a timer", "cpu 0%"]`.
+pub fn evidence(verdict: &Verdict) -> Vec<String> {
+    let Verdict { status, delta, tree_state, unchanged_for, only_time } = verdict;
+    let mut evidence = Vec::new();
+    let tree_state = tree_state.as_ref();
+    let named = tree_state.and_then(|(tree_state, lasted)| tree_state_phrase(tree_state, *lasted));
+    let kind = tree_state.map(|(tree_state, _)| tree_state.kind());
+    let computes = kind == Some(TreeStateKind::Computing);
+    let mut later = None;
+    match status {
+        Status::Stuck if kind != Some(TreeStateKind::Deadlock) => {
+            evidence.push(format!("repeating the same line for {}", seconds(*unchanged_for)));
+            later = named;
+        }
+        // Another line of the answer says what it waits for, or what stopped it.
+        Status::Blocked(BlockedOn::Input | BlockedOn::Stop) | Status::Ended => {}
+        Status::Slow if *only_time && !computes => {
+            evidence.push("only elapsed time changes".to_owned());
+            later = named;
+        }
+        Status::Stuck | Status::Idle | Status::Slow | Status::Blocked(_) => evidence.extend(named),
+        Status::Silent => {
+            evidence.push(format!("silent for {}, no evidence of work", seconds(*unchanged_for)))
+        }
+        Status::Progressing => later = named,
+    }
+    // A tree that keeps a core busy works, whether its input is new or not. The amount of new I/O
+    // matters only if that is in question.
+    let io = match computes && delta.cpu_share >= BUSY_BEYOND_DOUBT {
+        true => delta.moved,
+        false => delta.io,
+    };
+    let (much, little) = match io >= BYTES_THAT_COUNT {
+        true => (Some(io), None),
+        false => (None, (io > 0).then_some(io)),
+    };
+    let io = |bytes| format!("io +{}", size(bytes));
+    evidence.extend(much.map(io));
+    if delta.output > 0 {
+        evidence.push(format!("output +{}", size(delta.output)));
+    }
+    if delta.born > 0 || delta.ended > 0 {
+        let (born, ended) = (delta.born, delta.ended);
+        evidence.push(format!("processes +{born} -{ended}"));
+    }
+    evidence.extend(little.map(io));
+    if *status == Status::Progressing && evidence.is_empty() {
+        evidence.push(format!("something new {} ago", seconds(*unchanged_for)));
+    }
+    evidence.extend(later);
+    // Counting begins with the first probe, which has nothing to compare with.
+    if !computes && !delta.baseline {
+        evidence.push(format!("cpu {:.0}%", 100.0 * delta.cpu_share));
+    }
+    evidence
+}
+
+/// A status with its strongest evidence: `idle: sleeping on a timer`.
+pub fn verdict_summary(verdict: &Verdict) -> Option<String> {
+    let evidence = evidence(verdict);
+    Some(format!("{}: {}", verdict.status, evidence.first()?))
+}
+
+/// The status of a task when its deadline passed, and how long nothing had been new: `idle:
+/// sleeping on a timer, nothing new for 1m05s`. A stuck task's reason already says so.
+pub fn at_deadline(verdict: &Verdict) -> Option<String> {
+    let summary = verdict_summary(verdict)?;
+    let unchanged_for = verdict.unchanged_for;
+    Some(match verdict.status {
+        Status::Idle | Status::Slow | Status::Blocked(_) if unchanged_for.as_secs() > 0 => {
+            format!("{summary}, nothing new for {}", seconds(unchanged_for))
+        }
+        _ => summary,
+    })
+}
+
+/// What the processes do, in a phrase; `None` if it has no name.
+pub fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Option<String> {
+    Some(match tree_state {
+        TreeState::Computing { process, share } => {
+            let share = format!("{:.0}% CPU", 100.0 * share);
+            let busy = match process {
+                Some(process) => format!("busy: {} {share}", process.name),
+                None => format!("busy: {share}"),
+            };
+            match lasted.as_secs() {
+                0 => busy,
+                _ => format!("{busy} for {}", seconds(lasted)),
+            }
+        }
+        TreeState::Peer { peer, .. } => {
+            let peer = match peer {
+                Peer::Network(address) => format!("network peer {address}"),
+                Peer::Local(path) => named("peer", path),
+                Peer::Pipe(holder) => format!("a pipe that {} holds", pid_and_name(holder)),
+            };
+            match lasted.as_secs() {
+                0 => format!("waiting for {peer}"),
+                _ => format!("waiting for {peer} ({})", seconds(lasted)),
+            }
+        }
+        TreeState::Lock { lock, .. } => {
+            let lock_name = named("lock", &lock.path);
+            match &lock.holder {
+                Some(holder) => {
+                    format!("waiting for {lock_name} held by {}", holder_name(holder))
+                }
+                None => format!("waiting for {lock_name}"),
+            }
+        }
+        TreeState::Idle { on, .. } => match on {
+            Idle::Timer => "sleeping on a timer".to_owned(),
+            Idle::Listening(at) => format!("listening on {at}, no requests pending"),
+            Idle::Datagrams(at) => format!("listening on {at}"),
+            Idle::Files => "watching files".to_owned(),
+            Idle::Signal => "waiting for a signal".to_owned(),
+            Idle::Screen => "interactive screen, accepts keys".to_owned(),
+        },
+        TreeState::Deadlock { process, threads, processes, cause } => {
+            let process = pid_and_name(process);
+            let what = match (cause, processes, threads) {
+                (DeadEnd::Fifo(path), ..) => {
+                    format!("{process} is opening FIFO {path}, and no process has its other end")
+                }
+                (DeadEnd::Pipe, 1, _) => {
+                    format!("{process} is waiting on a pipe that no other process holds")
+                }
+                (DeadEnd::Threads, 1, 1) => {
+                    format!("the only thread of {process} waits for another to wake it")
+                }
+                (DeadEnd::Threads, 1, threads) => {
+                    format!("all {threads} threads of {process} are waiting on each other")
+                }
+                (_, processes, _) => {
+                    format!(
+                        "all {processes} processes are waiting on each other, {process} among them"
+                    )
+                }
+            };
+            format!("likely deadlock: {what}")
+        }
+        TreeState::Unknown => return None,
+    })
+}
+
+/// A path with the word for what it is: `lock /run/x.lock`. A name without a path is already a
+/// description: `a System V semaphore`.
+fn named(what: &str, name: &str) -> String {
+    match name.starts_with(['/', '@']) {
+        true => format!("{what} {name}"),
+        false => name.to_owned(),
+    }
+}
+
+/// `4711 cargo`
+fn pid_and_name(process: &ProcessName) -> String {
+    format!("{} {}", process.pid, process.name)
+}
+
+/// `4711 cargo (task b6d464a7)`
+fn holder_name(holder: &Holder) -> String {
+    let process = pid_and_name(&holder.process);
+    match &holder.task {
+        Some(task) => format!("{process} (task {task})"),
+        None => process,
+    }
+}
+
+/// How a task ended, in one word.
+pub fn outcome_word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Success => "completed",
+        Outcome::Failure => "failed",
+        Outcome::Timeout => "timeout",
+        Outcome::Killed => "killed",
+        Outcome::Interrupted => "interrupted",
+    }
+}
+
+/// What a task waits for, in one word.
+pub fn wanted_word(wanted: WantedInput) -> &'static str {
+    match wanted {
+        WantedInput::Input => "input",
+        WantedInput::Password => "password",
+    }
+}
+
+/// `reads tty: 4711 passwd`
+pub fn input_proof_phrase(waiting: &Waiting, input: Input) -> String {
+    let device = match input {
+        Input::Terminal => "tty",
+        Input::Pipe | Input::None => "stdin",
+    };
+    let reader = pid_and_name(&waiting.reader);
+    match waiting.proof {
+        InputProof::Blocked => format!("reads {device}: {reader}"),
+        InputProof::Probable => format!("probably: {reader} waits for {device} and other events"),
+        InputProof::Signs => format!("asks and is silent, cannot be read: {reader}"),
+    }
+}
+
+/// `stopped: 4711 vim`, for lists.
+pub fn condition_phrases(conditions: &[Condition]) -> Vec<String> {
+    kinds(conditions)
+        .into_iter()
+        .map(|(kind, processes)| format!("{}: {}", kind.word().replace('_', " "), name(&processes)))
+        .collect()
+}
+
+/// Conditions that are reported together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConditionKind<'a> {
+    Stopped {
+        by: StopSignal,
+        /// See [`Condition::holds_up`].
+        holds_up: bool,
+    },
+    DiskSleep,
+    ZombieLeader,
+    /// Processes of another user, with its name, which this server cannot signal.
+    OutOfReach(&'a str),
+}
+
+impl ConditionKind<'_> {
+    pub fn of(condition: &Condition) -> ConditionKind<'_> {
+        match condition {
+            Condition::Stopped { by, holds_up, .. } => {
+                ConditionKind::Stopped { by: *by, holds_up: *holds_up }
+            }
+            Condition::DiskSleep { .. } => ConditionKind::DiskSleep,
+            Condition::ZombieLeader { .. } => ConditionKind::ZombieLeader,
+            Condition::OutOfReach { user, .. } => ConditionKind::OutOfReach(user),
+        }
+    }
+
+    /// Its word in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            ConditionKind::Stopped { .. } => "stopped",
+            ConditionKind::DiskSleep => "disk_sleep",
+            ConditionKind::ZombieLeader => "zombie_leader",
+            ConditionKind::OutOfReach(_) => "other_user",
+        }
+    }
+}
+
+/// The conditions grouped by kind, in order.
+pub fn kinds(conditions: &[Condition]) -> Vec<(ConditionKind<'_>, Vec<&Condition>)> {
+    let mut kinds: Vec<(ConditionKind<'_>, Vec<&Condition>)> = Vec::new();
+    for condition in conditions {
+        let kind = ConditionKind::of(condition);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, processes)) => processes.push(condition),
+            None => kinds.push((kind, vec![condition])),
+        }
+    }
+    kinds
+}
+
+/// `1 vim, 2 vim, 2 more`
+pub fn name(conditions: &[&Condition]) -> String {
+    let mut named: Vec<String> =
+        conditions.iter().take(NAMED).map(|condition| pid_and_name(condition.process())).collect();
+    if conditions.len() > NAMED {
+        named.push(format!("{} more", conditions.len() - NAMED));
+    }
+    named.join(", ")
+}
+
+pub fn signal_name(by: StopSignal) -> &'static str {
+    match by {
+        StopSignal::Stop => "SIGSTOP",
+        StopSignal::Keyboard => "SIGTSTP",
+        StopSignal::Reading => "SIGTTIN",
+        StopSignal::Writing => "SIGTTOU",
+        StopSignal::Unknown => "unknown",
+    }
+}

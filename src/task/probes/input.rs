@@ -1,0 +1,517 @@
+//! What a task waits for and which states its processes are in: when to probe, and what the
+//! probes add up to.
+//!
+//! The first probe comes when the output has been quiet for a moment, later ones less and
+//! less often; output and input restart the series. A probe that finds something is soon
+//! followed by one that confirms it. Observations are judged in `progress::waiting` and
+//! `progress::condition`.
+//!
+//! Limits: a second terminal that a program passes input on to is seen one level behind the
+//! task's own.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::process::probe::{InputSource, StallReason};
+use crate::process::snapshots::Snapshots;
+use crate::process::spawn::Spawned;
+use crate::process::tree::{Identity, ProcessInfo, Snapshot, TaskProcesses};
+use crate::process::waits::Waits;
+use crate::process::{processes, pty, signals, tree, usage};
+use crate::progress::condition::{Condition, Evidence, Sighting, Sightings};
+use crate::progress::wait::{InputWait, ProcessName, ProcessWaits, Thread, WaitSource};
+use crate::progress::waiting::{
+    CONFIRMING_PAUSE, Confirmation, FIRST_PAUSES, InputJudgement, LATER_PAUSE, Modes, Sample,
+    ShownText, judge,
+};
+use crate::task::live::{Detected, Input, LiveTask};
+use crate::task::output::reading;
+use crate::task::output::spool::SpoolWriter;
+use crate::task::terminal::Terminal;
+
+/// One scan of the machine serves all tasks that probe within this time.
+const SNAPSHOT_AGE: Duration = Duration::from_millis(40);
+/// The name of a process that is not shown.
+const UNSEEN: &str = "(hidden)";
+
+/// The series of probes of one task.
+pub(crate) struct InputDetection {
+    /// The input that the task may wait for; `None` if it takes none.
+    source: Option<InputSource>,
+    snapshots: Arc<Snapshots>,
+    /// When the next probe is due; `None` once the task has ended.
+    pub next: Option<Instant>,
+    /// No more probes.
+    over: bool,
+    /// Probes since the last output or input.
+    probes_taken: usize,
+    /// The next probe is to confirm the last.
+    confirming: bool,
+    confirmation: Confirmation,
+    sightings: Sightings,
+    /// The usage of unreadable processes at the last probe, and since when it is unchanged.
+    usage: Option<(Vec<Usage>, Instant)>,
+    /// The usage of all processes at the last probe, measured while a call is about the task.
+    all_usage: Option<Vec<Usage>>,
+    evidence: Option<Evidence>,
+    /// Whether there may be processes that are not visible.
+    may_hide_processes: Option<bool>,
+}
+
+/// CPU ticks and context switches of a process, which any user may read.
+type Usage = (Identity, u64, Option<u64>);
+
+/// What one probe examines.
+struct TreeView<'a> {
+    snapshot: &'a Snapshot,
+    processes: &'a [ProcessInfo],
+    /// The process group that holds the terminal.
+    foreground: Option<i32>,
+    shell: i32,
+}
+
+impl TreeView<'_> {
+    /// Processes that may ask for input: a terminal serves only its foreground.
+    fn candidates(&self) -> Vec<&ProcessInfo> {
+        match self.foreground {
+            Some(group) => self.group(group),
+            None => self.processes.iter().collect(),
+        }
+    }
+
+    /// Processes of other sessions that may read the terminal, which job control does not
+    /// prevent. As below `su -c`, each foreground process has started them and waits for them.
+    fn beyond(&self) -> Vec<&ProcessInfo> {
+        let beyond = |process: &&ProcessInfo| process.session != self.shell;
+        let Some(group) = self.foreground.filter(|_| self.processes.iter().any(|p| beyond(&p)))
+        else {
+            return Vec::new();
+        };
+        let below: Vec<Vec<i32>> = self
+            .group(group)
+            .iter()
+            .map(|member| self.snapshot.descendants(member.id.pid))
+            .map(|below| below.iter().map(|process| process.id.pid).collect())
+            .collect();
+        let is_awaited = |process: &&ProcessInfo| {
+            !below.is_empty() && below.iter().all(|below| below.contains(&process.id.pid))
+        };
+        let beyond = self.processes.iter().filter(beyond);
+        beyond.filter(is_awaited).collect()
+    }
+
+    /// Whether stopped processes hold up the task: the group that the
+    /// shell waits for has some, and all others in it have started them and wait for them.
+    fn stands_still(&self) -> bool {
+        let members = self.group(self.awaited());
+        let stopped: Vec<i32> = members
+            .iter()
+            .filter(|member| is_stopped(member))
+            .map(|member| member.id.pid)
+            .collect();
+        !stopped.is_empty()
+            && members.iter().all(|member| {
+                let pid = member.id.pid;
+                let below = || self.snapshot.descendants(pid);
+                stopped.contains(&pid)
+                    || below().iter().any(|child| stopped.contains(&child.id.pid))
+            })
+    }
+
+    /// The living members of a process group of the task's own session.
+    fn group(&self, group: i32) -> Vec<&ProcessInfo> {
+        let members = self.snapshot.group(group);
+        members.filter(|process| process.session == self.shell).collect()
+    }
+
+    /// The process group that the shell waits for, as far as groups show.
+    fn awaited(&self) -> i32 {
+        self.foreground.unwrap_or(self.shell)
+    }
+}
+
+impl InputDetection {
+    pub fn new(source: Option<InputSource>, snapshots: Arc<Snapshots>) -> InputDetection {
+        let mut input_detection = InputDetection {
+            source,
+            snapshots,
+            next: None,
+            over: false,
+            probes_taken: 0,
+            confirming: false,
+            confirmation: Confirmation::default(),
+            sightings: Sightings::default(),
+            usage: None,
+            all_usage: None,
+            evidence: None,
+            may_hide_processes: None,
+        };
+        input_detection.restart(Instant::now());
+        input_detection
+    }
+
+    /// Output came, or input or a signal was sent: earlier observations no longer
+    /// count. A series that is over does not begin again.
+    pub fn restart(&mut self, now: Instant) {
+        if self.over {
+            return;
+        }
+        self.confirmation = Confirmation::default();
+        self.sightings = Sightings::default();
+        self.probes_taken = 0;
+        self.confirming = false;
+        self.next = Some(self.time_after_pause(now));
+    }
+
+    /// The first probes have their own times, later ones those that all tasks share. A task that
+    /// takes no input needs no early probes.
+    fn time_after_pause(&self, now: Instant) -> Instant {
+        match FIRST_PAUSES.get(self.probes_taken) {
+            Some(pause) if self.source.is_some() => now + *pause,
+            _ => self.snapshots.common_time(now, LATER_PAUSE),
+        }
+    }
+
+    /// The task has ended: no more probes.
+    pub fn stop(&mut self) {
+        self.over = true;
+        self.next = None;
+    }
+
+    /// Probes; the answer is what this probe and those before it make certain.
+    pub fn probe(
+        &mut self,
+        task: &LiveTask,
+        spawned: &Spawned,
+        processes: &mut TaskProcesses,
+        spool: &SpoolWriter,
+    ) -> Detected {
+        self.probes_taken += 1;
+        let terminal = match task.facts.input {
+            Input::Terminal => Some(spawned.output.as_fd()),
+            Input::Pipe | Input::None => None,
+        };
+        let snapshot = self.snapshots.recent(SNAPSHOT_AGE);
+        let members = processes.known_members(&snapshot);
+        let view = TreeView {
+            snapshot: &snapshot,
+            processes: &members,
+            foreground: terminal.and_then(pty::foreground_group),
+            shell: spawned.id.pid,
+        };
+        let conditions = self.sightings.take(sightings(&view), Instant::now());
+        let judged = self.judge(&view, task, terminal, spool, processes);
+        let waiting = self.confirmation.take(&judged);
+        let unconfirmed = matches!(judged, InputJudgement::Waits(_)) && waiting.is_none()
+            || self.sightings.unconfirmed;
+        // What comes and goes from probe to probe is never confirmed: one try, and then at
+        // the regular time.
+        self.confirming = unconfirmed && !self.confirming;
+        let soon = match &judged {
+            _ if self.confirming => Some(CONFIRMING_PAUSE),
+            InputJudgement::After(rest) => Some(*rest),
+            _ => None,
+        };
+        let now = Instant::now();
+        let regular = self.time_after_pause(now);
+        self.next = Some(soon.map_or(regular, |pause| regular.min(now + pause)));
+        Detected {
+            waiting,
+            unconfirmed: self.confirming,
+            conditions,
+            evidence: self.evidence(view.shell),
+            works: self.works(&members, task),
+        }
+    }
+
+    /// Whether one of the processes runs, or would, or has run since the last probe. A
+    /// call that waits for a reply needs to know; otherwise it is not worth the reading.
+    fn works(&mut self, members: &[ProcessInfo], task: &LiveTask) -> bool {
+        if self.source.is_none() || task.state().active_calls == 0 {
+            self.all_usage = None;
+            return true;
+        }
+        let mut done: Vec<Usage> = members.iter().map(usage_of).collect();
+        done.sort_unstable();
+        let before = self.all_usage.replace(done);
+        let is_busy = |process: &ProcessInfo| {
+            process.runnable || process.stall_reason == Some(StallReason::DiskSleep)
+        };
+        before.is_none() || before != self.all_usage || members.iter().any(is_busy)
+    }
+
+    fn judge(
+        &mut self,
+        view: &TreeView<'_>,
+        task: &LiveTask,
+        terminal: Option<BorrowedFd<'_>>,
+        spool: &SpoolWriter,
+        processes: &mut TaskProcesses,
+    ) -> InputJudgement {
+        let sample = match self.source.clone() {
+            Some(source) => self.sample(view, &source, processes),
+            None => Sample::NotWaiting,
+        };
+        if sample == Sample::NotWaiting {
+            return InputJudgement::Nothing;
+        }
+        let modes =
+            terminal.and_then(pty::input_modes).map(|(echo, canonical)| Modes { echo, canonical });
+        let (newest, columns) = {
+            let state = task.state();
+            (state.last_output, state.columns)
+        };
+        let silent_for = newest.unwrap_or(task.facts.started.mono).elapsed();
+        let (line_start, end) = (spool.line_start(), spool.end());
+        let last_line = reading::unfinished_line(&spool.reader(), line_start, end, columns);
+        let shown = ShownText {
+            last_line: &last_line,
+            is_watched: task.terminal().is_some_and(Terminal::is_full_screen_without_cursor),
+        };
+        judge(&sample, modes, silent_for, shown)
+    }
+
+    fn sample(
+        &mut self,
+        view: &TreeView<'_>,
+        source: &InputSource,
+        processes: &mut TaskProcesses,
+    ) -> Sample {
+        let candidates = view.candidates();
+        let mut waits = Waits::new(Some(source), view.shell, view.processes);
+        let mut unreadable = Vec::new();
+        let mut seen = Vec::new();
+        // A stopped process reads nothing, although the kernel names the call that it will
+        // continue.
+        for process in candidates.iter().filter(|process| !is_stopped(process)) {
+            let waits = waits.of(process);
+            let is_readable = |thread: &Thread| *thread != Thread::Unreadable;
+            if !waits.threads.is_empty() && !waits.threads.iter().any(is_readable) {
+                unreadable.push(*process);
+            }
+            seen.push(waits);
+        }
+        let beyond = view.beyond();
+        let beyond = beyond.iter().filter(|process| !is_stopped(process));
+        let of_others: Vec<ProcessWaits> = beyond.map(|process| waits.of(process)).collect();
+        // A process that passes input on to a second terminal, or waits for it among other
+        // events, is considered last.
+        let own = strongest(&seen, false);
+        let found = own
+            .clone()
+            .filter(|sample| !is_mixed(sample))
+            .or_else(|| strongest(&of_others, false))
+            .or_else(|| {
+                let (snapshot, shell) = (view.snapshot, view.shell);
+                behind(snapshot, shell, view.processes, &seen, processes)
+            })
+            .or_else(|| {
+                view.foreground?;
+                pinentry(view.snapshot, &mut waits)
+            })
+            .or(own);
+        if let Some(sample) = found {
+            return sample;
+        }
+        unreadable.sort_by_key(|process| (process.id.started, process.id.pid));
+        // Presumably the youngest asks, since the others have started it.
+        match unreadable.last() {
+            Some(process) => self.unreadable(view.snapshot, process, &unreadable),
+            None => self.unseen(view, &candidates),
+        }
+    }
+
+    fn unreadable(
+        &mut self,
+        snapshot: &Snapshot,
+        youngest: &ProcessInfo,
+        all: &[&ProcessInfo],
+    ) -> Sample {
+        let below: Vec<&ProcessInfo> =
+            all.iter().flat_map(|process| snapshot.descendants(process.id.pid)).collect();
+        let relays = below.iter().any(|process| process.session != youngest.session);
+        let usage: Vec<Usage> = all.iter().chain(&below).map(|process| usage_of(process)).collect();
+        let now = Instant::now();
+        // A process that waits for a processor does nothing either, and is not idle.
+        let works = all.iter().chain(&below).any(|process| process.runnable);
+        let since = match &self.usage {
+            Some((before, since)) if *before == usage && !works => *since,
+            _ => now,
+        };
+        self.usage = Some((usage, since));
+        Sample::Unreadable { reader: youngest.label(), idle_for: now.duration_since(since), relays }
+    }
+
+    /// The process that may ask where not all are shown.
+    fn unseen(&mut self, view: &TreeView<'_>, candidates: &[&ProcessInfo]) -> Sample {
+        let hides =
+            *self.may_hide_processes.get_or_insert_with(|| processes::visibility_limit().is_some());
+        let Some(group) = view.foreground.filter(|_| hides) else {
+            return Sample::NotWaiting;
+        };
+        let is_hidden = |pid: &i32| view.snapshot.process(*pid).is_none() && signals::lives(*pid);
+        let hidden = if candidates.is_empty() {
+            signals::group_lives(group).then_some(group)
+        } else {
+            let children =
+                candidates.iter().filter_map(|process| tree::children_of(process.id.pid));
+            children.flatten().find(is_hidden)
+        };
+        hidden.map_or(Sample::NotWaiting, |pid| Sample::Unseen {
+            reader: ProcessName { pid, name: UNSEEN.to_owned() },
+        })
+    }
+
+    /// Determined once, by the shell, which belongs to this user; it does not change while a task
+    /// runs.
+    fn evidence(&mut self, shell: i32) -> Evidence {
+        self.evidence = self.evidence.or_else(|| processes::evidence_of(shell));
+        self.evidence.unwrap_or_default()
+    }
+}
+
+fn usage_of(process: &ProcessInfo) -> Usage {
+    let switches = usage::switches_of_all(process.id.pid);
+    (process.id, process.cpu_ticks, switches)
+}
+
+/// What one probe sees of the states that are worth knowing.
+fn sightings(view: &TreeView<'_>) -> Vec<Sighting> {
+    let mut seen = Vec::new();
+    let stands_still = view.stands_still();
+    for member in view.processes {
+        let process = member.label();
+        let condition = match member.stall_reason {
+            Some(StallReason::Stopped(by)) => Condition::Stopped {
+                process,
+                by,
+                holds_up: stands_still && member.group == view.awaited(),
+            },
+            Some(StallReason::DiskSleep) => Condition::DiskSleep { process },
+            Some(StallReason::ZombieLeader) => Condition::ZombieLeader { process },
+            None => continue,
+        };
+        let switches = match condition {
+            Condition::DiskSleep { .. } => usage::switches(member.id.pid).unwrap_or_default(),
+            _ => 0,
+        };
+        seen.push(Sighting { condition, switches });
+    }
+    let strangers = view.processes.iter().filter(|member| signals::is_out_of_reach(member.id.pid));
+    seen.extend(strangers.map(|member| Sighting {
+        condition: Condition::OutOfReach {
+            process: member.label(),
+            user: processes::user_of(member.id.pid).unwrap_or_else(|| "another user".to_owned()),
+        },
+        switches: 0,
+    }));
+    seen
+}
+
+/// Programs whose terminals are held by a server that is not their child.
+const MULTIPLEXERS: [&str; 2] = ["tmux", "screen"];
+/// The beginning of the names of all variants of the program that asks for a passphrase.
+const PINENTRY: &str = "pinentry";
+
+/// The process that most certainly waits for input.
+pub(crate) fn strongest(seen: &[ProcessWaits], behind: bool) -> Option<Sample> {
+    let certainty = |how: &InputWait| match how {
+        InputWait::Reading => 3,
+        InputWait::Waiting { timed: false } => 2,
+        InputWait::Waiting { timed: true } => 1,
+        InputWait::Mixed => 0,
+    };
+    let mut best: Option<(&ProcessWaits, InputWait)> = None;
+    for waits in seen {
+        for how in waits.threads.iter().filter_map(Thread::input_wait) {
+            if best.is_none_or(|(_, most)| certainty(&how) > certainty(&most)) {
+                best = Some((waits, how));
+            }
+        }
+    }
+    best.map(|(waits, how)| Sample::Blocked { reader: waits.process.clone(), how, behind })
+}
+
+/// Whether the process may be waiting for something other than the input.
+pub(crate) fn is_mixed(sample: &Sample) -> bool {
+    matches!(sample, Sample::Blocked { how: InputWait::Mixed, .. })
+}
+
+/// The process that waits at a second terminal. A foreground process holds that terminal's master
+/// end and passes the task's input on to it, as `script`, rlwrap and tmux do. `seen` are the
+/// waits of the foreground, `members` the task's processes, `shell` its session.
+pub(crate) fn behind(
+    snapshot: &Snapshot,
+    shell: i32,
+    members: &[ProcessInfo],
+    seen: &[ProcessWaits],
+    processes: &mut TaskProcesses,
+) -> Option<Sample> {
+    let mut second_terminals = HashSet::new();
+    for thread in seen.iter().flat_map(|waits| &waits.threads) {
+        if let Thread::Waits { on, .. } = thread
+            && on.contains(&WaitSource::Input)
+        {
+            second_terminals.extend(on.iter().filter_map(|source| match source {
+                WaitSource::Master(number) => *number,
+                _ => None,
+            }));
+        }
+    }
+    let multiplexes = seen.iter().any(|waits| {
+        let name = waits.process.name.as_str();
+        MULTIPLEXERS.iter().any(|known| name.starts_with(known))
+    });
+    let relatives = match multiplexes {
+        true => processes.relatives(snapshot),
+        false => members.to_vec(),
+    };
+    let readers = relatives.iter().filter(|process| {
+        let is_second = |terminal| multiplexes || second_terminals.contains(&terminal);
+        process.session != shell
+            && process.group == process.foreground
+            && process.terminal.is_some_and(is_second)
+            && !is_stopped(process)
+    });
+    for process in readers {
+        let terminal = PathBuf::from(format!("/dev/pts/{}", process.terminal?));
+        let source = InputSource::Terminal(terminal);
+        let waits = Waits::new(Some(&source), process.session, &relatives).of(process);
+        if let Some(sample) = strongest(&[waits], true) {
+            return Some(sample);
+        }
+    }
+    None
+}
+
+/// The program that asks for a passphrase on behalf of gpg-agent, which started it outside the
+/// task.
+pub(crate) fn pinentry(snapshot: &Snapshot, waits: &mut Waits<'_>) -> Option<Sample> {
+    let asks = |process: &&ProcessInfo| process.name.starts_with(PINENTRY) && !process.zombie;
+    let seen: Vec<ProcessWaits> =
+        snapshot.processes().filter(asks).map(|process| waits.of(process)).collect();
+    strongest(&seen, false)
+}
+
+/// Whether a signal has stopped a process.
+pub(crate) fn is_stopped(process: &ProcessInfo) -> bool {
+    matches!(process.stall_reason, Some(StallReason::Stopped(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_that_is_over_does_not_begin_again() {
+        let mut input_detection = InputDetection::new(None, Arc::default());
+        assert!(input_detection.next.is_some());
+        input_detection.stop();
+        // Input that was on its way when the shell ended.
+        input_detection.restart(Instant::now());
+        assert_eq!(input_detection.next, None);
+    }
+}

@@ -1,0 +1,422 @@
+//! Whether a task makes progress: probes of what its processes did, taken each interval,
+//! sooner at its beginning.
+//!
+//! The probes use the scans of the machine that all tasks share. What they find is judged
+//! in `progress::tracker`, which is part of the task's state and judges anew at each query.
+//! Limits: nothing is decided here; the state machine moves deadlines.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::process::probe::InputSource;
+use crate::process::snapshots::Snapshots;
+use crate::process::tree::{self, Identity, ProcessInfo, TaskProcesses};
+use crate::process::usage;
+use crate::process::waits::{self, Sleeps, Waits};
+use crate::progress::counters::{ActivityCounters, Balance};
+use crate::progress::progress_snapshot::ProgressSnapshot;
+use crate::progress::tracker::{ChangeKind, Status, Totals, Tracker, TrackerSettings};
+use crate::progress::tree_state::{self, BUSY_SHARE, Idle, QUIET_BEFORE_DEADLOCK, TreeState};
+use crate::progress::wait::Peer;
+use crate::progress::wait::ProcessName;
+use crate::task::live::LiveTask;
+use crate::task::output::reading;
+use crate::task::output::spool::SpoolWriter;
+use crate::task::terminal::Terminal;
+
+/// One scan of the machine serves all tasks that probe within this time.
+const SNAPSHOT_AGE: Duration = Duration::from_millis(200);
+/// Pauses between the first probes, where the interval is longer: a caller gets evidence
+/// with its first or second answer.
+const FIRST_PAUSES: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(1), Duration::from_secs(3)];
+/// How many of the newest lines of an interval are checked for something new.
+const LINES_PER_PROBE: usize = 20;
+/// While a call waits for the task, its processes are probed at least this often.
+const AWAITED_PAUSE: Duration = Duration::from_secs(2);
+/// A probe that a call asks for is left out within this time after another one.
+const FRESH: Duration = Duration::from_millis(500);
+/// From this many bytes of output per second on, CPU time is what the output costs.
+const FLOOD: f64 = 256.0 * 1024.0;
+/// A probe is due this long before a deadline that may move, so that the newest evidence
+/// decides.
+const BEFORE_DEADLINE: Duration = Duration::from_millis(50);
+
+/// The series of probes of one task.
+pub(crate) struct ProgressProbe {
+    snapshots: Arc<Snapshots>,
+    settings: TrackerSettings,
+    /// The input that the task may wait for, and the session in which it may.
+    input: Option<InputSource>,
+    session: i32,
+    /// When the next probe is due; `None` once the task has ended.
+    pub next: Option<Instant>,
+    last: Option<Instant>,
+    /// A deadline that may move, before which a probe is due.
+    before: Option<Instant>,
+    taken: usize,
+    counters: ActivityCounters,
+    /// The I/O that counts as a sign of life, and all of it.
+    life_sign_io: Balance,
+    all_io: Balance,
+    totals: Totals,
+    /// CPU time of each process at the last probe, in clock ticks, and how long it had waited
+    /// for a processor.
+    used: HashMap<Identity, (u64, Duration)>,
+    /// The sleeps that earlier probes have seen.
+    sleeps: Sleeps,
+    /// Since when every probe has found the processes waiting for each other and doing
+    /// nothing.
+    deadlocked_since: Option<Instant>,
+    /// How far the output has been checked for something new.
+    read_to: u64,
+    children: KnownProcesses,
+}
+
+impl ProgressProbe {
+    pub fn new(
+        settings: TrackerSettings,
+        snapshots: Arc<Snapshots>,
+        input: Option<InputSource>,
+        session: i32,
+        moving_deadline: Option<Instant>,
+    ) -> ProgressProbe {
+        let mut progress_probe = ProgressProbe {
+            snapshots,
+            settings,
+            input,
+            session,
+            next: None,
+            last: None,
+            before: moving_deadline.and_then(|at| at.checked_sub(BEFORE_DEADLINE)),
+            taken: 0,
+            counters: ActivityCounters::default(),
+            life_sign_io: Balance::default(),
+            all_io: Balance::default(),
+            totals: Totals::default(),
+            used: HashMap::new(),
+            sleeps: Sleeps::default(),
+            deadlocked_since: None,
+            read_to: 0,
+            children: KnownProcesses::default(),
+        };
+        progress_probe.next = Some(progress_probe.time_after_pause(Instant::now(), false));
+        progress_probe
+    }
+
+    fn time_after_pause(&self, now: Instant, awaited: bool) -> Instant {
+        let interval = self.settings.heartbeat_interval;
+        let mut pause = FIRST_PAUSES.get(self.taken).copied().unwrap_or(interval);
+        if awaited {
+            pause = pause.min(AWAITED_PAUSE);
+        }
+        let regular = self.snapshots.common_time(now, pause.min(interval));
+        match self.before.filter(|before| *before > now) {
+            Some(before) => regular.min(before),
+            None => regular,
+        }
+    }
+
+    /// Moves the next probe to now.
+    pub fn hasten(&mut self, now: Instant) {
+        let is_fresh = |last| now.saturating_duration_since(last) < FRESH;
+        if self.next.is_some() && !self.last.is_some_and(is_fresh) {
+            self.next = Some(now);
+        }
+    }
+
+    /// Probes, if that is due. The answer is whether the task makes progress, or may yet;
+    /// `None`: no probe was due.
+    pub fn probe(
+        &mut self,
+        task: &LiveTask,
+        processes: &mut TaskProcesses,
+        spool: &SpoolWriter,
+    ) -> Option<bool> {
+        let now = Instant::now();
+        if self.next.is_none_or(|due| now < due) {
+            return None;
+        }
+        self.taken += 1;
+        let snapshot = self.snapshots.recent(SNAPSHOT_AGE);
+        let members = processes.known_members(&snapshot);
+        let before = self.totals;
+        let (errors, awaited) = {
+            let state = task.state();
+            // An agent's task is followed by its run, which is in no hurry.
+            let waits = state.active_calls > 0 && task.facts.part_of.is_none();
+            (state.errors.total(), waits)
+        };
+        self.count(&members, spool.end().offset.saturating_add(errors));
+        let mut tree_state = self.tree_state(&before, &members, now);
+        // A full screen that is redrawn from time to time is there to be watched.
+        if let Some(TreeState::Idle { on, .. }) = &mut tree_state
+            && *on == Idle::Timer
+            && task.terminal().is_some_and(Terminal::is_full_screen)
+        {
+            *on = Idle::Screen;
+        }
+        // A lock that a process of the same task holds is not another task's.
+        if let Some(TreeState::Lock { lock, .. }) = &mut tree_state
+            && let Some(holder) = &mut lock.holder
+        {
+            holder.task.take_if(|holder| *holder == task.facts.id);
+        }
+        let news = self.news(task, &members, spool);
+        self.last = Some(now);
+        self.next = Some(self.time_after_pause(now, awaited));
+        Some(self.judge(task, members.is_empty(), tree_state, &news))
+    }
+
+    /// What the processes do; `before` are the totals of the probe before.
+    fn tree_state(
+        &mut self,
+        before: &Totals,
+        members: &[ProcessInfo],
+        now: Instant,
+    ) -> Option<TreeState> {
+        let time = self.last.map(|last| now.saturating_duration_since(last));
+        let (process, waited) = self.busiest(members);
+        if *before != self.totals {
+            self.deadlocked_since = None;
+        }
+        if let Some(time) = time
+            && let Some(share) = computing(before, &self.totals, time, waited)
+        {
+            return Some(TreeState::Computing { process, share });
+        }
+        let mut waits = Waits::new(self.input.as_ref(), self.session, members);
+        let tree = waits.of_all(&mut self.sleeps);
+        let found = tree_state::classify(&tree)?;
+        let TreeState::Deadlock { process, .. } = &found else {
+            self.deadlocked_since = None;
+            return Some(found);
+        };
+        // Waiting for each other at one moment proves nothing.
+        let since = *self.deadlocked_since.get_or_insert(now);
+        if now.saturating_duration_since(since) < QUIET_BEFORE_DEADLOCK {
+            return Some(TreeState::Unknown);
+        }
+        let holder = waits::holder_outside(&tree_state::pipes(&tree), members);
+        Some(match holder {
+            Some(holder) => TreeState::Peer { process: process.clone(), peer: Peer::Pipe(holder) },
+            None => found,
+        })
+    }
+
+    /// The living process that used most CPU time since the last probe, and how long all of
+    /// them have waited for a processor since then.
+    fn busiest(&mut self, members: &[ProcessInfo]) -> (Option<ProcessName>, Duration) {
+        let mut busiest: Option<(u64, &ProcessInfo)> = None;
+        let mut waited = Duration::ZERO;
+        let mut used = HashMap::with_capacity(members.len());
+        for process in members {
+            let (earlier, before) = self.used.get(&process.id).copied().unwrap_or_default();
+            let ticks = process.cpu_ticks.saturating_sub(earlier);
+            // A process that has not run has not waited to run either.
+            let wait = match ticks > 0 || process.runnable {
+                true => usage::wait_for_processor(process.id.pid).unwrap_or_default(),
+                false => before,
+            };
+            waited += wait.saturating_sub(before);
+            if ticks > 0 && busiest.is_none_or(|(most, _)| ticks > most) {
+                busiest = Some((ticks, process));
+            }
+            used.insert(process.id, (process.cpu_ticks, wait));
+        }
+        self.used = used;
+        let reader = busiest.map(|(_, process)| process.label());
+        (reader, waited)
+    }
+
+    fn news(
+        &mut self,
+        task: &LiveTask,
+        members: &[ProcessInfo],
+        spool: &SpoolWriter,
+    ) -> Vec<(ChangeKind, String)> {
+        let columns = task.state().columns;
+        let (output, end) = (spool.reader(), spool.end());
+        let newest = reading::newest_lines(&output, self.read_to, end, LINES_PER_PROBE, columns);
+        self.read_to = newest.read_to;
+        let (begun, ended) = self.children.take(members, tree::command_line);
+        let news = |kind, texts: Vec<String>| texts.into_iter().map(move |text| (kind, text));
+        news(ChangeKind::Output, newest.lines)
+            .chain(news(ChangeKind::ChildStarted, begun))
+            .chain(news(ChangeKind::ChildEnded, ended))
+            .collect()
+    }
+
+    /// Adds what the members have done, and this many bytes of output in all.
+    fn count(&mut self, members: &[ProcessInfo], output: u64) {
+        let members = usage::members(members);
+        let totals = self.counters.take(members, tree::command_line);
+        // What came here as output was written by a member, and counts as output.
+        let written_here = output.saturating_sub(self.totals.output);
+        self.totals = Totals {
+            output,
+            io: self.life_sign_io.beyond_output(totals.io, written_here),
+            moved: self.all_io.beyond_output(totals.moved, written_here),
+            ..totals
+        };
+    }
+
+    /// `unseen`: the machine shows no process of a running task.
+    fn judge(
+        &self,
+        task: &LiveTask,
+        unseen: bool,
+        tree_state: Option<TreeState>,
+        news: &[(ChangeKind, String)],
+    ) -> bool {
+        let now = Instant::now();
+        let kind = tree_state.as_ref().map(TreeState::kind);
+        task.report(|state| {
+            let usual = state.usual;
+            let progress = state.progress.get_or_insert_with(|| {
+                let tracker = Tracker::new(self.settings, task.facts.started.mono);
+                Box::new(ProgressSnapshot::new(tracker, now))
+            });
+            if kind.is_some() {
+                progress.tracker.count_output_alone();
+            }
+            if let Some(usual) = usual {
+                progress.tracker.expect(usual);
+            }
+            progress.tracker.probe(now, self.totals, kind);
+            for (kind, text) in news {
+                progress.tracker.change(now, *kind, text);
+            }
+            progress.observe(tree_state, now);
+            progress.degraded = unseen || self.counters.hides;
+            state.progress_probes += 1;
+            let status = state.status(now);
+            state.is_stuck = status == Some(Status::Stuck);
+            // A moment of work in between is no news to a caller that knows it is stuck.
+            state.stuck_reported &= status != Some(Status::Progressing);
+            status.is_some_and(Status::extends_deadline)
+        })
+    }
+}
+
+/// The part of a core that was used between two probes, if the tree is busy: if it used
+/// enough, or would have on a machine that is not loaded, and more than printing takes.
+fn computing(before: &Totals, now: &Totals, time: Duration, waited: Duration) -> Option<f64> {
+    let seconds = time.as_secs_f64();
+    let share = now.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds;
+    let output = now.output.saturating_sub(before.output) as f64 / seconds;
+    let wanted = share + waited.as_secs_f64() / seconds;
+    (seconds > 0.0 && wanted >= BUSY_SHARE && output < FLOOD).then_some(share)
+}
+
+/// The processes of a task by their command lines, which distinguish work on successive items
+/// from a loop that repeats the same commands.
+#[derive(Debug, Default)]
+struct KnownProcesses {
+    /// `None` before the first probe: what that finds has not begun since.
+    known: Option<HashMap<Identity, Child>>,
+}
+
+/// A process by its command line.
+#[derive(Debug)]
+struct Child {
+    line: String,
+    /// Whether it is the first with this line. A forked copy still has its parent's line, and the
+    /// line is empty during exec and exit; neither counts as a new process.
+    is_first_with_line: bool,
+}
+
+impl KnownProcesses {
+    /// The command lines of those that have begun and of those that have ended since the
+    /// last probe, or have shown only now what they are.
+    fn take(
+        &mut self,
+        members: &[ProcessInfo],
+        command_line: impl Fn(i32) -> String,
+    ) -> (Vec<String>, Vec<String>) {
+        let before = self.known.take();
+        let is_first = before.is_none();
+        let mut before = before.unwrap_or_default();
+        let mut now = HashMap::new();
+        let mut unclear = Vec::new();
+        for member in members {
+            let known = before.remove(&member.id).filter(|child| child.is_first_with_line);
+            let child = known.unwrap_or_else(|| {
+                unclear.push(member);
+                let line = command_line(member.id.pid);
+                Child { line, is_first_with_line: false }
+            });
+            now.insert(member.id, child);
+        }
+        let mut shown: HashSet<String> = HashSet::new();
+        if !unclear.is_empty() {
+            let own = now.values().filter(|child| child.is_first_with_line);
+            shown.extend(own.map(|child| child.line.clone()));
+        }
+        let mut begun = Vec::new();
+        for member in unclear {
+            let Some(child) = now.get_mut(&member.id) else {
+                continue;
+            };
+            child.is_first_with_line = !child.line.is_empty() && shown.insert(child.line.clone());
+            if child.is_first_with_line {
+                begun.push(child.line.clone());
+            }
+        }
+        self.known = Some(now);
+        let ended = before.into_values().filter(|child| child.is_first_with_line);
+        match is_first {
+            true => (Vec::new(), Vec::new()),
+            false => (begun, ended.map(|child| child.line).collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32) -> ProcessInfo {
+        ProcessInfo { id: Identity { pid, started: 1 }, ..ProcessInfo::default() }
+    }
+
+    #[test]
+    fn children_begin_and_end_between_two_looks() {
+        let mut children = KnownProcesses::default();
+        let mut take = |pids: &[i32]| {
+            let members: Vec<ProcessInfo> = pids.iter().map(|pid| process(*pid)).collect();
+            children.take(&members, |pid| format!("step {pid}"))
+        };
+        let none = Vec::<String>::new;
+        assert_eq!(take(&[1, 2]), (none(), none()), "where counting begins");
+        assert_eq!(take(&[1, 2]), (none(), none()));
+        assert_eq!(take(&[1, 3]), (vec!["step 3".into()], vec!["step 2".into()]));
+        assert_eq!(take(&[]).0, none());
+    }
+
+    #[test]
+    fn what_a_child_is_before_its_program_starts_and_as_it_ends_is_nothing_new() {
+        let mut children = KnownProcesses::default();
+        let mut take = |lines: &[(i32, &str)]| {
+            let members: Vec<ProcessInfo> = lines
+                .iter()
+                .map(|(pid, _)| ProcessInfo {
+                    parent: if *pid == 1 { 0 } else { 1 },
+                    ..process(*pid)
+                })
+                .collect();
+            let shown = |pid| lines.iter().find(|line| line.0 == pid).map(|line| line.1);
+            children.take(&members, |pid| shown(pid).unwrap_or_default().to_owned())
+        };
+        let none = Vec::<String>::new;
+        take(&[(1, "zsh loop")]);
+        assert_eq!(take(&[(1, "zsh loop"), (2, "zsh loop")]), (none(), none()));
+        let begun = (vec!["sleep 1".to_owned()], none());
+        assert_eq!(take(&[(1, "zsh loop"), (2, "sleep 1")]), begun);
+        let ended = (none(), vec!["sleep 1".to_owned()]);
+        assert_eq!(take(&[(1, "zsh loop"), (3, "")]), ended);
+        assert_eq!(take(&[(1, "zsh loop"), (4, "zsh loop")]), (none(), none()));
+        assert_eq!(take(&[(1, "zsh loop")]), (none(), none()));
+    }
+}

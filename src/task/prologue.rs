@@ -1,0 +1,296 @@
+//! What is put before a command's text, and how both reach a shell.
+//!
+//! zsh reports from two places. A list trap on EXIT runs whenever a command ends by itself, by
+//! `exit`, or under `errexit`. Subshells do not inherit a list trap, so that zsh still executes
+//! their last command in place, and `$!` is its pid; a function trap (`TRAPEXIT`) they would
+//! inherit. The trap does not run after a fatal error (an unset parameter under `nounset`, a
+//! division by zero), nor if the command sets an EXIT trap of its own; in these cases the hook
+//! `zshexit` reports the directory. `errexit` skips that hook.
+//!
+//! Such code must not be noticed by the command:
+//! - It leaves no trace under `set -x`. While `exit` runs, zsh keeps its trace on a descriptor of
+//!   its own, which no redirection reaches; an expansion turns the option off before the command
+//!   that contains it is traced. The count of a `repeat` is never traced.
+//! - In a restricted shell it does nothing: redirections are errors there.
+//! - Descriptors, parameters and modules are those of bare zsh.
+//!
+//! `eval` would overwrite `$pipestatus`, and text after the command would break here-documents.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::shell::{Shell, ShellKind};
+use crate::shell::mode::ShellMode;
+use crate::shell::reports::Reportable;
+
+/// Linux accepts no longer argument than this, including its terminating NUL (MAX_ARG_STRLEN).
+const LONGEST_ARGUMENT: usize = 128 * 1024;
+
+/// Ends each zsh prologue. `$?` and `$_` begin as in bare zsh.
+const CLEAN_START: &str = ": ''; ";
+
+/// Turns tracing off before the command that contains it is traced, and expands to nothing.
+const UNTRACED: &str = "${${${-##*x*}:-${options[xtrace]::=off}${__zsh_tool_traced::=x}}:+}";
+
+/// Wraps a long command in one compound command, which zsh parses whole before it runs any of it,
+/// as it does an argument. The check keeps the text from closing it too early.
+const COMPOUND_BEGIN: &str = "if true; then ";
+const COMPOUND_END: &str = "\nfi";
+
+/// Parses a long command as zsh parses an argument: whole, under the name `zsh`, with the
+/// argument's line numbers. `eval` does so if it counts no lines of its own; `set -n` keeps it
+/// from running any. Then the script replaces this shell. Arguments: the shell, the script, the
+/// length of what precedes the command in it, what follows it, and options.
+const CHECK_AND_RUN: &str = "text=$(<$2) end=$4; text=${text:$3}; \
+    (eval \"set -n; ${text%\"$end\"}\") && exec -a \"$0\" -- \"$1\" \"${@:5}\" \"$2\"";
+
+/// Removes the script that is being read; the open file remains until it is read.
+const REMOVE_SCRIPT_PORTABLE: &str = "rm -f -- \"$0\" 2>/dev/null; ";
+
+/// A file that is sourced before the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartupFile {
+    pub path: PathBuf,
+    /// Whether its errors are shown: the first time, and after the file has changed.
+    pub show_errors: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WrappedCommand {
+    pub arguments: Vec<OsString>,
+    /// The content of the file that the arguments name, for a command that is longer than an
+    /// argument may be.
+    pub script: Option<String>,
+}
+
+/// What a command is wrapped in.
+#[derive(Debug, Clone, Copy)]
+pub struct PrologueContext<'a> {
+    pub mode: ShellMode,
+    /// Sourced before the command.
+    pub startup_files: &'a [StartupFile],
+    /// Where a long command would be written.
+    pub script: &'a Path,
+    /// What to report, and on which pipe.
+    pub report: Option<(Reportable, &'a Path)>,
+}
+
+impl PrologueContext<'_> {
+    /// Wraps a command for a shell.
+    pub fn wrap(&self, shell: &Shell, command: &str) -> WrappedCommand {
+        let prologue = match shell.kind {
+            ShellKind::Zsh => self.zsh_prologue(),
+            ShellKind::Bash => self.bash_prologue(),
+            ShellKind::Sh => self.sources(shell.kind),
+        };
+        if prologue.len() + command.len() < LONGEST_ARGUMENT {
+            let mut arguments: Vec<OsString> = flags(self.mode).collect();
+            arguments.push("-c".into());
+            arguments.push(format!("{prologue}{command}").into());
+            return WrappedCommand { arguments, script: None };
+        }
+        match shell.kind {
+            ShellKind::Zsh => self.zsh_script(shell, command),
+            ShellKind::Bash | ShellKind::Sh => self.other_script(shell, &prologue, command),
+        }
+    }
+
+    /// Empty if there is nothing to do: then it is bare zsh.
+    fn zsh_prologue(&self) -> String {
+        let parts = self.zsh_report() + &self.sources(ShellKind::Zsh);
+        if parts.is_empty() {
+            return parts;
+        }
+        // It contains the length of the whole, padded to a fixed width; zsh accepts blanks.
+        let restore = |length: usize| {
+            format!(
+                "ZSH_EXECUTION_STRING=${{ZSH_EXECUTION_STRING:{length:7}}}; {parts}{CLEAN_START}"
+            )
+        };
+        restore(restore(0).len())
+    }
+
+    fn zsh_report(&self) -> String {
+        let Some((wanted, pipe)) = self.report else {
+            return String::new();
+        };
+        let pipe = quoted(pipe);
+        let trap = format!(
+            "repeat \"${{${{-##*r*}}:+1}}\"; do {{ \
+             builtin print -rN -- T \"${{pipestatus[@]}}\" \"$PWD\" \
+             {UNTRACED} 1<>{pipe}; \
+             repeat \"0${{${{__zsh_tool_traced:+${{options[xtrace]::=on}}}}:+}}\"; do :; done \
+             }} 2>/dev/null; done"
+        );
+        let mut text = format!("trap {} EXIT; ", single_quoted(&trap));
+        if wanted.directory && !wanted.shows_functions {
+            // With options of its own, whatever the command sets.
+            let hook = format!(
+                "zshexit() {{ repeat \"${{${{-##*r*}}:+$(( ! ZSH_SUBSHELL ))}}\"; do {{ \
+                 builtin print -rN -- D \"$PWD\" 1<>{pipe} }} 2>/dev/null; done }}"
+            );
+            let hook = single_quoted(&hook);
+            // A hook of the user's own comes from a startup file, and stays.
+            text += &format!("typeset -f zshexit >/dev/null || emulate -R zsh -c {hook}; ");
+        }
+        text
+    }
+
+    fn bash_prologue(&self) -> String {
+        let trap = self.report.map(|(_, pipe)| {
+            let report = format!(
+                "{{ printf \"%s\\0\" T \"${{PIPESTATUS[@]}}\" \"$PWD\" 1<>{}; }} 2>/dev/null",
+                quoted(pipe)
+            );
+            format!("trap {} EXIT; ", single_quoted(&report))
+        });
+        trap.unwrap_or_default() + &self.sources(ShellKind::Bash)
+    }
+
+    fn sources(&self, kind: ShellKind) -> String {
+        let source = |startup_file: &StartupFile| {
+            let path = match kind {
+                ShellKind::Zsh | ShellKind::Bash => quoted(&startup_file.path),
+                ShellKind::Sh => single_quoted(&startup_file.path.to_string_lossy()),
+            };
+            let errors = if startup_file.show_errors { "" } else { " 2>/dev/null" };
+            match kind {
+                ShellKind::Zsh | ShellKind::Bash => format!("source {path}{errors}; "),
+                // A missing file would end a POSIX shell.
+                ShellKind::Sh => format!("[ -r {path} ] && . {path}{errors}; "),
+            }
+        };
+        self.startup_files.iter().map(source).collect()
+    }
+
+    fn zsh_script(&self, shell: &Shell, command: &str) -> WrappedCommand {
+        let script = quoted(self.script);
+        // Parameters that differ in a script get their values in an argument.
+        let parts = format!(
+            "0=zsh; ZSH_ARGZERO=zsh; \
+             {{ zmodload -F zsh/files b:zf_rm && builtin zf_rm -f -- {script} && \
+             zmodload -u zsh/files }} 2>/dev/null; {}{}{CLEAN_START}",
+            self.zsh_report(),
+            self.sources(ShellKind::Zsh),
+        );
+        let end = self.zsh_script_end();
+        let quoted_end = single_quoted(&end).replace('\n', "'$'\\n''");
+        let before = |length: usize| {
+            format!(
+                "{COMPOUND_BEGIN}() {{ local text=$(<{script}) end={quoted_end}; \
+                 text=${{text:{length:7}}}; ZSH_EXECUTION_STRING=${{text%\"$end\"}} }}; {parts}"
+            )
+        };
+        let length = before(0).len();
+        let mut arguments: Vec<OsString> =
+            ["-f", "-o", "noevallineno", "-c", CHECK_AND_RUN].map(Into::into).into();
+        arguments.push(shell.path.file_name().unwrap_or_default().into());
+        arguments.push(shell.path.clone().into());
+        arguments.push(self.script.into());
+        arguments.push(length.to_string().into());
+        arguments.push(end.clone().into());
+        arguments.extend(flags(self.mode));
+        let script = Some(format!("{}{command}{end}\n", before(length)));
+        WrappedCommand { arguments, script }
+    }
+
+    /// The end of a compound command would set `$pipestatus` to its own status. `exit` leaves
+    /// before that, with the status of the last command.
+    fn zsh_script_end(&self) -> String {
+        match self.report {
+            Some((wanted, _)) if wanted.pipestatus && !wanted.shows_functions => {
+                format!("\nexit {UNTRACED}{COMPOUND_END}")
+            }
+            _ => COMPOUND_END.to_owned(),
+        }
+    }
+
+    fn other_script(&self, shell: &Shell, prologue: &str, command: &str) -> WrappedCommand {
+        // The check comes first, so that after a syntax error nothing runs, as with `-c`.
+        let flags = self.mode.flags().join(" ");
+        let check_and_run = format!("\"$1\" -n \"$2\" && exec \"$1\" {flags} \"$2\"");
+        let arguments: Vec<OsString> = vec![
+            "-c".into(),
+            check_and_run.into(),
+            "zsh-tool".into(),
+            shell.path.clone().into(),
+            self.script.into(),
+        ];
+        let script = Some(format!("{REMOVE_SCRIPT_PORTABLE}{prologue}{command}\n"));
+        WrappedCommand { arguments, script }
+    }
+}
+
+fn flags(mode: ShellMode) -> impl Iterator<Item = OsString> {
+    mode.flags().iter().map(OsString::from)
+}
+
+fn single_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A path as a word of zsh or bash, in ASCII whatever its bytes are, so that the length of a
+/// prologue in bytes is its length in characters.
+fn quoted(path: &Path) -> String {
+    let escaped = path.as_os_str().as_bytes().iter().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
+            char::from(*byte).to_string()
+        }
+        _ => format!("\\x{byte:02x}"),
+    });
+    format!("$'{}'", escaped.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(kind: ShellKind) -> Shell {
+        Shell { path: "/bin/zsh".into(), kind, note: None }
+    }
+
+    fn around<'a>(report: Option<(Reportable, &'a Path)>) -> PrologueContext<'a> {
+        PrologueContext {
+            mode: ShellMode::Plain,
+            startup_files: &[],
+            script: Path::new("/state/id.zsh"),
+            report,
+        }
+    }
+
+    #[test]
+    fn a_command_that_has_nothing_to_report_is_put_to_zsh_as_it_is() {
+        for kind in [ShellKind::Zsh, ShellKind::Bash, ShellKind::Sh] {
+            let invocation = around(None).wrap(&shell(kind), "make -j");
+            let bare = ["-c", "make -j"].map(OsString::from).to_vec();
+            assert_eq!(invocation, WrappedCommand { arguments: bare, script: None });
+        }
+    }
+
+    #[test]
+    fn a_prologue_of_any_path_is_one_line_of_ascii_and_knows_its_own_length() {
+        for path in ["/state/a", "/sta'te/é\n\"$x", "/\u{10FFFD}\\ b"] {
+            let report = Some((Reportable::ALL, Path::new(path)));
+            let invocation = around(report).wrap(&shell(ShellKind::Zsh), "cd /");
+            assert_eq!(invocation.script, None, "a short command is an argument");
+            let arguments = invocation.arguments;
+            let text = arguments[1].to_str().unwrap();
+            let prologue = text.strip_suffix("cd /").unwrap();
+            assert!(prologue.is_ascii() && !prologue.contains('\n'), "{text}");
+            let length = format!("{:7}}}", prologue.len());
+            assert!(prologue.contains(&length), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_long_command_becomes_a_script() {
+        let short = "x".repeat(LONGEST_ARGUMENT - 1);
+        let long = "x".repeat(LONGEST_ARGUMENT);
+        for kind in [ShellKind::Zsh, ShellKind::Bash, ShellKind::Sh] {
+            let put = |text: &str| around(None).wrap(&shell(kind), text);
+            assert!(put(&short).script.is_none());
+            assert!(put(&long).script.is_some());
+        }
+    }
+}

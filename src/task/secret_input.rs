@@ -1,0 +1,132 @@
+//! A secret on its way into a task's terminal.
+//!
+//! It is typed completely and at once, or not at all: the worker checks the terminal's echo and
+//! writes in the next step, so that only a program that turns echo on between the two can expose
+//! it.
+//!
+//! Limits: echo is a mode of the terminal. A program that turns it off and draws what is typed
+//! itself, as a shell's line editor does, shows a secret; that is masked like all output, unless
+//! the program wraps it at the right margin.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use crossbeam_channel::Sender;
+use zeroize::Zeroizing;
+
+use super::input::InputQueue;
+use super::live::LiveTask;
+use super::output::mask::Masking;
+use super::request::InputError;
+use crate::process::descriptors::{self, Transfer};
+use crate::process::pty::{self, LineModes};
+use crate::text::mask::Secret;
+
+/// What a terminal sends for Enter.
+const ENTER: u8 = b'\r';
+
+/// A secret to type.
+pub struct SecretInput {
+    /// The name that its mask shows.
+    pub name: String,
+    pub secret: Secret,
+    pub enter: bool,
+    /// Has room for the result.
+    pub answer: Sender<Result<(), SecretError>>,
+}
+
+impl SecretInput {
+    /// Types it on the master of the task's terminal, after the input that was sent before, and
+    /// sends the result.
+    pub(super) fn carry_out(
+        self,
+        task: &LiveTask,
+        master: &OwnedFd,
+        input: &mut InputQueue,
+        masking: &mut Masking,
+    ) {
+        let typed = self.type_into(task, master, input, masking);
+        if typed.is_ok() {
+            // The input that it waited for has come.
+            task.report(|state| state.forget_detected());
+        }
+        // The caller may have given up; the channel has room for one answer.
+        let _ = self.answer.try_send(typed);
+    }
+
+    fn type_into(
+        &self,
+        task: &LiveTask,
+        master: &OwnedFd,
+        input: &mut InputQueue,
+        masking: &mut Masking,
+    ) -> Result<(), SecretError> {
+        let (name, id) = (self.name.clone(), task.facts.id.clone());
+        if input.wants_to_write() {
+            return Err(SecretError::InputWaits { name, id });
+        }
+        let secret = self.secret.bytes();
+        let mut keys = Zeroizing::new(Vec::with_capacity(secret.len() + 1));
+        keys.extend_from_slice(secret);
+        if self.enter {
+            keys.push(ENTER);
+        }
+        if !matches!(pty::input_modes(master.as_fd()), Some((false, _))) {
+            return Err(SecretError::Echo { name, id });
+        }
+        // Before the first byte: a program may print it as soon as it has it.
+        masking.cover(&self.name, &self.secret);
+        let modes = LineModes::of(master);
+        let mut written = 0;
+        while written < keys.len() {
+            let rest = keys.get(written..).unwrap_or_default();
+            match descriptors::write(master, rest) {
+                Transfer::Bytes(count) => {
+                    input.note_typed(rest.get(..count).unwrap_or_default(), modes.as_ref());
+                    written += count;
+                }
+                Transfer::WouldBlock | Transfer::Closed => {
+                    return Err(SecretError::TakenInPart { name, id, bytes: written });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A worker answers within milliseconds, unless the machine is busy.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    #[error(
+        "task {0} has no terminal, and only a terminal can keep what is typed from being shown: \
+         run the command again with pty: true"
+    )]
+    NoTerminal(String),
+    /// The terminal would show it.
+    #[error(
+        "secret {name} was not typed: the terminal of task {id} shows what is typed (its echo is \
+         on), so that the secret would be seen. It is typed only at a prompt that hides it: wait \
+         for one (zsh_poll task_id={id} says WAITING FOR A PASSWORD), then send it again"
+    )]
+    Echo { name: String, id: String },
+    /// It would follow other input.
+    #[error(
+        "secret {name} was not typed: task {id} has not read what was sent before; wait until it \
+         does (zsh_poll task_id={id}), then send it again"
+    )]
+    InputWaits { name: String, id: String },
+    /// Only its beginning was typed.
+    #[error(
+        "only {bytes} bytes of secret {name} went into the terminal of task {id}, which does not \
+         read: send C-u (input \"\\u0015\" with enter: false) before another try, or end the task"
+    )]
+    TakenInPart { name: String, id: String, bytes: usize },
+    #[error(
+        "the worker of task {id} has not answered within {} s; secret {name} may still be typed",
+        PATIENCE.as_secs()
+    )]
+    Late { name: String, id: String },
+    #[error(transparent)]
+    Input(#[from] InputError),
+}

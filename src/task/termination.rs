@@ -1,0 +1,342 @@
+//! One kill of a task's tree, from its command to its receipt.
+//!
+//! Each process that a scan finds is signalled by itself. Beside that the shell's process
+//! group is signalled as a whole where scans do not reach: where `/proc` cannot be read, and
+//! where processes start others faster than scans find them. The shell is not yet reaped,
+//! so that this number is its own.
+
+use std::collections::HashSet;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Sender;
+use serde::Serialize;
+
+use crate::process::kill::{self, Handle, Undelivered};
+use crate::process::signals::Signal;
+use crate::process::tree::{Identity, ProcessInfo, Snapshot, TaskProcesses};
+use crate::process::wait::Child;
+
+/// How many processes are watched for their end at once; scans find the ends of others.
+const MAX_HANDLES: usize = 64;
+/// The pause between scans of a tree while not all ends can be watched.
+const RESCAN: Duration = Duration::from_millis(50);
+
+/// The pause after an inconclusive scan.
+const SCAN_AGAIN: Duration = Duration::from_millis(5);
+/// How many times an inconclusive scan is repeated at once.
+const SCANS: usize = 4;
+
+/// A process that survived a kill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Survivor {
+    pub pid: i32,
+    pub name: String,
+    pub why: SurvivalReason,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SurvivalReason {
+    /// It belongs to another user.
+    OtherUser,
+    /// It was signalled and has not ended.
+    StillAlive,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Receipt {
+    /// How many processes were signalled. If [`Receipt::unseen`] is set, a whole group may have
+    /// been signalled with its shell, which counts as one.
+    pub signalled: usize,
+    /// How many of them are gone.
+    pub gone: usize,
+    /// Those that are alive.
+    pub survivors: Vec<Survivor>,
+    /// `/proc` could not be read at the end: there may be survivors that are not listed.
+    pub unseen: bool,
+    pub took: Duration,
+}
+
+/// The kill of a task's tree that is under way, if any; none by default.
+#[derive(Debug, Default)]
+pub(super) struct TreeKill {
+    started: Option<Instant>,
+    /// Take the receipt.
+    waiting: Vec<Sender<Receipt>>,
+    /// What to send to processes that a scan finds for the first time.
+    signals: &'static [Signal],
+    /// Processes that got all of the present signals.
+    fully_signalled: HashSet<Identity>,
+    /// Whether the shell, which no scan has found, was sent all of them.
+    shell_signalled_unseen: bool,
+    /// Whether the shell's group was sent SIGKILL.
+    group_killed: bool,
+    signalled: HashSet<Identity>,
+    refused: HashSet<Identity>,
+    alive: Vec<ProcessInfo>,
+    handles: Vec<Handle>,
+    next_sweep: Option<Instant>,
+}
+
+impl TreeKill {
+    pub fn under_way(&self) -> bool {
+        self.started.is_some()
+    }
+
+    fn begin(&mut self) {
+        self.started.get_or_insert_with(Instant::now);
+    }
+
+    /// A caller waits for the receipt of the kill that is under way or begins now.
+    pub fn expect(&mut self, receipt: Sender<Receipt>) {
+        self.begin();
+        self.waiting.push(receipt);
+    }
+
+    /// Sends these signals to each process of the tree from now on; returns whether all are gone.
+    pub fn escalate(
+        &mut self,
+        signals: &'static [Signal],
+        processes: &mut TaskProcesses,
+        shell: &Child,
+    ) -> bool {
+        self.begin();
+        self.signals = signals;
+        self.fully_signalled.clear();
+        self.shell_signalled_unseen = false;
+        self.sweep(processes, shell)
+    }
+
+    /// Scans again if a scan is due or the last watched process has ended; returns whether all are
+    /// gone.
+    pub fn follow(
+        &mut self,
+        ended: &[Identity],
+        processes: &mut TaskProcesses,
+        shell: &Child,
+    ) -> bool {
+        let due = self.next_sweep.is_some_and(|at| Instant::now() >= at);
+        let last_ended = self.under_way() && !ended.is_empty() && self.forget(ended);
+        (due || last_ended) && self.sweep(processes, shell)
+    }
+
+    /// The processes whose ends to watch for.
+    pub fn ends(&self) -> impl Iterator<Item = (Identity, BorrowedFd<'_>)> {
+        self.handles.iter().filter_map(|handle| Some((handle.id, handle.ended()?)))
+    }
+
+    /// When to scan again without an end.
+    pub fn next_sweep(&self) -> Option<Instant> {
+        self.next_sweep
+    }
+
+    /// Ends the kill: scans a last time, sends the receipt, and returns the processes that are still
+    /// alive.
+    pub fn close(
+        &mut self,
+        processes: &mut TaskProcesses,
+        shell: &Child,
+    ) -> Option<Vec<ProcessInfo>> {
+        let started = self.started?;
+        let kill = std::mem::take(self);
+        let snapshot = Snapshot::take();
+        let alive = processes.living(&snapshot);
+        let receipt = kill.receipt(started, &alive, !snapshot.is_whole(), shell);
+        for waiting in kill.waiting {
+            // The caller may have gone; the channel has room for one.
+            let _ = waiting.try_send(receipt.clone());
+        }
+        Some(alive)
+    }
+
+    /// Scans the tree and signals processes that it has not signalled yet; whether all are gone.
+    fn sweep(&mut self, processes: &mut TaskProcesses, shell: &Child) -> bool {
+        let snapshot = self.scan(processes);
+        let newcomers: Vec<ProcessInfo> = self
+            .alive
+            .iter()
+            .filter(|process| !self.fully_signalled.contains(&process.id))
+            .cloned()
+            .collect();
+        for process in &newcomers {
+            self.fully_signalled.insert(process.id);
+            self.send(process, self.signals);
+        }
+        if !self.shell_signalled_unseen && self.misses(shell) {
+            self.shell_signalled_unseen = true;
+            self.send_unseen(shell, self.signals, &snapshot);
+        }
+        let forced = self.signals.contains(&Signal::Kill);
+        if forced {
+            self.kill_groups(shell, &snapshot);
+        }
+        self.next_sweep = if processes.is_inconclusive() {
+            Some(Instant::now() + SCAN_AGAIN)
+        } else if forced && !newcomers.is_empty() {
+            // A tree that starts processes faster than they are ended is scanned without a pause.
+            Some(Instant::now())
+        } else {
+            (!self.watches_all(&snapshot)).then(|| Instant::now() + RESCAN)
+        };
+        !processes.is_inconclusive() && self.is_over(shell, &snapshot)
+    }
+
+    /// Whether no process is left. The shell's end is known without a scan; processes that no
+    /// scan can show are gone once their group was killed.
+    fn is_over(&mut self, shell: &Child, snapshot: &Snapshot) -> bool {
+        if !self.alive.is_empty() || !shell.has_ended() {
+            return false;
+        }
+        if snapshot.is_whole() {
+            // No process is left to be hit, unless the scan has missed it.
+            let _ = shell.signal_group(Signal::Kill);
+            return true;
+        }
+        self.group_killed
+    }
+
+    /// Sends one signal to every process, once.
+    pub fn send_once(&mut self, signal: Signal, processes: &mut TaskProcesses, shell: &Child) {
+        self.begin();
+        let snapshot = self.scan(processes);
+        for process in self.alive.clone() {
+            self.send(&process, &[signal]);
+        }
+        if self.misses(shell) {
+            self.send_unseen(shell, &[signal], &snapshot);
+        }
+        if signal == Signal::Kill {
+            self.kill_groups(shell, &snapshot);
+        }
+        let looks_again = signal.ends() && !self.watches_all(&snapshot);
+        self.next_sweep = looks_again.then(|| Instant::now() + RESCAN);
+    }
+
+    fn scan(&mut self, processes: &mut TaskProcesses) -> Snapshot {
+        let mut snapshot = Snapshot::take();
+        self.alive = processes.living(&snapshot);
+        for _ in 1..SCANS {
+            if !processes.is_inconclusive() {
+                break;
+            }
+            snapshot = Snapshot::take();
+            self.alive = processes.living(&snapshot);
+        }
+        self.handles = self
+            .alive
+            .iter()
+            .filter_map(|process| Handle::open(process.id).ok())
+            .take(MAX_HANDLES)
+            .collect();
+        snapshot
+    }
+
+    fn send(&mut self, process: &ProcessInfo, signals: &[Signal]) {
+        let is_its = |handle: &&Handle| handle.id == process.id;
+        let opened = match self.handles.iter().any(|handle| is_its(&handle)) {
+            true => None,
+            false => Handle::open(process.id).ok(),
+        };
+        let Some(handle) = self.handles.iter().find(is_its).or(opened.as_ref()) else {
+            return;
+        };
+        let sent: Vec<_> = signals.iter().map(|signal| handle.signal(*signal)).collect();
+        for sent in sent {
+            self.note(process.id, sent);
+        }
+    }
+
+    /// Whether the shell is alive and the last scan has not shown it.
+    fn misses(&self, shell: &Child) -> bool {
+        let seen = self.alive.iter().any(|process| process.id.pid == shell.pid());
+        !seen && !shell.has_ended()
+    }
+
+    /// Signals a shell that no scan shows, and its group if scans show too few.
+    fn send_unseen(&mut self, shell: &Child, signals: &[Signal], snapshot: &Snapshot) {
+        for signal in signals {
+            let sent = if snapshot.is_whole() {
+                shell.signal(*signal)
+            } else {
+                shell.signal_group(*signal)
+            };
+            self.note(unseen_shell(shell), sent);
+        }
+    }
+
+    /// No member of a group escapes by starting others: the signal reaches all of it at once.
+    fn kill_groups(&mut self, shell: &Child, snapshot: &Snapshot) {
+        let _ = shell.signal_group(Signal::Kill);
+        self.group_killed = true;
+        for member in snapshot.groups_of(&self.alive) {
+            if member.group != shell.pid() {
+                let _ = kill::signal_group(member, Signal::Kill);
+            }
+        }
+    }
+
+    fn note(&mut self, id: Identity, sent: Result<(), Undelivered>) {
+        match sent {
+            Ok(()) => {
+                self.signalled.insert(id);
+            }
+            Err(Undelivered::NotPermitted) => {
+                self.refused.insert(id);
+            }
+            Err(Undelivered::Gone) => {}
+        }
+    }
+
+    /// Whether each living process is watched, so that no scan is needed before one ends.
+    fn watches_all(&self, snapshot: &Snapshot) -> bool {
+        snapshot.is_whole()
+            && self.handles.len() >= self.alive.len()
+            && self.handles.iter().all(|handle| handle.ended().is_some())
+    }
+
+    /// Stops watching processes that have ended; returns whether none is watched any more.
+    fn forget(&mut self, ended: &[Identity]) -> bool {
+        self.handles.retain(|handle| !ended.contains(&handle.id));
+        self.alive.retain(|process| !ended.contains(&process.id));
+        self.handles.is_empty()
+    }
+
+    /// The receipt, given the living processes of a last scan.
+    fn receipt(
+        &self,
+        started: Instant,
+        alive: &[ProcessInfo],
+        unseen: bool,
+        shell: &Child,
+    ) -> Receipt {
+        let survivor = |process: &ProcessInfo| self.survivor(process.id, &process.name);
+        let mut survivors: Vec<Survivor> = alive.iter().map(survivor).collect();
+        let mut living: HashSet<Identity> = alive.iter().map(|process| process.id).collect();
+        let listed = alive.iter().any(|process| process.id.pid == shell.pid());
+        if !listed && !shell.has_ended() {
+            living.insert(unseen_shell(shell));
+            survivors.push(self.survivor(unseen_shell(shell), "shell"));
+        }
+        Receipt {
+            signalled: self.signalled.len(),
+            gone: self.signalled.difference(&living).count(),
+            survivors,
+            unseen,
+            took: started.elapsed(),
+        }
+    }
+
+    fn survivor(&self, id: Identity, name: &str) -> Survivor {
+        let why = match self.refused.contains(&id) {
+            true => SurvivalReason::OtherUser,
+            false => SurvivalReason::StillAlive,
+        };
+        Survivor { pid: id.pid, name: name.to_owned(), why }
+    }
+}
+
+/// The identity of a shell that no scan of this kill has seen.
+fn unseen_shell(shell: &Child) -> Identity {
+    Identity { pid: shell.pid(), started: 0 }
+}

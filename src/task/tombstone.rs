@@ -1,0 +1,282 @@
+//! What servers leave when they end: the files of their tasks, from which later servers of this
+//! user answer, and a record of the end itself.
+//!
+//! A server's directory stays as it is; only the record is added, by the server or, if that was
+//! killed, by its guard. A task whose file has no outcome was interrupted by that end.
+//! Directories are removed when their time is up, the oldest earlier if all together exceed the
+//! quota of one server. Limits: works on files alone; [`recall`](super::recalled) makes tasks of
+//! them.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::journal::{self, Entry, LOCK, MAX_ENTRY_BYTES, entry_path, is_being_made};
+use crate::process::files::{self, FileLock};
+use crate::process::signals::Exit;
+use crate::shell::outcome::Outcome;
+
+/// The record of a server's end.
+const RECORD: &str = "ended";
+/// The log of evicted tasks: their files, one per line …
+const EVICTED: &str = "evicted";
+/// … and the previous log, which was full.
+const EVICTED_BEFORE: &str = "evicted.before";
+/// The maximum size: some 2,000 tasks.
+const EVICTED_BYTES: u64 = 1024 * 1024;
+/// For how long a directory that is still being made is left alone.
+const MAKING: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerEnd {
+    /// Unix seconds.
+    pub at: f64,
+    pub cause: EndCause,
+    /// Processes that outlived it and were killed by its guard, with their exit codes.
+    pub exits: Vec<(i32, i32)>,
+    /// How many bytes of output its directory holds.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndCause {
+    /// Its client, or a signal that asks for the end.
+    #[serde(rename = "InOrder")]
+    CleanExit,
+    /// A signal with this number that ends a process at once.
+    Signal(i32),
+    /// It gave up with this exit code.
+    Code(i32),
+    /// Unknown: its guard was killed as well, or the machine stopped.
+    Unknown,
+}
+
+impl From<Exit> for EndCause {
+    fn from(exit: Exit) -> EndCause {
+        match exit {
+            Exit::Code(code) => EndCause::Code(code),
+            Exit::Signal(number) => EndCause::Signal(number),
+        }
+    }
+}
+
+/// What is known of a task's server that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LostServer {
+    pub server: ServerEnd,
+    /// The task's exit code is not known; the one that is reported is that of SIGKILL.
+    pub exit_assumed: bool,
+}
+
+/// A task that an ended server has left, or that a living one has evicted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remains {
+    pub directory: PathBuf,
+    /// The task, with an outcome.
+    pub entry: Entry,
+    /// How its server ended; `None` if it is alive.
+    pub past: Option<LostServer>,
+}
+
+impl ServerEnd {
+    /// Writes the record. Without it the end is known only by the files' times.
+    pub fn write(&self, directory: &Path) {
+        let path = directory.join(RECORD);
+        let written = serde_json::to_vec(self)
+            .map_err(std::io::Error::from)
+            .and_then(|text| files::replace_private(&path, &text));
+        if let Err(error) = written {
+            tracing::warn!("cannot write {}: {error}", path.display());
+        }
+    }
+
+    fn read(directory: &Path) -> Option<ServerEnd> {
+        let text = files::read_private(&directory.join(RECORD), MAX_ENTRY_BYTES).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// The end of a server that has left no record: it was alive when the newest of its files was
+    /// written.
+    fn guess(directory: &Path) -> ServerEnd {
+        let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let (mut newest, mut bytes) = (SystemTime::UNIX_EPOCH, 0);
+        for found in files.filter_map(|file| file.metadata().ok()) {
+            newest = found.modified().map_or(newest, |time| time.max(newest));
+            bytes += found.len();
+        }
+        ServerEnd { at: unix_seconds(newest), cause: EndCause::Unknown, exits: Vec::new(), bytes }
+    }
+}
+
+/// Records the end of a server that has not done so itself, and removes what only that server
+/// could use, such as a script that contains a command's text. Removes the directory if it
+/// contains no task.
+pub fn conclude(directory: &Path, cause: EndCause, reaped: &[(i32, Exit)]) {
+    if ServerEnd::read(directory).is_some() {
+        return;
+    }
+    let found = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let (kept, useless): (Vec<PathBuf>, Vec<PathBuf>) =
+        found.map(|file| file.path()).partition(|path| is_kept(path));
+    for path in useless {
+        let _ = std::fs::remove_file(path);
+    }
+    if kept.iter().all(|path| path.ends_with(LOCK)) {
+        remove(directory);
+        return;
+    }
+    let guess = ServerEnd::guess(directory);
+    let end = match cause {
+        EndCause::Unknown => guess,
+        cause => ServerEnd {
+            at: unix_seconds(SystemTime::now()),
+            cause,
+            exits: (reaped.iter().map(|(pid, exit)| (*pid, exit.code()))).collect(),
+            ..guess
+        },
+    };
+    end.write(directory);
+}
+
+/// Whether a file of a server's directory is of use to others.
+fn is_kept(path: &Path) -> bool {
+    let is_output = |extension: &str| extension.parse::<u64>().is_ok();
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some(extension) => {
+            extension == "json" || is_output(extension) || path.ends_with(EVICTED_BEFORE)
+        }
+        None => path.ends_with(LOCK) || path.ends_with(EVICTED),
+    }
+}
+
+/// Removes what servers have left that ended longer ago than `keep`, and the oldest beyond
+/// `quota` bytes. Does not follow links, whose directories are not ours.
+pub fn sweep(state: &Path, keep: Duration, quota: u64) {
+    let servers = journal::servers_folder(state);
+    if servers.is_symlink() {
+        return;
+    }
+    let now = SystemTime::now();
+    let mut ended = Vec::new();
+    for entry in std::fs::read_dir(servers).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) || journal::server_lives(&path) {
+            continue;
+        }
+        if is_being_made(&path) {
+            let made = entry.metadata().and_then(|found| found.modified());
+            if !made.is_ok_and(|made| now.duration_since(made).unwrap_or_default() < MAKING) {
+                remove(&path);
+            }
+            continue;
+        }
+        // Without its lock: other servers may be answering from it.
+        conclude(&path, EndCause::Unknown, &[]);
+        if let Some(end) = ServerEnd::read(&path) {
+            ended.push((end, path));
+        }
+    }
+    ended.sort_by(|(a, _), (b, _)| b.at.total_cmp(&a.at));
+    let mut held: u64 = 0;
+    for (end, path) in ended {
+        held = held.saturating_add(end.bytes);
+        // After a clock was set back, an end may be in the future.
+        let age = (unix_seconds(now) - end.at).abs();
+        if age >= keep.as_secs_f64() || held > quota {
+            remove(&path);
+        }
+    }
+}
+
+/// Removes a directory whose server has ended. The lock is released with the handle; a living
+/// server holds its own.
+fn remove(directory: &Path) {
+    if let Ok(Some(_lock)) = FileLock::try_take(&directory.join(LOCK))
+        && let Err(error) = std::fs::remove_dir_all(directory)
+    {
+        tracing::debug!("cannot remove {}: {error}", directory.display());
+    }
+}
+
+/// Moves the file of an evicted task into the log of evicted ones.
+pub fn note_evicted(directory: &Path, task: &str) {
+    let file = entry_path(directory, task);
+    let log = directory.join(EVICTED);
+    let noted = files::read_private(&file, MAX_ENTRY_BYTES).and_then(|mut text| {
+        text.push(b'\n');
+        let mut log_file = files::append_private(&log)?;
+        std::io::Write::write_all(&mut log_file, &text)?;
+        match log_file.metadata()?.len() > EVICTED_BYTES {
+            true => std::fs::rename(&log, directory.join(EVICTED_BEFORE)),
+            false => Ok(()),
+        }
+    });
+    if let Err(error) = noted {
+        tracing::debug!("task {task} is evicted without a note: {error}");
+    }
+    let _ = std::fs::remove_file(file);
+}
+
+fn evicted(directory: &Path, task: &str) -> Option<Entry> {
+    [EVICTED, EVICTED_BEFORE].iter().find_map(|name| {
+        let text = files::read_private(&directory.join(name), MAX_ENTRY_BYTES).ok()?;
+        let mut lines = text.split(|byte| *byte == b'\n').rev();
+        lines.find_map(|line| {
+            // Most lines are about other tasks: they are not parsed.
+            memchr::memmem::find(line, task.as_bytes())?;
+            let entry: Entry = serde_json::from_slice(line).ok()?;
+            (entry.id == task).then_some(entry)
+        })
+    })
+}
+
+/// What is left of a task of an ended server, or of one that the server `instance` has evicted.
+pub fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
+    // The id comes from a client and becomes a file name.
+    let is_id = task.len() == 8 && task.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_id {
+        return None;
+    }
+    journal::servers(state).into_iter().find_map(|directory| {
+        if directory.ends_with(instance) {
+            let entry = evicted(&directory, task)?;
+            return Some(Remains { directory, entry, past: None });
+        }
+        let entry = journal::read(&directory, task).or_else(|| evicted(&directory, task))?;
+        (!journal::server_lives(&directory)).then(|| left(directory, entry))
+    })
+}
+
+/// One task of a server's directory, as it is or as its server's end has left it; `None` if it is
+/// gone.
+pub fn read(directory: &Path, task: &str) -> Option<Entry> {
+    let entry = journal::read(directory, task)?;
+    match journal::server_lives(directory) {
+        true => Some(entry),
+        false => Some(left(directory.to_path_buf(), entry).entry),
+    }
+}
+
+/// A task as its server's end has left it.
+fn left(directory: PathBuf, mut entry: Entry) -> Remains {
+    let server = ServerEnd::read(&directory).unwrap_or_else(|| ServerEnd::guess(&directory));
+    let exit = (server.exits.iter()).find_map(|(pid, code)| (*pid == entry.pid).then_some(*code));
+    let interrupted = entry.outcome.is_none();
+    if interrupted {
+        entry.outcome = Some(Outcome::Interrupted);
+        entry.exit_code = exit;
+        entry.duration_ms = Some(((server.at - entry.started).max(0.0) * 1000.0) as u64);
+    }
+    entry.leftovers.clear();
+    Remains {
+        past: Some(LostServer { exit_assumed: interrupted && exit.is_none(), server }),
+        directory,
+        entry,
+    }
+}
+
+fn unix_seconds(time: SystemTime) -> f64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs_f64()
+}
