@@ -28,12 +28,15 @@ pub fn run() -> ExitCode {
         return ExitCode::from(2);
     };
     match command {
-        Command::Serve { guarded } => commands::serve::run(guarded),
+        Command::Serve { guarded, launcher } => commands::serve::run(guarded, launcher),
+        Command::Shim { guarded } => commands::shim::run(guarded),
         Command::Exec(arguments) => commands::exec::run(&arguments),
         Command::Oneshot(arguments) => commands::oneshot::run(&arguments),
         Command::Config => commands::config::run(),
         Command::Tasks { all, json } => commands::tasks::run(all, json),
         Command::Log { task, follow } => commands::log::run(&task, follow),
+        Command::Kill(arguments) => commands::control::kill(&arguments),
+        Command::Send(arguments) => commands::control::send(&arguments),
         Command::Monitor { addr } => commands::monitor::run(addr),
         Command::Alan(command) => commands::alan::run(&command),
         Command::Manopt { words } => commands::manopt::run(&words),
@@ -57,5 +60,5 @@ fn words(mut words: Vec<OsString>) -> Vec<OsString> {
 /// A client that starts the program without arguments expects the server; a person at a
 /// terminal expects the help.
 fn default_command() -> Option<Command> {
-    (!pty::stdin_is_terminal()).then_some(Command::Serve { guarded: None })
+    (!pty::stdin_is_terminal()).then_some(Command::Serve { guarded: None, launcher: None })
 }

@@ -30,6 +30,16 @@ pub enum Command {
         /// The name by which the guard above this process knows the server.
         #[arg(long, hide = true, value_name = "INSTANCE")]
         guarded: Option<String>,
+        /// The number of the descriptor by which the guard starts shims.
+        #[arg(long, hide = true, value_name = "DESCRIPTOR")]
+        launcher: Option<i32>,
+    },
+    /// Hold one detached task, whose call comes on stdin.
+    #[command(hide = true)]
+    Shim {
+        /// The name by which the guard above this process knows the shim.
+        #[arg(long, hide = true, value_name = "INSTANCE")]
+        guarded: Option<String>,
     },
     /// Run one command under supervision: its output, a status line on stderr, its exit code.
     Exec(ExecArguments),
@@ -52,6 +62,10 @@ pub enum Command {
         #[arg(long, short)]
         follow: bool,
     },
+    /// End a task of any running server, with every process of it, and print the receipt.
+    Kill(KillArguments),
+    /// Type into a task of any running server, and print its reply.
+    Send(SendArguments),
     /// Serve a web page that shows the tasks and runs of all servers, until interrupted.
     Monitor {
         /// The address to listen on; port 0 picks a free port. On an address that other machines
@@ -113,6 +127,35 @@ pub struct ExecArguments {
     /// The command text; several words are joined by spaces.
     #[arg(required = true, trailing_var_arg = true)]
     pub command: Vec<String>,
+}
+
+/// Arguments of `kill`.
+#[derive(Debug, Args)]
+pub struct KillArguments {
+    /// The task's id, or the beginning of it.
+    pub task: String,
+    /// Send only this signal, such as INT or HUP, to the task's processes.
+    #[arg(long, short, value_name = "SIGNAL")]
+    pub signal: Option<String>,
+}
+
+/// Arguments of `send`.
+#[derive(Debug, Args)]
+pub struct SendArguments {
+    /// The task's id, or the beginning of it.
+    pub task: String,
+    /// The text to type.
+    #[arg(allow_hyphen_values = true, required_unless_present_any = ["keys", "eof"])]
+    pub text: Option<String>,
+    /// Do not press Enter after the text.
+    #[arg(long)]
+    pub no_enter: bool,
+    /// Press this key after the text, such as C-c, Escape or Up; may be repeated.
+    #[arg(long = "key", value_name = "KEY")]
+    pub keys: Vec<String>,
+    /// End the input after it.
+    #[arg(long)]
+    pub eof: bool,
 }
 
 /// Arguments of `oneshot`.

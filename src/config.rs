@@ -227,6 +227,13 @@ settings! {
     /// multiplexers and build daemons.
     daemons: Vec<String> = DAEMONS.map(str::to_owned).to_vec(), Names;
 
+    /// Whether a call may detach a command, so that it outlives the server. Default true.
+    allow_detach: bool = true, Flag;
+
+    /// How long a detached command runs at most, unless its call says otherwise. Hours; default
+    /// 24, from 0 (no limit) to 720.
+    detached_hours: Duration = hours(24), Time::hours(Duration::ZERO..=hours(720));
+
     /// The most tasks that run at once. Default 64, from 1 to 1024.
     max_tasks: usize = 64, Count(1..=1_024);
 

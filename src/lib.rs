@@ -46,6 +46,7 @@
 //! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`history`] | the recorded history of tasks |
+//! | L4 | [`peer`] | the control sockets of other processes that own tasks |
 //! | L4 | [`agent`] | agent programs' own storage, read-only; a model's endpoint |
 //! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
 //! | L6 | [`mcp`] | words: states and reasons become text here |
@@ -101,6 +102,8 @@
 //! | `signals` | 1 | signal-hook's pipe |
 //! | `hangup` | 1 | `poll(2)` of stdin: its end, also while the reader waits to answer |
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
+//! | `control` | 1 | `accept(2)` on the control socket |
+//! | `control-call` | one for each connection of it, at most 16, with a reader and a writer | their channels |
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `check-wait` | one for each check of a run's agent | a status check |
@@ -151,6 +154,7 @@ mod arbitrary;
 pub mod cli;
 pub mod config;
 pub mod neverhang;
+pub(crate) mod peer;
 
 /// L0: time and locks.
 pub mod base {
@@ -218,6 +222,8 @@ pub mod process {
     pub mod descriptors;
     pub mod files;
     pub mod kill;
+    mod launcher;
+    pub(crate) mod local_socket;
     mod marking;
     pub mod probe;
     mod program;
@@ -392,6 +398,8 @@ pub mod mcp {
     pub mod arguments;
     #[cfg(feature = "conformance")]
     pub mod conformance;
+    pub mod control;
+    pub mod detach;
     pub mod dispatch;
     pub mod extension_tasks;
     pub mod in_flight;
@@ -399,6 +407,7 @@ pub mod mcp {
     pub mod memory;
     pub mod outputs;
     mod poll;
+    mod relay;
     pub mod rpc_error;
     mod run;
     mod search;
@@ -446,6 +455,7 @@ pub mod commands {
     pub mod alan;
     pub mod completions;
     pub mod config;
+    pub mod control;
     pub mod doctor;
     pub mod exec;
     pub mod help;
@@ -457,6 +467,7 @@ pub mod commands {
     pub mod output;
     pub mod serve;
     pub mod setup;
+    pub mod shim;
     mod signals;
     pub mod tasks;
 }

@@ -27,6 +27,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("task", 3),
     ("config", 3),
     ("history", 4),
+    ("peer", 4),
     ("agent", 4),
     ("oneshot", 5),
     ("mcp", 6),

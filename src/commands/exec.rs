@@ -182,6 +182,7 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
         command: arguments.command.join(" "),
         description: None,
         part_of: None,
+        detached: None,
         directory: Some(setup::own_directory()),
         environment: environment.map(|term| ("TERM".to_owned(), term)).into_iter().collect(),
         stdin: match source {

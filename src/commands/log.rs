@@ -16,7 +16,7 @@ use crate::process::files;
 use crate::process::kill::Handle;
 use crate::process::tree;
 use crate::process::watch_file::DirectoryWatch;
-use crate::task::journal::{self, Entry};
+use crate::task::journal;
 
 /// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
@@ -30,7 +30,7 @@ pub(crate) fn run(task: &str, follow: bool) -> ExitCode {
         Ok(state) => state,
         Err(code) => return code,
     };
-    let Some((server, entry)) = find(state, task) else {
+    let Some((server, entry)) = tasks::find(state, task) else {
         return ExitCode::FAILURE;
     };
     let printed = Output::stdout().map_err(OutputError::from).and_then(|output| {
@@ -38,31 +38,6 @@ pub(crate) fn run(task: &str, follow: bool) -> ExitCode {
         if follow { log.follow() } else { log.print() }
     });
     output::conclude(printed, 0)
-}
-
-/// The task with this id, or the only one whose id begins with it. Reports why there is
-/// none.
-fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
-    let mut found: Vec<(PathBuf, Entry)> = journal::read_all(state)
-        .into_iter()
-        .filter(|(_, entry)| entry.id.starts_with(wanted))
-        .collect();
-    match found.len() {
-        0 => {
-            complain(format_args!(
-                "no task's id begins with {wanted:?}: `zsh-tool tasks --all` lists them"
-            ));
-            None
-        }
-        1 => found.pop(),
-        count => {
-            complain(format_args!(
-                "{count} tasks' ids begin with {wanted:?}, give more of it:\n{}",
-                tasks::describe(found).trim_end()
-            ));
-            None
-        }
-    }
 }
 
 /// A task's output on its way to stdout.

@@ -14,9 +14,11 @@ use super::signals::{self, StopRequest};
 use super::{output, setup};
 use crate::config::{Config, Warning};
 use crate::history::recorder::Recorder;
-use crate::mcp::dispatch::Tools;
-use crate::mcp::server::Server;
+use crate::mcp::control::ControlSocket;
+use crate::mcp::dispatch::{Shims, Tools};
+use crate::mcp::server::{Access, Server};
 use crate::process::descriptors::Waiting;
+use crate::process::guard::{Launcher, Role};
 use crate::process::signals::Exit;
 use crate::process::{descriptors, files, guard, memory, survivors};
 use crate::protocol::transport::{Outbound, StreamEnd, Transport};
@@ -43,7 +45,7 @@ const LAST_NOTES: Duration = Duration::from_millis(500);
 type Hurried = Arc<OnceLock<i32>>;
 
 /// Runs the command.
-pub(crate) fn run(guarded: Option<String>) -> ExitCode {
+pub(crate) fn run(guarded: Option<String>, launcher: Option<i32>) -> ExitCode {
     descriptors::seal_inherited();
     if let Some(instance) = guarded {
         if let Err(error) = guard::attend() {
@@ -52,11 +54,13 @@ pub(crate) fn run(guarded: Option<String>) -> ExitCode {
             ));
         }
         let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
-        return serve(guard, instance);
+        let launcher = launcher.and_then(|number| Launcher::inherited(number).ok());
+        return serve(guard, launcher, instance);
     }
     let instance = files::random_id();
     let spared = || setup::load_config().0.daemons;
-    match guard::run(&["serve", "--guarded", &instance], spared) {
+    let arguments = ["serve", "--guarded", &instance, "--launcher"];
+    match guard::run(Role::Server, &arguments, spared) {
         Ok((exit, reaped)) => {
             if exit != Exit::Code(0) {
                 conclude(&instance, exit, &reaped);
@@ -67,20 +71,20 @@ pub(crate) fn run(guarded: Option<String>) -> ExitCode {
             output::complain(format_args!(
                 "no guard ({error}): if this server is killed, processes may be left behind"
             ));
-            serve(None, instance)
+            serve(None, None, instance)
         }
     }
 }
 
 /// Records the end of a server that had no time to do so, for later servers.
-fn conclude(instance: &str, exit: Exit, reaped: &[(i32, Exit)]) {
+pub(super) fn conclude(instance: &str, exit: Exit, reaped: &[(i32, Exit)]) {
     if let Ok(state) = setup::load_config().0.state_dir {
         let directory = journal::servers_folder(&state).join(instance);
         tombstone::conclude(&directory, exit.into(), reaped);
     }
 }
 
-fn serve(guard: Option<i32>, instance: String) -> ExitCode {
+fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> ExitCode {
     memory::close_to_others();
     memory::share_arena();
     let (config, mut warnings) = setup::start();
@@ -98,13 +102,19 @@ fn serve(guard: Option<i32>, instance: String) -> ExitCode {
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder);
     let place = monitor.as_ref().map(Monitor::place);
-    let server = Arc::new(Server::new(Tools::new(
+    let directory = supervisor.directory_made();
+    let tools = Arc::new(Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
         config,
         warnings,
         place,
-    )));
+        launcher.map_or(Shims::Unavailable, Shims::Launcher),
+    ));
+    if let Err(error) = ControlSocket::start(Arc::clone(&tools), request_limit, directory) {
+        tracing::error!("no control socket: {error}");
+    }
+    let server = Arc::new(Server::new(tools, Access::Full));
     let receiver = Arc::clone(&server);
     let receive = move |outbound: &Outbound, received| receiver.receive(outbound, received);
     let connect = || {

@@ -1,6 +1,6 @@
 //! `zsh-tool tasks`: the tasks of all running servers, from the state directory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -40,6 +40,31 @@ pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
     output::conclude(output::print(&text), 0)
 }
 
+/// The task with this id, or the only one whose id begins with it. Reports why there is
+/// none.
+pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
+    let mut found: Vec<(PathBuf, Entry)> = journal::read_all(state)
+        .into_iter()
+        .filter(|(_, entry)| entry.id.starts_with(wanted))
+        .collect();
+    match found.len() {
+        0 => {
+            output::complain(format_args!(
+                "no task's id begins with {wanted:?}: `zsh-tool tasks --all` lists them"
+            ));
+            None
+        }
+        1 => found.pop(),
+        count => {
+            output::complain(format_args!(
+                "{count} tasks' ids begin with {wanted:?}, give more of it:\n{}",
+                describe(found).trim_end()
+            ));
+            None
+        }
+    }
+}
+
 /// Tasks as aligned lines: id, status, age, server, command.
 fn lines(tasks: &[Listed]) -> String {
     let rows: Vec<_> = tasks.iter().map(Listed::cells).collect();
@@ -47,7 +72,7 @@ fn lines(tasks: &[Listed]) -> String {
 }
 
 /// Tasks as lines for a person who must choose one.
-pub(super) fn describe(tasks: Vec<(std::path::PathBuf, Entry)>) -> String {
+fn describe(tasks: Vec<(PathBuf, Entry)>) -> String {
     let listed: Vec<Listed> =
         tasks.into_iter().map(|(server, entry)| Listed::new(&server, entry)).collect();
     lines(&listed)

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -22,8 +23,11 @@ use crate::alan::insight::Level;
 use crate::config::{Config, InsightChoice, Warning};
 use crate::history::notices;
 use crate::history::recorder::Recorder;
+use crate::peer::RelayedClient;
+use crate::process::guard::Launcher;
 use crate::protocol::message::put;
 use crate::protocol::stateless::ResultType;
+use crate::protocol::transport::OnWritten;
 use crate::task::live::{Cancel, Input};
 use crate::task::output::reading::{self, Match};
 use crate::task::recalled::RecalledTask;
@@ -103,8 +107,51 @@ pub struct ToolCall<'a> {
     pub progress: Option<&'a mut dyn FnMut(Progress)>,
     /// How the client shows results.
     pub client: Client,
+    /// The client's name; empty if it gave none.
+    pub client_name: String,
     /// Whether the answer may be a task of the client's.
     pub takes_tasks: bool,
+    /// Whether a call about a task of another process is relayed to it.
+    pub relays: bool,
+}
+
+impl ToolCall<'_> {
+    /// The client, for another process that carries the call out.
+    pub(super) fn relayed_client(&self) -> RelayedClient {
+        RelayedClient {
+            name: self.client_name.clone(),
+            coloured: self.client.palette == Palette::Coloured,
+            result_bytes: self.client.result_bytes,
+            only_looks: false,
+        }
+    }
+}
+
+/// What a call is answered with.
+pub struct Answered {
+    pub result_type: ResultType,
+    pub result: Value,
+    /// To be called when the client has the answer; otherwise, what it shows is shown again.
+    pub delivered: Option<OnWritten>,
+}
+
+/// What became of a call that was relayed.
+pub(super) enum Relayed {
+    /// `None` if it was cancelled.
+    Answered(Option<Answered>),
+    /// The owner of the task ended meanwhile: its files are what is left.
+    OwnerEnded,
+}
+
+impl Answered {
+    /// This process's own result.
+    pub(super) fn of(result: ToolResult) -> Answered {
+        Answered {
+            result_type: ResultType::Complete,
+            result: result.into_result(),
+            delivered: None,
+        }
+    }
 }
 
 /// How a client shows results.
@@ -143,6 +190,29 @@ pub struct Progress {
     pub message: String,
 }
 
+impl Progress {
+    /// The progress that the params of a `notifications/progress` describe.
+    pub(super) fn from_params(params: &Value) -> Option<Progress> {
+        let text = params.get("message").and_then(Value::as_str);
+        Some(Progress {
+            elapsed: params.get("progress")?.as_f64()?,
+            usual: params.get("total").and_then(Value::as_f64),
+            message: text.unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+/// How this process starts shims.
+#[derive(Debug)]
+pub enum Shims {
+    /// Its guard starts them.
+    Launcher(Launcher),
+    /// It is one itself, and runs the one task.
+    Own,
+    /// It has no guard.
+    Unavailable,
+}
+
 /// All tools of a server.
 pub struct Tools {
     pub supervisor: Arc<Supervisor>,
@@ -152,6 +222,10 @@ pub struct Tools {
     pub warnings: Vec<Warning>,
     /// Where the server also serves HTTP.
     pub monitor: Option<MonitorAt>,
+    /// How detached tasks are started.
+    pub shims: Shims,
+    /// The first answer has reported the detached tasks of the project.
+    detached_reported: AtomicBool,
     /// Calls that have become tasks of the client, by task id.
     pub(super) handed_over: Mutex<HashMap<String, DeferredResult>>,
 }
@@ -215,8 +289,18 @@ impl Tools {
         config: Config,
         warnings: Vec<Warning>,
         monitor: Option<MonitorAt>,
+        shims: Shims,
     ) -> Tools {
-        Tools { supervisor, recorder, config, warnings, monitor, handed_over: Mutex::default() }
+        Tools {
+            supervisor,
+            recorder,
+            config,
+            warnings,
+            monitor,
+            shims,
+            detached_reported: AtomicBool::new(false),
+            handed_over: Mutex::default(),
+        }
     }
 
     /// Runs a call. `None` if it was cancelled and must not be answered; a result must be sent,
@@ -226,7 +310,20 @@ impl Tools {
         tool: &Tool,
         arguments: Option<&Value>,
         call: &mut ToolCall,
-    ) -> Option<(ResultType, Value)> {
+    ) -> Option<Answered> {
+        let about =
+            arguments.and_then(|arguments| arguments.get("task_id")).and_then(Value::as_str);
+        if let Some(owner) = about.and_then(|id| self.shim_of(id, call))
+            && let Relayed::Answered(answered) = self.relay(owner, tool, arguments, call)
+        {
+            return answered;
+        }
+        if let (ToolName::Run, Some(arguments)) = (tool.name, arguments)
+            && arguments.get("detach") == Some(&Value::Bool(true))
+            && !matches!(self.shims, Shims::Own)
+        {
+            return self.detach(tool, arguments, call);
+        }
         let answer = match tool.name {
             ToolName::Run => self.run(tool, arguments, call),
             ToolName::Poll => self.poll(tool, arguments, call),
@@ -243,21 +340,37 @@ impl Tools {
             Ok(result) => result,
             Err(NoAnswer::Refused(text)) => ToolResult::error(text),
             Err(NoAnswer::HandedOver(task)) => {
-                return Some((ResultType::Task, self.created(&task)));
+                return Some(Answered {
+                    result_type: ResultType::Task,
+                    result: self.created(&task),
+                    delivered: None,
+                });
             }
             Err(NoAnswer::Cancelled) => return None,
         };
         if !call.cancel.begin_answer() {
             return None;
         }
-        let about =
-            arguments.and_then(|arguments| arguments.get("task_id")).and_then(Value::as_str);
-        let notices = notices::take(&self.supervisor.open_tasks(), about);
+        result.text = self.with_notices(result.text, about, call);
+        Some(Answered::of(result))
+    }
+
+    /// A result's text, with what is to be reported ahead of it: tasks other than `about` that have
+    /// ended, and, ahead of the first answer, detached tasks of the project.
+    pub(super) fn with_notices(
+        &self,
+        text: String,
+        about: Option<&str>,
+        call: &ToolCall,
+    ) -> String {
         let redactor = &self.supervisor.settings.redactor;
+        let notices = notices::take(&self.supervisor.open_tasks(), about);
         let mut lines = result::notice_lines(&notices, |text| redactor.redact(text).into_owned());
-        lines.push(result.text);
-        result.text = lines.join("\n");
-        Some((ResultType::Complete, result.into_result()))
+        if call.relays && !self.detached_reported.swap(true, Ordering::Relaxed) {
+            lines.extend(self.detached_notice(about));
+        }
+        lines.push(text);
+        lines.join("\n")
     }
 
     pub(super) fn find(&self, id: &str) -> Result<Arc<TaskHandle>, NoAnswer> {
@@ -370,7 +483,9 @@ impl Tools {
         let tail = lines::last_chars(&result.shown.text, TAIL_CHARS);
         let run_record = self.recorder.record_of(task.id());
         let mut insights = insight::of_task(facts, end, &task.spool.losses(), tail);
-        insights.extend(task.past.as_ref().map(|past| insight::of_past(past, end)));
+        // The shim of a detached task ends with it: that is worth no word.
+        let past = task.past.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
+        insights.extend(past.map(|past| insight::of_past(past, end)));
         insights.extend(limited_visibility_note(task));
         insights.append(&mut result.insights);
         let news = run_record.iter().flat_map(|run_record| run_record.take_news());

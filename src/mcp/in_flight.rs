@@ -63,6 +63,19 @@ impl InFlight {
         }
     }
 
+    /// Cancels all calls.
+    pub fn cancel_all(&self) {
+        let open: Vec<Arc<Cancel>> = self.state.lock().open.values().cloned().collect();
+        for cancel in open {
+            cancel.cancel();
+        }
+    }
+
+    /// Whether a call is under way.
+    pub fn any(&self) -> bool {
+        self.state.lock().under_way > 0
+    }
+
     /// Frees the id before the client can see the answer.
     pub fn free_id(&self, id: &RequestId) {
         self.state.lock().open.remove(id);

@@ -98,9 +98,38 @@ pub struct StrayRow {
     pub name: String,
 }
 
+/// A detached task in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DetachedRow {
+    /// Its id.
+    pub task_id: String,
+    /// running, completed, failed, timeout, killed or interrupted.
+    pub status: &'static str,
+    /// Whether it makes progress, as for other tasks.
+    pub progress: Option<String>,
+    /// The exit code of its shell; null while it runs.
+    pub exit_code: Option<i32>,
+    /// Milliseconds since its start.
+    pub age_ms: u64,
+    /// Milliseconds until it is killed; null if it has ended or has no limit.
+    pub ends_in_ms: Option<u64>,
+    /// The name of the client that started it.
+    pub client: String,
+    /// The directory of the project from which it was started.
+    pub project: String,
+    /// The first line of its command, shortened.
+    pub command: String,
+    /// The caller's description.
+    pub description: Option<String>,
+    /// The pid of its shell.
+    pub pid: i32,
+}
+
 /// The result of `zsh_tasks`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TasksOutput {
+    /// The detached tasks of this user, newest first; they outlive this server.
+    pub detached: Vec<DetachedRow>,
     /// The tasks, newest first.
     pub tasks: Vec<TaskRow>,
     /// How many more there are than `limit` allows.

@@ -18,7 +18,7 @@ use crate::process::pty::TerminalSize;
 use crate::task::live::ActiveCall;
 use crate::task::output::reading;
 use crate::task::request::{self, TimeoutBounds, TimeoutKind};
-use crate::task::request::{Request, Stderr, Stdin};
+use crate::task::request::{Detached, Request, Stderr, Stdin};
 use crate::task::state::KillRequest;
 use crate::task::watch::Goal;
 
@@ -34,10 +34,18 @@ impl Tools {
     ) -> Answer {
         let (arguments, mut notes) = read::<RunArguments>(tool, arguments)?;
         let pattern = compile("until", arguments.until.as_deref())?;
-        let background = arguments.background.unwrap_or(false);
+        let detach = arguments.detach.unwrap_or(false);
+        let background = detach || arguments.background.unwrap_or(false);
         let default = if background { BACKGROUND_YIELD } else { self.config.yield_after };
         let yield_after = seconds_or(default, "yield_after", arguments.yield_after)?;
-        let request = self.request(&arguments, background, &mut notes)?;
+        let mut request = self.request(&arguments, background, &mut notes)?;
+        match (detach, arguments.detached_hours) {
+            (true, hours) => self.mark_detached(&mut request, hours, call)?,
+            (false, Some(_)) => {
+                return Err(refused("detached_hours limits a detached command: pass detach: true"));
+            }
+            (false, None) => {}
+        }
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let on_terminal = request.terminal.is_some();
         let run_record = self.recorder.begin(&request.command, request.timeout, on_terminal)?;
@@ -72,6 +80,29 @@ impl Tools {
         let mut result = TaskResult::of(view, notes);
         result.matched = matched(stopped);
         self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
+    }
+
+    /// Makes a request one for a detached task. Without a timeout, it is killed after
+    /// `detached_hours`.
+    fn mark_detached(
+        &self,
+        request: &mut Request,
+        hours: Option<f64>,
+        call: &ToolCall,
+    ) -> Result<(), NoAnswer> {
+        let most = match hours {
+            None => self.config.detached_hours,
+            Some(hours) => Duration::try_from_secs_f64(hours * 3600.0).map_err(|_| {
+                refused(format!("detached_hours must be a number of hours, not {hours}"))
+            })?,
+        };
+        request.timeout = request.timeout.or(Some(most).filter(|most| !most.is_zero()));
+        request.detached = Some(Detached {
+            client: call.client_name.clone(),
+            project: self.supervisor.settings.directory.clone(),
+            until: request.timeout.map(|limit| self.supervisor.now() + limit.as_secs_f64()),
+        });
+        Ok(())
     }
 
     fn request(
@@ -142,6 +173,7 @@ impl Tools {
             command: arguments.command.clone(),
             description: arguments.description.clone(),
             part_of: None,
+            detached: None,
             directory: arguments.cwd.as_ref().map(PathBuf::from),
             environment: environment.map(|(name, value)| (name.clone(), value.clone())).collect(),
             stdin,

@@ -8,18 +8,20 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
-use super::dispatch::{Client, Progress, ToolCall, ToolResult, Tools};
+use super::dispatch::{Answered, Client, Progress, ToolCall, ToolResult, Tools};
 use super::in_flight::{BeginError, InFlight, MAX_CALLS};
 use super::render::result::Palette;
 use super::rpc_error::RpcError;
-use super::tools::{self, INSTRUCTIONS, Tool};
+use super::tools::{self, INSTRUCTIONS, Tool, ToolName};
 use crate::config::ColorChoice;
+use crate::peer::{DELIVERED, RELAY_KEY, RelayedClient};
 use crate::protocol::era::{Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
 use crate::protocol::id::RequestId;
@@ -33,7 +35,9 @@ use crate::protocol::stateless::{
 };
 use crate::protocol::tasks::Operation;
 use crate::protocol::transport::Outbound;
-use crate::task::live::Cancel;
+use crate::task::live::{Cancel, ShownMark};
+use crate::task::registry::TaskHandle;
+use crate::task::supervisor::Supervisor;
 
 /// A call needs little stack; what it reads is on the heap.
 const CALL_STACK: usize = 512 * 1024;
@@ -74,25 +78,94 @@ impl Era {
     }
 }
 
+/// By which way a client reaches the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// As the client that started the server.
+    Full,
+    /// By the control socket: it starts nothing and gets no secret typed.
+    ControlSocket {
+        /// The client's process, where the system says.
+        pid: Option<i32>,
+    },
+    /// As the server that has started this shim for a task.
+    Launch,
+}
+
+impl Access {
+    /// Why a call is refused, if it is.
+    fn refusal(self, tool: &Tool, arguments: Option<&Value>) -> Option<&'static str> {
+        let pid = match self {
+            Access::Full => return None,
+            Access::Launch if tool.name == ToolName::Run => return None,
+            Access::Launch => return Some("a shim is asked for its one task only"),
+            Access::ControlSocket { pid } => pid,
+        };
+        let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
+        match tool.name {
+            ToolName::Run => {
+                Some("the control socket starts no command: call zsh of the server itself")
+            }
+            ToolName::Send if argument("secret_env").is_some_and(|value| !value.is_null()) => {
+                Some("the control socket types no secret: call zsh_send of the server itself")
+            }
+            ToolName::Send | ToolName::Kill => {
+                let task = argument("task_id").and_then(Value::as_str).unwrap_or_default();
+                let task: String = task.chars().take(QUOTED_CHARS).collect();
+                let pid = pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+                tracing::info!(
+                    "{} of task {task:?} by the control socket, from process {pid}",
+                    tool.wire_name
+                );
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A result that may not have reached its reader yet.
+struct Undelivered {
+    id: RequestId,
+    task: Arc<TaskHandle>,
+    /// What had been shown before it, and after it.
+    before: ShownMark,
+    after: ShownMark,
+}
+
+impl Undelivered {
+    fn take_back(self, supervisor: &Supervisor) {
+        supervisor.take_back(&self.task, self.before, self.after);
+    }
+}
+
 /// The server's side of a connection.
 pub struct Server {
-    tools: Tools,
+    tools: Arc<Tools>,
+    access: Access,
+    /// Results for other servers, until these have passed them on.
+    undelivered: Mutex<Vec<Undelivered>>,
+    /// Signalled when one is delivered or taken back.
+    delivered: Condvar,
     calls: InFlight,
     shook_hands: AtomicBool,
     /// A stateless request has been served.
     served_stateless: AtomicBool,
-    /// The client of the handshake cuts results.
-    client_cuts_results: AtomicBool,
+    /// The name of the client of the handshake.
+    client_name: Mutex<String>,
 }
 
 impl Server {
-    pub fn new(tools: Tools) -> Server {
+    pub fn new(tools: Arc<Tools>, access: Access) -> Server {
         Server {
             tools,
+            access,
+            undelivered: Mutex::default(),
+            delivered: Condvar::new(),
             calls: InFlight::default(),
             shook_hands: AtomicBool::new(false),
             served_stateless: AtomicBool::new(false),
-            client_cuts_results: AtomicBool::new(false),
+            client_name: Mutex::default(),
         }
     }
 
@@ -195,19 +268,51 @@ impl Server {
         let hello = Hello::from_params(params)
             .map_err(|error| RpcError::new(INVALID_PARAMS, error.to_string()))?;
         self.shook_hands.store(true, Ordering::Relaxed);
-        let cuts = hello.client_info.name == CUTTING_CLIENT;
-        self.client_cuts_results.store(cuts, Ordering::Relaxed);
+        *self.client_name.lock() = hello.client_info.name.clone();
         let version = negotiate(&hello.protocol_version);
         Ok(message::response(id, &initialize_result(version, INSTRUCTIONS)))
     }
 
     fn notification(&self, method: &str, params: Option<&Value>) {
-        if method == "notifications/cancelled"
-            && let Some(id) =
-                params.and_then(|params| params.get("requestId")).and_then(RequestId::from_value)
-        {
-            self.calls.cancel(&id);
+        let id = params.and_then(|params| params.get("requestId")).and_then(RequestId::from_value);
+        match (method, id) {
+            ("notifications/cancelled", Some(id)) => self.calls.cancel(&id),
+            (DELIVERED, Some(id)) => {
+                self.undelivered.lock().retain(|result| result.id != id);
+                self.delivered.notify_all();
+            }
+            _ => {}
         }
+    }
+
+    /// Shows again what results have shown that did not reach their reader: the connection has
+    /// ended.
+    pub fn take_back_undelivered(&self) {
+        for lost in std::mem::take(&mut *self.undelivered.lock()) {
+            lost.take_back(&self.tools.supervisor);
+        }
+        self.delivered.notify_all();
+    }
+
+    /// Waits until all calls are over and their results delivered or taken back, at most until the
+    /// limit.
+    pub fn await_delivered(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        self.calls.await_none(limit);
+        let mut undelivered = self.undelivered.lock();
+        while !undelivered.is_empty()
+            && !self.delivered.wait_until(&mut undelivered, deadline).timed_out()
+        {}
+    }
+
+    /// Whether a call is under way.
+    pub fn is_busy(&self) -> bool {
+        self.calls.any()
+    }
+
+    /// Cancels the calls under way: their client is gone.
+    pub fn cancel_calls(&self) {
+        self.calls.cancel_all();
     }
 
     fn start_call(
@@ -269,10 +374,18 @@ impl Server {
         self.calls.await_none(limit)
     }
 
+    /// The name of a request's client.
+    fn client_name(&self, era: &Era) -> String {
+        match era {
+            Era::Legacy => self.client_name.lock().clone(),
+            Era::Stateless(envelope) => envelope.client_name.clone(),
+        }
+    }
+
     /// How the client of a request shows results.
     fn client(&self, era: &Era) -> Client {
         let (shows_colours, cuts_results) = match era {
-            Era::Legacy => (false, self.client_cuts_results.load(Ordering::Relaxed)),
+            Era::Legacy => (false, *self.client_name.lock() == CUTTING_CLIENT),
             Era::Stateless(envelope) => (
                 envelope.client_name == COLOURING_CLIENT && envelope.takes_tasks,
                 envelope.client_name == CUTTING_CLIENT,
@@ -300,7 +413,13 @@ fn unknown_method(method: &str) -> RpcError {
 /// What a call does.
 enum Work {
     /// Call a tool.
-    Tool { tool: &'static Tool, arguments: Option<Value>, token: Option<Value> },
+    Tool {
+        tool: &'static Tool,
+        arguments: Option<Value>,
+        token: Option<Value>,
+        /// The client of the server that relays the call.
+        relayed: Option<RelayedClient>,
+    },
     /// Query a task, or end it.
     Task { operation: Operation, task: String },
 }
@@ -324,12 +443,11 @@ impl Work {
         if arguments.as_ref().is_some_and(|value| !value.is_object() && !value.is_null()) {
             return Err(invalid("arguments of tools/call must be an object"));
         }
-        let token = params
-            .get("_meta")
-            .and_then(|meta| meta.get("progressToken"))
-            .filter(|token| token.is_string() || token.is_number())
-            .cloned();
-        Ok(Work::Tool { tool, arguments, token })
+        let meta = |key: &str| params.get("_meta").and_then(|meta| meta.get(key));
+        let token = meta("progressToken").filter(|token| token.is_string() || token.is_number());
+        let relayed =
+            meta(RELAY_KEY).and_then(|client| serde_json::from_value(client.clone()).ok());
+        Ok(Work::Tool { tool, arguments, token: token.cloned(), relayed })
     }
 
     /// Reads the params of a method of the tasks extension.
@@ -369,25 +487,41 @@ struct RunningCall {
 impl RunningCall {
     fn run(self) {
         let reply = match contain(self.work.name(), || self.answer()) {
-            Ok(Some((result_type, result))) => {
+            Ok(Some(Answered { result_type, result, delivered })) => {
                 let result = self.era.result(result_type, result);
-                Some(message::response(&self.id, &result))
+                Some((message::response(&self.id, &result), delivered))
             }
             Ok(None) => None,
-            Err(refusal) => Some(refusal.reply(&self.id)),
+            Err(refusal) => Some((refusal.reply(&self.id), None)),
         };
         self.server.calls.free_id(&self.id);
-        if let Some(reply) = reply {
-            send(&self.outbound, reply);
+        if let Some((reply, delivered)) = reply {
+            // A client that has gone needs no answer; the transport reports that it has.
+            let _ = self.outbound.send_and(reply, delivered);
         }
         self.server.calls.end();
     }
 
     /// The result; `None` if the call was cancelled.
-    fn answer(&self) -> Result<Option<(ResultType, Value)>, RpcError> {
+    fn answer(&self) -> Result<Option<Answered>, RpcError> {
+        let complete =
+            |result| Answered { result_type: ResultType::Complete, result, delivered: None };
         match &self.work {
-            Work::Tool { tool, arguments, token } => {
-                Ok(self.call_tool(tool, arguments.as_ref(), token.as_ref()))
+            Work::Tool { tool, arguments, token, relayed } => {
+                let arguments = arguments.as_ref();
+                if let Some(refusal) = self.server.access.refusal(tool, arguments) {
+                    return Ok(Some(complete(ToolResult::error(refusal).into_result())));
+                }
+                match (self.server.access, relayed) {
+                    (Access::ControlSocket { .. } | Access::Launch, Some(client)) => {
+                        Ok(self.call_relayed(tool, arguments, token.as_ref(), client))
+                    }
+                    _ => {
+                        let client = self.server.client(&self.era);
+                        let name = self.server.client_name(&self.era);
+                        Ok(self.call_tool(tool, arguments, token.as_ref(), client, name))
+                    }
+                }
             }
             Work::Task { operation, task } => {
                 // A status that has been read counts as shown, so it must be sent.
@@ -397,9 +531,39 @@ impl RunningCall {
                 let client = self.server.client(&self.era);
                 let result = self.server.tools.operate(*operation, task, client)?;
                 let wanted = self.cancel.begin_answer();
-                Ok(wanted.then_some((ResultType::Complete, result)))
+                Ok(wanted.then(|| complete(result)))
             }
         }
+    }
+
+    /// Calls a tool for a server that passes the result on, which may fail.
+    fn call_relayed(
+        &self,
+        tool: &Tool,
+        arguments: Option<&Value>,
+        token: Option<&Value>,
+        client: &RelayedClient,
+    ) -> Option<Answered> {
+        let palette = if client.coloured { Palette::Coloured } else { Palette::Plain };
+        let shown_to = Client { palette, result_bytes: client.result_bytes };
+        let id = arguments.and_then(|arguments| arguments.get("task_id")).and_then(Value::as_str);
+        let supervisor = &self.server.tools.supervisor;
+        let known = id.and_then(|id| supervisor.task(id));
+        let before = known.as_ref().map(|task| task.live.state().shown_mark());
+        let before = before.unwrap_or(ShownMark::NOTHING);
+        let name = client.name.clone();
+        let answered = self.call_tool(tool, arguments, token, shown_to, name)?;
+        // The call of a launch has started the task.
+        let started = || supervisor.tasks().pop().filter(|_| self.server.access == Access::Launch);
+        if let Some(task) = known.or_else(started) {
+            let after = task.live.state().shown_mark();
+            let result = Undelivered { id: self.id.clone(), task, before, after };
+            match client.only_looks {
+                true => result.take_back(supervisor),
+                false => self.server.undelivered.lock().push(result),
+            }
+        }
+        Some(answered)
     }
 
     fn call_tool(
@@ -407,7 +571,9 @@ impl RunningCall {
         tool: &Tool,
         arguments: Option<&Value>,
         token: Option<&Value>,
-    ) -> Option<(ResultType, Value)> {
+        client: Client,
+        client_name: String,
+    ) -> Option<Answered> {
         let mut tell;
         let mut progress: Option<&mut dyn FnMut(Progress)> = None;
         if let Some(token) = token {
@@ -417,8 +583,10 @@ impl RunningCall {
         let mut call = ToolCall {
             cancel: &self.cancel,
             progress,
-            client: self.server.client(&self.era),
+            client,
+            client_name,
             takes_tasks: self.era.takes_tasks(),
+            relays: self.server.access == Access::Full,
         };
         self.server.tools.call(tool, arguments, &mut call)
     }

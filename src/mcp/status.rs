@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::dispatch::{Answer, ToolResult, Tools, read};
 use super::memory;
-use super::outputs::{ConditionRow, HealthOutput, StrayRow, TaskRow, TasksOutput};
+use super::outputs::{ConditionRow, DetachedRow, HealthOutput, StrayRow, TaskRow, TasksOutput};
 use super::render::insight;
 use super::render::progress;
 use super::render::result::{command_line, millis, status_word};
@@ -39,7 +39,9 @@ impl Tools {
         let redact = |text: &str| supervisor.settings.redactor.redact(text).into_owned();
         let rows: Vec<TaskSummary> =
             listed.iter().take(limit).map(|task| TaskSummary::of(task, &redact)).collect();
-        let mut lines: Vec<String> = rows.iter().map(TaskSummary::line).collect();
+        let (mut lines, detached): (Vec<String>, Vec<DetachedRow>) =
+            self.detached_rows(all).into_iter().unzip();
+        lines.extend(rows.iter().map(TaskSummary::line));
         if lines.is_empty() {
             let none =
                 if all { "no tasks" } else { "no running tasks (all=true lists ended ones)" };
@@ -57,6 +59,7 @@ impl Tools {
         }
         let strays = strays.into_iter();
         let output = TasksOutput {
+            detached,
             tasks: rows.into_iter().map(|row| row.output).collect(),
             not_listed: more,
             unattributed: strays

@@ -63,6 +63,11 @@ pub struct RunArguments {
     pub stdin_open: Option<bool>,
     /// For commands that take long or never end: returns after 0.3 s and has no deadline unless timeout is given. Default false.
     pub background: Option<bool>,
+    /// Like background, and the command outlives this server and the client: later sessions poll, type into and kill it by the same task id. For dev servers and jobs of hours. Default false.
+    pub detach: Option<bool>,
+    /// Hours after which a detached command is killed. Default 24 (configurable); 0 = never.
+    #[schemars(range(min = 0))]
+    pub detached_hours: Option<f64>,
     /// Return as soon as a line of output matches this regular expression (Rust syntax).
     pub until: Option<String>,
     /// Terminal height in lines with pty. Default 24, from 1 to 500.

@@ -49,6 +49,7 @@ impl Runtime {
         let account = recorder.begin_agent(executor.name(), role.name());
         let request = Request {
             part_of: launch.run().map(str::to_owned),
+            detached: None,
             command: exec_line(&launch.argv),
             description: Some(format!("agent {} ({})", executor.name(), role.name())),
             directory: Some(directory.to_path_buf()),

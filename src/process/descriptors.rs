@@ -22,6 +22,14 @@ pub(crate) fn open_null() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
 
+/// Closes this process's stdin: `/dev/null` takes its place.
+///
+/// # Errors
+/// When `/dev/null` cannot be opened.
+pub(crate) fn close_stdin() -> io::Result<()> {
+    Ok(rustix::stdio::dup2_stdin(open_null()?)?)
+}
+
 /// Makes reads and writes on our end return instead of waiting.
 ///
 /// # Errors

@@ -59,8 +59,11 @@ pub enum Finished {
     GaveUp,
 }
 
+/// Is called once a message is written.
+pub type OnWritten = Box<dyn FnOnce() + Send>;
+
 enum Command {
-    Write(Vec<u8>),
+    Write(Vec<u8>, Option<OnWritten>),
     Finish,
 }
 
@@ -84,9 +87,18 @@ impl Outbound {
     /// # Errors
     /// [`Closed`] if the client is gone or the transport finishes, even during the wait.
     pub fn send(&self, message: Vec<u8>) -> Result<(), Closed> {
+        self.send_and(message, None)
+    }
+
+    /// The same, and calls `written` when the message is written; if that fails, `written` is
+    /// dropped.
+    ///
+    /// # Errors
+    /// As [`Outbound::send`].
+    pub fn send_and(&self, message: Vec<u8>, written: Option<OnWritten>) -> Result<(), Closed> {
         select_biased! {
             recv(self.finished) -> _ => Err(Closed),
-            send(self.queue, Command::Write(message)) -> sent => sent.map_err(|_| Closed),
+            send(self.queue, Command::Write(message, written)) -> sent => sent.map_err(|_| Closed),
         }
     }
 }
@@ -230,11 +242,15 @@ fn write_queued(
             }
             other => other.ok(),
         };
-        let Some(Command::Write(message)) = command else {
+        let Some(Command::Write(message, written)) = command else {
             return output.flush();
         };
         let framing = framing.get().copied().unwrap_or_default();
         output.write_all(&framing.encode(message))?;
+        if let Some(written) = written {
+            output.flush()?;
+            written();
+        }
     }
 }
 

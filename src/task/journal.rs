@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::live::{End, Facts, Input, LiveState, LiveTask};
+use super::live::{End, Facts, Input, LiveState, LiveTask, ShownMark};
 use super::output::spool::{Spool, SpoolWriter};
+use super::request::Detached;
 use crate::process::files::{self, FileLock, PrivateDirError};
 use crate::progress::condition::Condition;
 use crate::progress::status_forecast::{BlockedOn, Status, StatusForecast};
@@ -29,6 +30,12 @@ use crate::text::redact::Redactor;
 
 const SERVERS: &str = "servers";
 pub(super) const LOCK: &str = "lock";
+/// The socket of a living server, by which other processes reach its tasks.
+pub const CONTROL_SOCKET: &str = "control.sock";
+/// What the instance name of a shim, and so its directory's, begins with.
+pub const SHIM_PREFIX: &str = "shim-";
+/// How long a task's id is.
+const ID_DIGITS: usize = 8;
 /// A task's file is written this long after its start: most commands are over by then, and
 /// other processes, which the file is for, can wait.
 pub(super) const AFTER_START: Duration = Duration::from_millis(5);
@@ -98,6 +105,20 @@ impl ServerDir {
 /// Whether a server is still creating this directory.
 pub(super) fn is_being_made(path: &Path) -> bool {
     path.extension().is_some()
+}
+
+/// The directories of shims, including ended ones.
+pub fn shims(state: &Path) -> Vec<PathBuf> {
+    let is_shim = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(SHIM_PREFIX))
+    };
+    servers(state).into_iter().filter(is_shim).collect()
+}
+
+/// Whether a text from outside is a task's id, and so may become the name of a file.
+pub fn is_task_id(text: &str) -> bool {
+    text.len() == ID_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The parent of all servers' directories.
@@ -248,6 +269,20 @@ impl Journal {
     }
 }
 
+/// Writes the file of a task that has ended, with what results have shown of it.
+///
+/// # Errors
+/// As [`files::replace_private`].
+pub fn write_last(
+    directory: &Path,
+    task: &LiveTask,
+    spool: &Spool,
+    redactor: &Redactor,
+) -> io::Result<()> {
+    let entry = serde_json::to_vec(&Entry::of(task, spool, redactor))?;
+    files::replace_private(&entry_path(directory, &task.facts.id), &entry)
+}
+
 /// A task as the state directory describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
@@ -260,6 +295,12 @@ pub struct Entry {
     /// The agent run or other session that it belongs to, if any.
     #[serde(default)]
     pub part_of: Option<String>,
+    /// `None` if it ends with its server.
+    #[serde(default)]
+    pub detached: Option<Detached>,
+    /// How much results have shown; of detached tasks alone.
+    #[serde(default)]
+    pub shown: Option<ShownMark>,
     pub directory: String,
     pub pid: i32,
     /// Unix seconds.
@@ -342,6 +383,8 @@ impl Entry {
             command,
             description,
             part_of: facts.part_of.clone(),
+            detached: facts.detached.clone(),
+            shown: facts.detached.as_ref().map(|_| state.shown_mark()),
             directory: facts.directory.display().to_string(),
             pid: facts.pid,
             started: facts.started.unix_seconds(),

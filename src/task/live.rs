@@ -8,7 +8,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::output::tail::Tail;
+use super::request::Detached;
 use super::terminal::Terminal;
 use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
@@ -43,6 +46,8 @@ pub struct Facts {
     pub description: Option<String>,
     /// The agent run or other session that it belongs to, if any.
     pub part_of: Option<String>,
+    /// `None` if it ends with this process.
+    pub detached: Option<Detached>,
     pub directory: PathBuf,
     pub started: Now,
     /// After this time it is killed.
@@ -158,6 +163,32 @@ pub struct LiveState {
     shown: u64,
     /// … and the start of the line that the next byte belongs to.
     shown_line: Position,
+}
+
+/// How much of a task results have shown, to be restored when a result was lost on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownMark {
+    bytes: u64,
+    line: Position,
+    end_reported: bool,
+    stuck_reported: bool,
+    screen_reported: bool,
+}
+
+impl ShownMark {
+    /// No result has shown anything.
+    pub const NOTHING: ShownMark = ShownMark {
+        bytes: 0,
+        line: Position { offset: 0, line: 1 },
+        end_reported: false,
+        stuck_reported: false,
+        screen_reported: false,
+    };
+
+    /// A result has reported the end.
+    pub fn end_reported(&self) -> bool {
+        self.end_reported
+    }
 }
 
 /// See [`LiveState::mark`].
@@ -300,6 +331,34 @@ impl LiveState {
         self.mark_end_shown();
         self.stuck_reported = self.is_stuck;
         delta
+    }
+
+    /// How much results have shown.
+    pub fn shown_mark(&self) -> ShownMark {
+        ShownMark {
+            bytes: self.shown,
+            line: self.shown_line,
+            end_reported: self.end_reported,
+            stuck_reported: self.stuck_reported,
+            screen_reported: self.screen_reported,
+        }
+    }
+
+    /// Restores what results of an earlier server have shown.
+    pub fn restore(&mut self, mark: ShownMark) {
+        self.shown = mark.bytes;
+        self.shown_line = mark.line;
+        self.end_reported = mark.end_reported;
+        self.stuck_reported = mark.stuck_reported;
+        self.screen_reported = mark.screen_reported;
+    }
+
+    /// Takes back what a lost result has shown, from `before` to `after`, unless a later result
+    /// has shown more.
+    pub fn take_back(&mut self, before: ShownMark, after: ShownMark) {
+        if self.shown_mark() == after {
+            self.restore(before);
+        }
     }
 
     /// Notes that a result has reported the end, if there is one.

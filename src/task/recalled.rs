@@ -83,6 +83,7 @@ fn revive(remains: Remains, reopened: Reopened, now: Now) -> TaskHandle {
         command: entry.command,
         description: entry.description,
         part_of: entry.part_of,
+        detached: entry.detached,
         directory: entry.directory.into(),
         started: Now {
             // The machine may have started after the task.
@@ -115,6 +116,9 @@ fn revive(remains: Remains, reopened: Reopened, now: Now) -> TaskHandle {
         state.line_start = reopened.line_start;
         state.columns = entry.columns;
         state.active_calls = 0;
+        if let Some(shown) = entry.shown {
+            state.restore(shown);
+        }
     });
     TaskHandle {
         live: Arc::new(live),

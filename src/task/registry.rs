@@ -113,6 +113,14 @@ impl Registry {
         self.open.clone()
     }
 
+    /// Lists a known task among the open ones again: its end is to be reported once more.
+    pub fn reopen(&mut self, task: &Arc<TaskHandle>) {
+        let is_it = |open: &Arc<TaskHandle>| Arc::ptr_eq(open, task);
+        if self.order.iter().any(is_it) && !self.open.iter().any(is_it) {
+            self.open.push(Arc::clone(task));
+        }
+    }
+
     /// Removes ended tasks beyond the maximum number, oldest first and unread ones last, and
     /// those that ended longer ago than they are kept.
     pub fn evict(

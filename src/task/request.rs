@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::shell::NoShell;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::SpawnError;
@@ -15,6 +17,17 @@ pub enum Stdin {
     /// This text, then end of file.
     Text(String),
     Open,
+}
+
+/// A task that outlives the server that was asked for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Detached {
+    /// The name of the client that has asked for it; empty if it gave none.
+    pub client: String,
+    /// The directory of its project.
+    pub project: PathBuf,
+    /// When it is killed at the latest, in Unix seconds.
+    pub until: Option<f64>,
 }
 
 /// Where a command's stderr goes without a terminal.
@@ -35,6 +48,8 @@ pub struct Request {
     /// The agent run that it belongs to, as its agent or its judge. Lists of sessions leave it
     /// out.
     pub part_of: Option<String>,
+    /// `None` if it ends with this process.
+    pub detached: Option<Detached>,
     /// Where it starts; `None` for the default.
     pub directory: Option<PathBuf>,
     /// Added to its environment.

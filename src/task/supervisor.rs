@@ -8,15 +8,15 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 
 use super::commands::{CommandSender, MAX_COMMANDS, SendError, WorkerCommand};
 use super::completion::{Completion, OnEnd};
 use super::input::{MAX_QUEUED_INPUT, Sending};
 use super::invocation::{self, LaunchContext, Prepared, StartupFiles};
-use super::journal::{Journal, ServerDir};
-use super::live::{Cancel, Facts, Input, LiveState, LiveTask, StateView};
+use super::journal::{CONTROL_SOCKET, Journal, ServerDir};
+use super::live::{Cancel, Facts, Input, LiveState, LiveTask, ShownMark, StateView};
 use super::output::budget::{Budget, StorageKind};
 use super::output::spool::SpoolWriter;
 use super::registry::{Registry, TaskHandle};
@@ -48,6 +48,9 @@ const WORKER_STACK: usize = 256 * 1024;
 
 /// How much longer than the longest kill a receipt may take on a busy machine.
 const KILL_SLACK: Duration = Duration::from_secs(2);
+/// The longest that a kill takes.
+pub const KILL_LIMIT: Duration =
+    KILL_GRACE.saturating_add(KILL_PATIENCE).saturating_add(KILL_SLACK);
 
 /// Why a kill has no receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +110,8 @@ pub struct Supervisor {
     pub(super) budget: Arc<Budget>,
     snapshots: Arc<Snapshots>,
     directory: OnceLock<Result<ServerDir, String>>,
+    /// Receives the directory's path when it is made.
+    on_directory: Mutex<Option<Sender<PathBuf>>>,
     kept_directory: Mutex<Option<PathBuf>>,
     startup_files: StartupFiles,
     /// Tasks of ended servers that were requested recently.
@@ -132,6 +137,7 @@ impl Supervisor {
             recalled: Mutex::default(),
             registry: Arc::default(),
             directory: OnceLock::new(),
+            on_directory: Mutex::default(),
             kept_directory: Mutex::new(None),
             workers: Mutex::default(),
         }
@@ -147,10 +153,22 @@ impl Supervisor {
         self.directory
             .get_or_init(|| {
                 let state = self.settings.state.as_ref().map_err(Clone::clone)?;
-                ServerDir::create(state, &self.instance).map_err(|error| error.to_string())
+                let made = ServerDir::create(state, &self.instance);
+                if let (Ok(made), Some(waiting)) = (&made, self.on_directory.lock().take()) {
+                    let _ = waiting.try_send(made.path.clone());
+                }
+                made.map_err(|error| error.to_string())
             })
             .as_ref()
             .map_err(String::as_str)
+    }
+
+    /// Receives the path of this server's directory as soon as it is made, if no task has been
+    /// started yet.
+    pub fn directory_made(&self) -> Receiver<PathBuf> {
+        let (send, receive) = bounded(1);
+        *self.on_directory.lock() = Some(send);
+        receive
     }
 
     /// Starts a command; it runs when this returns. Its end is reported to `on_end` first.
@@ -284,6 +302,7 @@ impl Supervisor {
             command: request.command,
             description: request.description,
             part_of: request.part_of,
+            detached: request.detached,
             directory,
             started: self.clock.now(),
             timeout: request.timeout,
@@ -356,6 +375,16 @@ impl Supervisor {
         }
     }
 
+    /// Where commands start if that is not the default.
+    pub fn kept_directory(&self) -> Option<PathBuf> {
+        self.kept_directory.lock().clone()
+    }
+
+    /// The time in Unix seconds.
+    pub fn now(&self) -> f64 {
+        self.clock.now().unix_seconds()
+    }
+
     /// Remembers where a command ended, if the call that started it saw its end.
     pub fn remember_cwd(&self, directory: &Path) {
         if self.settings.keep_directory {
@@ -385,6 +414,12 @@ impl Supervisor {
         self.registry.lock().open()
     }
 
+    /// Takes back what a result has shown that did not reach its reader.
+    pub fn take_back(&self, task: &Arc<TaskHandle>, before: ShownMark, after: ShownMark) {
+        task.live.report(|state| state.take_back(before, after));
+        self.registry.lock().reopen(task);
+    }
+
     /// All known tasks, oldest first.
     pub fn tasks(&self) -> Vec<Arc<TaskHandle>> {
         self.registry.lock().order.clone()
@@ -401,8 +436,7 @@ impl Supervisor {
             // The worker may have taken the command on its last turn, or never.
             return received.try_recv().map_err(|_| NoReceipt::Ended);
         }
-        let patience = KILL_GRACE + KILL_PATIENCE + KILL_SLACK;
-        received.recv_timeout(patience).map_err(|error| match error {
+        received.recv_timeout(KILL_LIMIT).map_err(|error| match error {
             RecvTimeoutError::Timeout => NoReceipt::Late,
             RecvTimeoutError::Disconnected => NoReceipt::Ended,
         })
@@ -596,6 +630,7 @@ impl Supervisor {
             directory.remove();
             return;
         }
+        let _ = std::fs::remove_file(directory.path.join(CONTROL_SOCKET));
         let end = ServerEnd {
             at: self.clock.now().unix_seconds(),
             cause: EndCause::CleanExit,

@@ -69,6 +69,13 @@ pub struct LostServer {
     pub exit_assumed: bool,
 }
 
+impl LostServer {
+    /// Whether it ended in order.
+    pub fn is_clean(&self) -> bool {
+        self.server.cause == EndCause::CleanExit
+    }
+}
+
 /// A task that an ended server has left, or that a living one has evicted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remains {
@@ -233,9 +240,7 @@ fn evicted(directory: &Path, task: &str) -> Option<Entry> {
 
 /// What is left of a task of an ended server, or of one that the server `instance` has evicted.
 pub fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
-    // The id comes from a client and becomes a file name.
-    let is_id = task.len() == 8 && task.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_id {
+    if !journal::is_task_id(task) {
         return None;
     }
     journal::servers(state).into_iter().find_map(|directory| {

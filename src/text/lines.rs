@@ -10,6 +10,8 @@ mod rows;
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use self::rows::{Content, Cut, Line, LineRow, cap, progress_rows, repeated_rows};
 use super::ansi::{self, Colours};
 pub use super::quantity::grouped;
@@ -60,7 +62,7 @@ impl Room {
 }
 
 /// A byte of the output and the line that it is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Position {
     /// The number of bytes before it.
     pub offset: u64,

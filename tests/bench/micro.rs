@@ -167,6 +167,7 @@ fn facts() -> Facts {
         command: "make -j8 test | tee log".to_owned(),
         description: None,
         part_of: None,
+        detached: None,
         directory: PathBuf::from("/home/somebody/project"),
         started: SystemClock.now(),
         timeout: Some(Duration::from_secs(120)),

@@ -380,6 +380,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
         command: "exec yes a line of output".to_owned(),
         description: None,
         part_of: None,
+        detached: None,
         directory: None,
         environment: Vec::new(),
         stderr: Stderr::Merged,

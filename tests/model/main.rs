@@ -36,6 +36,7 @@ mod listen_window {
             pid: 1,
             shell_note: None,
             part_of: None,
+            detached: None,
         }))
     }
 

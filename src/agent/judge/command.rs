@@ -104,6 +104,7 @@ impl CommandJudge {
             command: command_text(&launch.argv),
             description: Some("status check".to_owned()),
             part_of: Some(session.to_owned()),
+            detached: None,
             directory: None,
             environment: launch.environment,
             stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),

@@ -8,21 +8,40 @@
 //! starts the server is the guard's only one: the signal comes at the end of the parent
 //! *thread*.
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, WaitOptions};
+use rustix::io::FdFlags;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
 
-use crate::process::kill::handles;
+use crate::process::kill::{Handle, handles};
+use crate::process::launcher;
 use crate::process::signals::{self, Exit, Request, Requests, Signal, is_ignored};
 use crate::process::terminate::{GRACE, PATIENCE, Termination};
-use crate::process::tree::Snapshot;
-use crate::process::{memory, orphans};
+use crate::process::tree::{Identity, Snapshot};
+use crate::process::{descriptors, memory, orphans};
 
 /// How often to search for new descendants while waiting.
 const RESCAN: Duration = Duration::from_millis(50);
+
+/// What a guard is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A server: the guard starts shims for it. The server's last argument is the number of the
+    /// descriptor by which it asks for them.
+    Server,
+    /// A shim, which has stdin for itself.
+    Shim,
+}
 
 /// Starts the server under guard, waits for its end and ends the processes that it left.
 /// Programs named in `spared` that lead a session of their own survive, and so do the children
@@ -32,14 +51,20 @@ const RESCAN: Duration = Duration::from_millis(50);
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
 pub(crate) fn run(
+    role: Role,
     arguments: &[&str],
     spared: impl FnOnce() -> Vec<String>,
 ) -> io::Result<(Exit, Vec<(i32, Exit)>)> {
     orphans::adopt()?;
     let signals = SignalSet::block();
     let guard = rustix::process::getpid();
+    let (mut launches, launcher) = Launches::new()?;
+    let number = launcher.as_raw_fd();
     let mut command = Command::new("/proc/self/exe");
     command.arg0("zsh-tool").args(arguments);
+    if role == Role::Server {
+        command.arg(number.to_string());
+    }
     // SAFETY: only system calls that are safe between fork and exec.
     unsafe {
         command.pre_exec(move || {
@@ -51,16 +76,24 @@ pub(crate) fn run(
             if rustix::process::getppid() != Some(guard) {
                 return Err(io::Error::other("the guard is gone"));
             }
+            if role == Role::Server {
+                rustix::io::fcntl_setfd(&launcher, FdFlags::empty())?;
+            }
             Ok(())
         });
     }
     let server = command.spawn()?;
+    // Its end of the socket goes with the command.
+    drop(command);
+    if role == Role::Shim {
+        descriptors::close_stdin()?;
+    }
     memory::close_to_others();
     let server = Pid::from_child(&server);
     let mut requests = Requests::default();
-    let (exit, hurry) = wait_for_server(server, &signals, &mut requests);
+    let (exit, hurry) = wait_for_server(server, &signals, &mut requests, &mut launches);
     let mut reaped = Vec::new();
-    if reap_all(&mut reaped) {
+    if reap_all(&mut reaped) || !launches.lost.is_empty() {
         let spared = spared();
         let grace = if hurry { Duration::ZERO } else { GRACE };
         Termination::begin(grace, PATIENCE).finish(
@@ -71,7 +104,9 @@ pub(crate) fn run(
                 // known in any case.
                 let may_live =
                     !left.is_empty() || (!snapshot.is_whole() && orphans::has_children());
-                may_live.then(|| handles(left))
+                let mut found = handles(left);
+                found.extend(launches.lost.iter().filter_map(|lost| Handle::open(*lost).ok()));
+                (may_live || !found.is_empty()).then_some(found)
             },
             |_, limit| {
                 let asked = signals.wait(Some(limit.min(RESCAN)));
@@ -90,13 +125,122 @@ pub(crate) fn attend() -> io::Result<()> {
     Ok(())
 }
 
+/// The server's requests to start shims, which arrive as descriptors on a socket. SIGIO announces
+/// them.
+struct Launches {
+    requests: UnixStream,
+    /// Processes that may have found no subreaper when the server ended during a launch.
+    lost: Vec<Identity>,
+}
+
+impl Launches {
+    /// The guard's end and the server's.
+    fn new() -> io::Result<(Launches, OwnedFd)> {
+        let (requests, launcher) = UnixStream::pair()?;
+        requests.set_nonblocking(true)?;
+        // SAFETY: SIGIO is taken while it is blocked; one that is left then has no effect. The
+        // other calls change how the guard's own end announces what arrives.
+        let announced = unsafe {
+            libc::signal(libc::SIGIO, libc::SIG_IGN);
+            libc::fcntl(requests.as_raw_fd(), libc::F_SETOWN, libc::getpid()) == 0
+                && libc::fcntl(
+                    requests.as_raw_fd(),
+                    libc::F_SETFL,
+                    libc::O_ASYNC | libc::O_NONBLOCK,
+                ) == 0
+        };
+        match announced {
+            true => Ok((Launches { requests, lost: Vec::new() }, launcher.into())),
+            false => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Starts the shims that are asked for.
+    fn serve(&mut self, server: Pid) {
+        while let Some(stdin) = self.next() {
+            self.launch(server, stdin);
+        }
+    }
+
+    fn next(&self) -> Option<OwnedFd> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        let received = rustix::io::retry_on_intr(|| {
+            let into = &mut [IoSliceMut::new(&mut byte)];
+            rustix::net::recvmsg(&self.requests, into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+        });
+        received.ok().filter(|received| received.bytes > 0)?;
+        ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        })
+    }
+
+    /// A shim must not be a descendant of the guard, so the guard is no subreaper for a moment. If
+    /// the server is killed in that moment, its orphans go elsewhere: what was below the guard
+    /// before is ended in any case.
+    fn launch(&mut self, server: Pid, stdin: OwnedFd) {
+        let before = Snapshot::take();
+        let before = orphans::below(&before, &[]).into_iter().map(|process| process.id).collect();
+        let own = rustix::process::getpid();
+        if rustix::process::set_child_subreaper(None).is_err() {
+            return;
+        }
+        // The server sees by the end of the descriptor that nothing was started.
+        let _ = launcher::start_apart(&["shim"], stdin);
+        let _ = rustix::process::set_child_subreaper(Some(own));
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if !matches!(rustix::process::waitid(WaitId::Pid(server), ended), Ok(None)) {
+            self.lost = before;
+        }
+    }
+}
+
+/// The server's way to have shims started.
+#[derive(Debug)]
+pub struct Launcher(UnixStream);
+
+impl Launcher {
+    /// The launcher that the guard has passed on as this descriptor; to be called once.
+    ///
+    /// # Errors
+    /// The descriptor is not open.
+    pub(crate) fn inherited(number: RawFd) -> io::Result<Launcher> {
+        // SAFETY: the guard has put its socket there, for this one owner.
+        let socket = unsafe { UnixStream::from_raw_fd(number) };
+        rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+        Ok(Launcher(socket))
+    }
+
+    /// Asks for a shim with this stdin. If none can be started, the other end of it is closed.
+    ///
+    /// # Errors
+    /// The guard is gone.
+    pub(crate) fn launch(&self, stdin: OwnedFd) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [stdin.as_fd()];
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let message = [IoSlice::new(&[0])];
+        rustix::net::sendmsg(&self.0, &message, &mut ancillary, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+}
+
 /// The server's end, and whether it was asked for more than once.
-fn wait_for_server(server: Pid, signals: &SignalSet, requests: &mut Requests) -> (Exit, bool) {
+fn wait_for_server(
+    server: Pid,
+    signals: &SignalSet,
+    requests: &mut Requests,
+    launches: &mut Launches,
+) -> (Exit, bool) {
     let mut hurry = false;
     loop {
         if let Some(exit) = reap_for(server) {
             return (exit, hurry);
         }
+        launches.serve(server);
         let Some(signal) = signals.wait(None) else {
             continue;
         };
@@ -145,7 +289,7 @@ struct SignalSet {
 }
 
 impl SignalSet {
-    /// Blocks TERM, INT, HUP, QUIT and CHLD, so that they are taken by [`SignalSet::wait`].
+    /// Blocks TERM, INT, HUP, QUIT, CHLD and IO, so that they are taken by [`SignalSet::wait`].
     ///
     /// Those that the client has chosen to ignore (`nohup`, `&` in a script) stay ignored:
     /// blocked, they would be queued for us all the same.
@@ -158,7 +302,7 @@ impl SignalSet {
             let mut set: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            for signal in ending.chain([libc::SIGCHLD]) {
+            for signal in ending.chain([libc::SIGCHLD, libc::SIGIO]) {
                 libc::sigaddset(&mut set, signal);
             }
             libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);
@@ -167,7 +311,7 @@ impl SignalSet {
     }
 
     /// Waits for one of them; returns the signal to forward, or `None` for a child's end, a
-    /// timeout or an interruption.
+    /// request of the server, a timeout or an interruption.
     fn wait(&self, limit: Option<Duration>) -> Option<Signal> {
         // SAFETY: the set is initialised; no information is asked for.
         let number = unsafe {

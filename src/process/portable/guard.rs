@@ -24,7 +24,9 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::process::close_on_exec;
+use crate::process::descriptors;
 use crate::process::groups::{self, Group, News};
+use crate::process::launcher;
 use crate::process::memory;
 use crate::process::signals::{self, Exit, Request, Requests, Signal, group_lives, is_ignored};
 use crate::process::terminate::{GRACE, PATIENCE, terminate};
@@ -33,6 +35,36 @@ use crate::process::terminate::{GRACE, PATIENCE, terminate};
 const LINK: RawFd = 8;
 /// Signals that wait to be taken.
 const SIGNALS: usize = 16;
+
+/// What a guard is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Server,
+    /// A shim, which has stdin for itself.
+    Shim,
+}
+
+/// The server's way to have shims started.
+#[derive(Debug)]
+pub struct Launcher;
+
+impl Launcher {
+    /// The server starts shims itself: without a subreaper nothing holds them.
+    ///
+    /// # Errors
+    /// None here.
+    pub(crate) fn inherited(_number: RawFd) -> io::Result<Launcher> {
+        Ok(Launcher)
+    }
+
+    /// Starts a shim with this stdin.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn launch(&self, stdin: OwnedFd) -> io::Result<()> {
+        launcher::start_apart(&["shim"], stdin)
+    }
+}
 
 type Groups = Arc<Mutex<BTreeSet<i32>>>;
 
@@ -43,6 +75,7 @@ type Groups = Arc<Mutex<BTreeSet<i32>>>;
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
 pub(crate) fn run(
+    role: Role,
     arguments: &[&str],
     _spared: impl FnOnce() -> Vec<String>,
 ) -> io::Result<(Exit, Vec<(i32, Exit)>)> {
@@ -58,6 +91,9 @@ pub(crate) fn run(
     let signals = take_signals()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg0("zsh-tool").args(arguments);
+    if role == Role::Server {
+        command.arg(LINK.to_string());
+    }
     // SAFETY: only system calls that are safe between fork and exec.
     unsafe {
         command.pre_exec(move || {
@@ -75,6 +111,9 @@ pub(crate) fn run(
     // SAFETY: the number was made above, and nothing else owns it.
     drop(unsafe { OwnedFd::from_raw_fd(LINK) });
     let server = Pid::from_child(&server?);
+    if role == Role::Shim {
+        descriptors::close_stdin()?;
+    }
     memory::close_to_others();
     let groups = Groups::default();
     let server_ended = listen(ours, Arc::clone(&groups))?;

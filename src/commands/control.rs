@@ -1,0 +1,83 @@
+//! `zsh-tool kill` and `zsh-tool send`: calls about a task of any running server, over its control
+//! socket. What they show stays new for the agent whose task it is.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{output, setup, tasks};
+use crate::cli::{KillArguments, SendArguments};
+use crate::peer::{ANSWER_LIMIT, Owner, Peer, PeerCall, RelayedClient};
+use crate::protocol::message::put;
+use crate::task::journal;
+use crate::task::live::Cancel;
+use crate::task::supervisor::KILL_LIMIT;
+
+/// How long the reply to input is waited for.
+const LISTEN: Duration = Duration::from_secs(2);
+
+/// Runs `kill`.
+pub(crate) fn kill(arguments: &KillArguments) -> ExitCode {
+    let mut call = json!({});
+    if let Some(signal) = &arguments.signal {
+        put(&mut call, "signal", signal.as_str());
+    }
+    conclude(&arguments.task, "zsh_kill", call, KILL_LIMIT)
+}
+
+/// Runs `send`.
+pub(crate) fn send(arguments: &SendArguments) -> ExitCode {
+    let mut call = json!({"enter": !arguments.no_enter, "eof": arguments.eof});
+    if let Some(text) = &arguments.text {
+        put(&mut call, "input", text.as_str());
+    }
+    if !arguments.keys.is_empty() {
+        put(&mut call, "keys", arguments.keys.clone());
+    }
+    conclude(&arguments.task, "zsh_send", call, LISTEN)
+}
+
+/// Calls a tool about the task whose id begins with `wanted`, and prints its answer.
+fn conclude(wanted: &str, tool: &str, mut arguments: Value, wait: Duration) -> ExitCode {
+    let (config, _) = setup::load_config();
+    let state = match setup::state_directory(&config) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    let Some((directory, entry)) = tasks::find(state, wanted) else {
+        return ExitCode::FAILURE;
+    };
+    if entry.is_over() || !journal::server_lives(&directory) {
+        output::complain(format_args!(
+            "task {} has ended: `zsh-tool log {}` prints its output",
+            entry.id, entry.id
+        ));
+        return ExitCode::FAILURE;
+    }
+    put(&mut arguments, "task_id", entry.id.as_str());
+    let call = PeerCall {
+        tool,
+        arguments: &arguments,
+        client: RelayedClient { only_looks: true, ..RelayedClient::default() },
+        limit: wait + ANSWER_LIMIT,
+        cancel: &Cancel::default(),
+    };
+    let answered = Peer::connect(Owner { directory }).and_then(|mut peer| peer.call(&call, None));
+    match answered {
+        Ok(result) => print(&result),
+        Err(error) => {
+            output::complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(result: &Value) -> ExitCode {
+    let text = result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default();
+    if result.get("isError").and_then(Value::as_bool) == Some(true) {
+        output::complain(text);
+        return ExitCode::FAILURE;
+    }
+    output::conclude(output::print(&format!("{text}\n")), 0)
+}

@@ -1,0 +1,176 @@
+//! `zsh-tool shim`: holds one detached task. Its guard is started by the guard of a server, outside
+//! of that server's process tree; the call that asks for the task comes on stdin.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+use signal_hook::consts::SIGCHLD;
+
+use super::signals::{self, StopRequest};
+use super::{serve, setup};
+use crate::mcp::control::ControlSocket;
+use crate::mcp::dispatch::{Shims, Tools};
+use crate::mcp::server::{Access, Server};
+use crate::process::guard::Role;
+use crate::process::signals::Exit;
+use crate::process::{descriptors, files, guard, memory, survivors};
+use crate::protocol::transport::{Outbound, Transport};
+use crate::task::housekeeping::wake_housekeeping;
+use crate::task::journal::{self, SHIM_PREFIX};
+use crate::task::live::{Cancel, LiveState, StateView};
+use crate::task::supervisor::Supervisor;
+
+/// How long calls that were cancelled get to end.
+const LAST_CALLS: Duration = Duration::from_secs(3);
+/// How long other processes get to read the task's end.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// How long an answer may take to be written.
+const FLUSH: Duration = Duration::from_millis(150);
+
+/// Runs the command.
+pub(crate) fn run(guarded: Option<String>) -> ExitCode {
+    if let Some(instance) = guarded {
+        descriptors::seal_inherited();
+        if let Err(error) = guard::attend() {
+            tracing::warn!("cannot talk to the guard: {error}");
+        }
+        return hold(instance);
+    }
+    let instance = format!("{SHIM_PREFIX}{}", files::random_id());
+    let spared = || setup::load_config().0.daemons;
+    match guard::run(Role::Shim, &["shim", "--guarded", &instance], spared) {
+        Ok((exit, reaped)) => {
+            if exit != Exit::Code(0) {
+                serve::conclude(&instance, exit, &reaped);
+            }
+            ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
+        }
+        // The server sees the end of the descriptor.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn hold(instance: String) -> ExitCode {
+    memory::close_to_others();
+    memory::share_arena();
+    let (config, warnings) = setup::start();
+    setup::adopt_orphans();
+    let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
+    let supervisor = setup::supervisor_of_instance(instance, &config);
+    let recorder = setup::recorder(&config, &supervisor.settings.redactor);
+    let (wake, woken) = bounded(1);
+    let (stop, stopped) = bounded(1);
+    let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
+    let stopping = Arc::new(Cancel::default());
+    let daemons = config.daemons.clone();
+    if let Err(error) = watch_signals(guard, &wake, stop, Arc::clone(&stopping), daemons) {
+        tracing::error!("cannot take signals: {error}");
+        return ExitCode::FAILURE;
+    }
+    let directory = supervisor.directory_made();
+    let tools = Arc::new(Tools::new(
+        Arc::clone(&supervisor),
+        Arc::clone(&recorder),
+        config,
+        warnings,
+        None,
+        Shims::Own,
+    ));
+    let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);
+    let control = control.inspect_err(|error| tracing::error!("no control socket: {error}")).ok();
+    let resting = Arc::clone(&recorder);
+    let rest = move || {
+        resting.store().release_memory();
+        memory::give_back_free();
+    };
+    let housekeeper = setup::start_housekeeping(&supervisor, woken, rest);
+    if let Err(error) = take_call(tools, message_limit, &stopped) {
+        tracing::error!("cannot take the call: {error}");
+    }
+    await_end(&supervisor, &stopping);
+    supervisor.shut_down();
+    if let Some(control) = control {
+        control.finish(LAST_ANSWERS);
+    }
+    write_last(&supervisor);
+    recorder.close();
+    supervisor.leave_server_dir();
+    drop(wake);
+    drop(housekeeper);
+    ExitCode::SUCCESS
+}
+
+/// Carries out the call on stdin, until its client closes the connection. A call whose client is
+/// gone before its answer is cancelled, and its task killed.
+fn take_call(tools: Arc<Tools>, message_limit: usize, stopped: &Receiver<()>) -> io::Result<()> {
+    let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    // Nothing of this process holds the connection open but the transport.
+    descriptors::close_stdin()?;
+    let server = Arc::new(Server::new(tools, Access::Launch));
+    let receiver = Arc::clone(&server);
+    let receive = move |outbound: &Outbound, received| receiver.receive(outbound, received);
+    let (input, output) = (Box::new(stream.try_clone()?), Box::new(stream.try_clone()?));
+    let transport = Transport::start(input, output, message_limit, receive)?;
+    select! {
+        recv(transport.ended()) -> _ => {}
+        recv(stopped) -> _ => {}
+    }
+    server.cancel_calls();
+    server.await_calls(LAST_CALLS);
+    server.take_back_undelivered();
+    let _ = stream.shutdown(std::net::Shutdown::Both);
+    transport.finish(FLUSH);
+    Ok(())
+}
+
+/// Waits until the task and everything that it left has ended, or this process is asked to end.
+fn await_end(supervisor: &Supervisor, stopping: &Cancel) {
+    for task in supervisor.tasks() {
+        let closed = |state: &LiveState| match state.closed {
+            true => StateView::Found(()),
+            false => StateView::WaitUntil(None),
+        };
+        task.live.wait_for(None, stopping, closed, std::time::Instant::now);
+    }
+}
+
+/// Leaves to later servers how much of the task results have shown.
+fn write_last(supervisor: &Supervisor) {
+    let Ok(directory) = supervisor.directory() else {
+        return;
+    };
+    for task in supervisor.tasks() {
+        let redactor = &supervisor.settings.redactor;
+        if let Err(error) = journal::write_last(&directory.path, &task.live, &task.spool, redactor)
+        {
+            tracing::warn!("cannot write the file of task {}: {error}", task.id());
+        }
+    }
+}
+
+/// The first signal ends the shim in order, the second at once.
+fn watch_signals(
+    guard: Option<i32>,
+    wake: &Sender<()>,
+    stop: Sender<()>,
+    stopping: Arc<Cancel>,
+    daemons: Vec<String>,
+) -> io::Result<()> {
+    let wake = wake.clone();
+    signals::take(guard, &[SIGCHLD], move |asked| match asked {
+        StopRequest::Else(_) => wake_housekeeping(&wake),
+        StopRequest::EndAtOnce(number) => {
+            survivors::kill_all(&daemons);
+            std::process::exit(signals::EXIT_SIGNALLED + number);
+        }
+        StopRequest::End(_) => {
+            stopping.cancel();
+            let _ = stop.try_send(());
+        }
+    })
+}

@@ -1,0 +1,202 @@
+//! The control socket: other processes of the user reach this process's tasks by it, with the
+//! messages, tools and limits of stdin.
+//!
+//! It starts nothing: whatever can reach the socket from a sandbox must not get a shell by it, so
+//! `zsh` and `secret_env` are refused. Connections of other users are closed unread.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, after, select};
+use parking_lot::Mutex;
+
+use super::dispatch::Tools;
+use super::server::{Access, Server};
+use crate::process::local_socket::{self, LocalListener, PeerProcess};
+use crate::protocol::transport::{Outbound, Transport};
+use crate::task::journal::CONTROL_SOCKET;
+
+/// The maximum number of connections: a further one replaces the one that has been idle longest.
+const MAX_CONNECTIONS: usize = 16;
+/// A connection without a call is closed after this time.
+const IDLE_LIMIT: Duration = Duration::from_secs(60);
+/// A client that does not read an answer for this long is dropped.
+const WRITE_LIMIT: Duration = Duration::from_secs(5);
+/// How long calls that were cancelled, because their client is gone, get to end.
+const LAST_CALLS: Duration = Duration::from_secs(1);
+/// The pause after an accept that failed because no descriptors are left.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+/// These threads need little stack; what they read is on the heap.
+const STACK: usize = 256 * 1024;
+
+/// A running control socket.
+pub struct ControlSocket {
+    shared: Arc<Shared>,
+}
+
+/// What the accepting thread and the connections share.
+struct Shared {
+    tools: Arc<Tools>,
+    /// The maximum size of a message in bytes.
+    message_limit: usize,
+    open: Mutex<Vec<Arc<Connection>>>,
+}
+
+struct Connection {
+    stream: UnixStream,
+    server: Arc<Server>,
+    last_message: Mutex<Instant>,
+}
+
+impl ControlSocket {
+    /// Serves the tools on the control socket, which is made as soon as this process has a
+    /// directory: `directory` receives its path. The thread runs until the process exits.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(
+        tools: Arc<Tools>,
+        message_limit: usize,
+        directory: Receiver<PathBuf>,
+    ) -> io::Result<ControlSocket> {
+        let shared = Arc::new(Shared { tools, message_limit, open: Mutex::default() });
+        let accepting = Arc::clone(&shared);
+        let run = move || {
+            let Ok(directory) = directory.recv() else {
+                return;
+            };
+            match LocalListener::bind(&directory, CONTROL_SOCKET) {
+                Ok(listener) => accepting.accept(&listener),
+                Err(error) => tracing::warn!(
+                    "no control socket in {}: {error}; other processes cannot reach the tasks of this one",
+                    directory.display()
+                ),
+            }
+        };
+        std::thread::Builder::new().name("control".to_owned()).stack_size(STACK).spawn(run)?;
+        Ok(ControlSocket { shared })
+    }
+
+    /// Waits until the results of all calls have reached their readers, at most until the limit.
+    pub fn finish(self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let open = self.shared.open.lock().clone();
+        for connection in open {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            connection.server.await_delivered(rest);
+        }
+    }
+}
+
+impl Shared {
+    fn accept(self: &Arc<Self>, listener: &LocalListener) {
+        loop {
+            let (stream, peer) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::debug!("cannot accept on the control socket: {error}");
+                    std::thread::sleep(ACCEPT_AGAIN);
+                    continue;
+                }
+            };
+            if !peer.is_trusted() {
+                tracing::warn!("user {} is refused at the control socket", peer.uid);
+                continue;
+            }
+            if !self.make_room() {
+                tracing::warn!(
+                    "all {MAX_CONNECTIONS} connections of the control socket have calls"
+                );
+                continue;
+            }
+            if let Err(error) = self.open(stream, peer) {
+                tracing::warn!("cannot serve a connection of the control socket: {error}");
+            }
+        }
+    }
+
+    /// Ends the connection that has been idle longest if there is no room for a further one.
+    /// Returns whether there is room.
+    fn make_room(&self) -> bool {
+        let mut open = self.open.lock();
+        if open.len() < MAX_CONNECTIONS {
+            return true;
+        }
+        let idle = open.iter().enumerate().filter(|(_, connection)| !connection.server.is_busy());
+        let longest = idle.min_by_key(|(_, connection)| *connection.last_message.lock());
+        let Some((place, _)) = longest else {
+            return false;
+        };
+        open.swap_remove(place).end();
+        true
+    }
+
+    fn open(self: &Arc<Self>, stream: UnixStream, peer: PeerProcess) -> io::Result<()> {
+        local_socket::limit_writes(&stream, WRITE_LIMIT)?;
+        let access = Access::ControlSocket { pid: peer.pid };
+        let connection = Arc::new(Connection {
+            stream,
+            server: Arc::new(Server::new(Arc::clone(&self.tools), access)),
+            last_message: Mutex::new(Instant::now()),
+        });
+        let (shared, served) = (Arc::clone(self), Arc::clone(&connection));
+        let run = move || {
+            if let Err(error) = served.serve(shared.message_limit) {
+                tracing::warn!("cannot serve a connection of the control socket: {error}");
+            }
+            shared.open.lock().retain(|open| !Arc::ptr_eq(open, &served));
+        };
+        self.open.lock().push(Arc::clone(&connection));
+        let started = std::thread::Builder::new()
+            .name("control-call".to_owned())
+            .stack_size(STACK)
+            .spawn(run);
+        if let Err(error) = started {
+            self.open.lock().retain(|open| !Arc::ptr_eq(open, &connection));
+            return Err(error);
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// Serves until the client closes the connection, does not read, or is idle for too long.
+    fn serve(self: &Arc<Self>, message_limit: usize) -> io::Result<()> {
+        let receiver = Arc::clone(self);
+        let receive = move |outbound: &Outbound, received| {
+            *receiver.last_message.lock() = Instant::now();
+            receiver.server.receive(outbound, received);
+        };
+        let input = Box::new(self.stream.try_clone()?);
+        let output = Box::new(self.stream.try_clone()?);
+        let transport = Transport::start(input, output, message_limit, receive)?;
+        loop {
+            let idle = self.last_message.lock().elapsed();
+            let rest = IDLE_LIMIT.saturating_sub(idle);
+            if rest.is_zero() && !self.server.is_busy() {
+                break;
+            }
+            let check = if rest.is_zero() { IDLE_LIMIT } else { rest };
+            select! {
+                recv(transport.ended()) -> _ => break,
+                recv(after(check)) -> _ => {}
+            }
+        }
+        self.server.cancel_calls();
+        self.end();
+        self.server.await_calls(LAST_CALLS);
+        self.server.take_back_undelivered();
+        transport.finish(Duration::ZERO);
+        Ok(())
+    }
+
+    /// Closes the connection; its thread ends then.
+    fn end(&self) {
+        // Fails only if the client has closed it already.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}

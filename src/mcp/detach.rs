@@ -1,0 +1,231 @@
+//! Detached tasks: a shim carries the call out that asks for one, and every later server of the
+//! user answers for the task.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::dispatch::{Answered, Shims, ToolCall, ToolResult, Tools};
+use super::outputs::DetachedRow;
+use super::render::result::{command_line, millis};
+use super::tools::Tool;
+use crate::peer::{Peer, PeerCall, PeerError};
+use crate::process::files;
+use crate::protocol::message::put;
+use crate::task::describe::outcome_word;
+use crate::task::journal::{self, Entry};
+use crate::task::tombstone;
+use crate::text::quantity::seconds;
+
+/// How long a shim may take to start its task and to answer.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(15);
+/// How much of a command a notice shows.
+const COMMAND_CHARS: usize = 60;
+
+/// A detached task, running or ended, as its file describes it.
+struct DetachedTask {
+    entry: Entry,
+    /// Its shim is alive.
+    lives: bool,
+}
+
+impl Tools {
+    /// Lets a new shim carry out a call that asks for a detached task. `None` if it was cancelled:
+    /// nothing runs then.
+    pub(super) fn detach(
+        &self,
+        tool: &Tool,
+        arguments: &Value,
+        call: &mut ToolCall,
+    ) -> Option<Answered> {
+        let refused = |text: String| Some(Answered::of(ToolResult::error(text)));
+        if !self.config.allow_detach {
+            return refused(
+                "detach is turned off: leave it out, or set allow_detach: true in the config"
+                    .to_owned(),
+            );
+        }
+        if let Err(cause) = self.supervisor.directory() {
+            return refused(format!("a detached task needs a state directory: {cause}"));
+        }
+        let Shims::Launcher(launcher) = &self.shims else {
+            return refused(
+                "detach needs the server's guard, which could not be started: leave detach out"
+                    .to_owned(),
+            );
+        };
+        let mut arguments = arguments.clone();
+        if arguments.get("cwd").is_none_or(Value::is_null)
+            && let Some(directory) = self.supervisor.kept_directory()
+        {
+            put(&mut arguments, "cwd", directory.to_string_lossy());
+        }
+        let request = PeerCall {
+            tool: tool.wire_name,
+            arguments: &arguments,
+            client: call.relayed_client(),
+            limit: LAUNCH_LIMIT + yield_of(&arguments),
+            cancel: call.cancel,
+        };
+        let answered = UnixStream::pair()
+            .and_then(|(ours, theirs)| launcher.launch(theirs.into()).map(|()| ours))
+            .map_err(|error| format!("the guard cannot be asked for a shim: {error}; nothing runs"))
+            .and_then(|stream| {
+                let mut peer = Peer::launched(stream);
+                match peer.call(&request, None) {
+                    Ok(result) => Ok(Some((peer, result))),
+                    Err(PeerError::Cancelled) => Ok(None),
+                    Err(PeerError::Refused(text)) => Err(text),
+                    Err(_) => {
+                        Err("the shim for the detached task could not be started, or was killed: \
+                         nothing runs; try again, or see `zsh-tool doctor`"
+                            .to_owned())
+                    }
+                }
+            });
+        match answered {
+            Ok(Some((peer, result))) => self.pass_on(peer, result, call),
+            Ok(None) => None,
+            Err(text) => refused(text),
+        }
+    }
+
+    /// The detached tasks of this user, newest first.
+    fn detached_tasks(&self) -> Vec<DetachedTask> {
+        let Ok(state) = &self.supervisor.settings.state else {
+            return Vec::new();
+        };
+        let mut found: Vec<DetachedTask> =
+            journal::shims(state).iter().flat_map(|directory| tasks_in(directory)).collect();
+        found.sort_by(|a, b| b.entry.started.total_cmp(&a.entry.started));
+        found
+    }
+
+    /// The detached tasks for a list, with their lines: those that run, or all.
+    pub(super) fn detached_rows(&self, all: bool) -> Vec<(String, DetachedRow)> {
+        let now = self.supervisor.now();
+        let tasks = self.detached_tasks().into_iter();
+        let tasks = tasks.filter(|task| all || (task.lives && !task.entry.is_over()));
+        tasks.map(|task| (task.line(now), task.row(now))).collect()
+    }
+
+    /// What a new server has to say of detached tasks of its project, ahead of its first answer,
+    /// which is about the task `about`: those that run, and those whose end no server has
+    /// reported.
+    pub(super) fn detached_notice(&self, about: Option<&str>) -> Option<String> {
+        let state = self.supervisor.settings.state.as_ref().ok()?;
+        let project = &self.supervisor.settings.directory;
+        let now = self.supervisor.now();
+        let ours = |task: &DetachedTask| {
+            let detached = task.entry.detached.as_ref();
+            let is_of_project = detached.is_some_and(|detached| detached.project == *project);
+            is_of_project && about != Some(&task.entry.id)
+        };
+        let mut parts = Vec::new();
+        for directory in journal::shims(state) {
+            for task in tasks_in(&directory).into_iter().filter(ours) {
+                let ended = task.entry.outcome.is_some();
+                let reported = task.entry.shown.is_some_and(|shown| shown.end_reported());
+                if !ended || (!reported && claim_report(&directory, &task.entry.id)) {
+                    parts.push(task.notice(now));
+                }
+            }
+        }
+        (!parts.is_empty()).then(|| format!("┌ detached: {}", parts.join("  |  ")))
+    }
+}
+
+impl DetachedTask {
+    fn command(&self, chars: usize) -> String {
+        command_line(&self.entry.command).chars().take(chars).collect()
+    }
+
+    fn notice(&self, now: f64) -> String {
+        let entry = &self.entry;
+        let since = |at: f64| seconds(Duration::try_from_secs_f64(now - at).unwrap_or_default());
+        let state = match (entry.outcome, entry.exit_code) {
+            (None, _) => format!("running for {}", since(entry.started)),
+            (Some(outcome), code) => {
+                let took = Duration::from_millis(entry.duration_ms.unwrap_or_default());
+                let how = match code {
+                    Some(code) => format!("exit={code}"),
+                    None => outcome_word(outcome).to_owned(),
+                };
+                format!("ended {} ago ({how})", since(entry.started + took.as_secs_f64()))
+            }
+        };
+        format!("task '{}' {state}  {}", entry.id, self.command(COMMAND_CHARS))
+    }
+
+    fn row(&self, now: f64) -> DetachedRow {
+        let entry = &self.entry;
+        let detached = entry.detached.as_ref();
+        let age = Duration::try_from_secs_f64(now - entry.started).unwrap_or_default();
+        let until = detached.and_then(|detached| detached.until);
+        let rest = until.filter(|_| entry.outcome.is_none());
+        let rest = rest.map(|until| Duration::try_from_secs_f64(until - now).unwrap_or_default());
+        DetachedRow {
+            task_id: entry.id.clone(),
+            status: entry.outcome.map_or("running", outcome_word),
+            progress: match entry.outcome {
+                None => entry.status(now).map(|status| status.to_string()),
+                Some(_) => None,
+            },
+            exit_code: entry.exit_code,
+            age_ms: millis(age),
+            ends_in_ms: rest.map(millis),
+            client: detached.map(|detached| detached.client.clone()).unwrap_or_default(),
+            project: detached
+                .map(|detached| detached.project.display().to_string())
+                .unwrap_or_default(),
+            command: self.command(COMMAND_CHARS),
+            description: entry.description.clone(),
+            pid: entry.pid,
+        }
+    }
+
+    fn line(&self, now: f64) -> String {
+        let row = self.row(now);
+        let status = match (row.exit_code, &row.progress) {
+            (Some(code), _) => format!("{} exit={code}", row.status),
+            (None, Some(progress)) => format!("{}, {progress}", row.status),
+            (None, None) => row.status.to_owned(),
+        };
+        let mut facts = vec![
+            format!("detached, age {}", seconds(Duration::from_millis(row.age_ms))),
+            format!("project {}", row.project),
+        ];
+        if !row.client.is_empty() {
+            facts.push(format!("by {}", row.client));
+        }
+        if let Some(rest) = row.ends_in_ms {
+            facts.push(format!("ends in {}", seconds(Duration::from_millis(rest))));
+        }
+        format!("{}  {status:<20}  {}  {}", row.task_id, facts.join(", "), row.command)
+    }
+}
+
+/// The tasks in a shim's directory: at most one.
+fn tasks_in(directory: &Path) -> Vec<DetachedTask> {
+    let lives = journal::server_lives(directory);
+    let entries = journal::read_server(directory).into_iter();
+    // After the death of the shim, the task ended with it.
+    let entries = entries.filter_map(|entry| match lives {
+        true => Some(entry),
+        false => tombstone::read(directory, &entry.id),
+    });
+    entries.map(|entry| DetachedTask { entry, lives }).collect()
+}
+
+/// Claims for this server that it reports a task's end; the first one gets it.
+fn claim_report(directory: &Path, task: &str) -> bool {
+    files::create_private(&directory.join(format!("{task}.reported"))).is_ok()
+}
+
+/// When a call yields, if it says so.
+fn yield_of(arguments: &Value) -> Duration {
+    let asked = arguments.get("yield_after").and_then(Value::as_f64);
+    asked.and_then(|asked| Duration::try_from_secs_f64(asked.min(60.0)).ok()).unwrap_or_default()
+}

@@ -1,0 +1,95 @@
+//! Calls about tasks that another process of the user owns: they are carried out there, over its
+//! control socket, and their answers are passed on.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::dispatch::{Answered, DEFAULT_LISTEN, Progress, Relayed, ToolCall, ToolResult, Tools};
+use super::tools::{Tool, ToolName};
+use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, PeerCall, PeerError};
+use crate::protocol::stateless::ResultType;
+use crate::task::supervisor::KILL_LIMIT;
+
+impl Tools {
+    /// The shim that holds a task, if calls about it are to be relayed.
+    pub(super) fn shim_of(&self, id: &str, call: &ToolCall) -> Option<Owner> {
+        if !call.relays || self.supervisor.task(id).is_some() {
+            return None;
+        }
+        let state = self.supervisor.settings.state.as_ref().ok()?;
+        peer::shim_of(state, id)
+    }
+
+    /// Lets the owner of a task carry a call out.
+    pub(super) fn relay(
+        &self,
+        owner: Owner,
+        tool: &Tool,
+        arguments: Option<&Value>,
+        call: &mut ToolCall,
+    ) -> Relayed {
+        let arguments = arguments.unwrap_or(&Value::Null);
+        let request = PeerCall {
+            tool: tool.wire_name,
+            arguments,
+            client: call.relayed_client(),
+            limit: wait_of(tool, arguments) + ANSWER_LIMIT,
+            cancel: call.cancel,
+        };
+        let mut passed_on;
+        let mut progress: Option<&mut dyn FnMut(&Value)> = None;
+        if let Some(report) = &mut call.progress {
+            passed_on = |params: &Value| {
+                if let Some(progress) = Progress::from_params(params) {
+                    report(progress);
+                }
+            };
+            progress = Some(&mut passed_on);
+        }
+        let answered = Peer::connect(owner.clone()).and_then(|mut peer| {
+            let result = peer.call(&request, progress)?;
+            Ok((peer, result))
+        });
+        match answered {
+            Ok((peer, result)) => Relayed::Answered(self.pass_on(peer, result, call)),
+            Err(PeerError::Cancelled) => Relayed::Answered(None),
+            Err(PeerError::Gone(_)) if owner.await_end(ANSWER_LIMIT) => Relayed::OwnerEnded,
+            Err(error) => {
+                Relayed::Answered(Some(Answered::of(ToolResult::error(error.to_string()))))
+            }
+        }
+    }
+
+    /// Answers a call with another process's result. `None` if it was cancelled.
+    pub(super) fn pass_on(
+        &self,
+        peer: Peer,
+        mut result: Value,
+        call: &ToolCall,
+    ) -> Option<Answered> {
+        if !call.cancel.begin_answer() {
+            return None;
+        }
+        let about = result.pointer("/_meta/zsh-tool~1result/task_id").and_then(Value::as_str);
+        let about = about.map(str::to_owned);
+        if let Some(Value::String(text)) = result.pointer_mut("/content/0/text") {
+            *text = self.with_notices(std::mem::take(text), about.as_deref(), call);
+        }
+        Some(Answered {
+            result_type: ResultType::Complete,
+            result,
+            delivered: Some(Box::new(|| peer.delivered())),
+        })
+    }
+}
+
+/// How long a call waits by itself.
+fn wait_of(tool: &Tool, arguments: &Value) -> Duration {
+    if tool.name == ToolName::Kill {
+        return KILL_LIMIT;
+    }
+    let listen = arguments.get("listen").and_then(Value::as_f64);
+    let listen = listen.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    listen.unwrap_or(DEFAULT_LISTEN)
+}

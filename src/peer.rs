@@ -1,0 +1,264 @@
+//! Other processes that own tasks (servers, runs of agents): which of them owns a task, and calls
+//! to it over its control socket.
+//!
+//! A connection is for one call: closing it cancels the call. What a call has shown of a task's
+//! output counts as shown once [`Peer::delivered`] has said that it has reached its reader; if the
+//! connection ends before, the owner shows it again.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::process::descriptors::{Interest, Poller, Waker};
+use crate::process::kill::Handle;
+use crate::process::probe::StallReason;
+use crate::process::{local_socket, tree};
+use crate::protocol::framing::MAX_FRAME_BYTES;
+use crate::protocol::message;
+use crate::protocol::reader::FrameReader;
+use crate::task::journal::{self, CONTROL_SOCKET};
+use crate::task::live::Cancel;
+
+/// How much longer than the wait that a call asks for its answer may take.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// How long the owner may take to read a request.
+const WRITE_LIMIT: Duration = Duration::from_secs(5);
+/// The key of [`RelayedClient`] in a call's `_meta`.
+pub const RELAY_KEY: &str = "zsh-tool/relay";
+/// The notification that a relayed result has reached its reader.
+pub const DELIVERED: &str = "zsh-tool/delivered";
+/// The id of the only request of a connection.
+const REQUEST_ID: u64 = 1;
+
+/// How the client shows results to which an answer is relayed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RelayedClient {
+    /// Its name; empty if it gave none.
+    pub name: String,
+    pub coloured: bool,
+    /// How many bytes of a result reach the model; `None` for no limit of its own.
+    pub result_bytes: Option<usize>,
+    /// A person reads the answer: what it shows is still new for the task's agent.
+    pub only_looks: bool,
+}
+
+/// Why another process did not carry out a call.
+#[derive(Debug, thiserror::Error)]
+pub enum PeerError {
+    /// It has ended, or it has no control socket.
+    #[error("process {0} owns this task and cannot be reached: if it has just ended, try again")]
+    Gone(Owner),
+    #[error(
+        "process {owner} owns this task and has not answered for {} s{}", .waited.as_secs(),
+        if *.stopped { format!(": it is stopped, `kill -CONT {owner}` continues it") } else { String::new() }
+    )]
+    Silent {
+        owner: Owner,
+        waited: Duration,
+        /// A signal has stopped it.
+        stopped: bool,
+    },
+    /// What it answered instead of a result.
+    #[error("{0}")]
+    Refused(String),
+    #[error("the call was cancelled")]
+    Cancelled,
+    #[error("process {owner} owns this task and its answer cannot be read: {source}")]
+    Unreadable { owner: Owner, source: io::Error },
+}
+
+/// A process that owns tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Its directory below the state directory.
+    pub directory: PathBuf,
+}
+
+impl Owner {
+    /// Waits for its end; returns false if it did not come within the limit.
+    pub fn await_end(&self, limit: Duration) -> bool {
+        let process = journal::server_pid(&self.directory).and_then(tree::look_up);
+        if let Some(handle) = process.and_then(|process| Handle::open(process.id).ok())
+            && let Some(end) = handle.ended()
+        {
+            let mut poller = Poller::default();
+            poller.watch(end, Interest::Read);
+            poller.wait(Some(limit));
+        }
+        !journal::server_lives(&self.directory)
+    }
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match journal::server_pid(&self.directory) {
+            Some(pid) => write!(f, "{pid}"),
+            None => write!(f, "of {}", self.directory.display()),
+        }
+    }
+}
+
+/// The living shim that holds a detached task.
+pub fn shim_of(state: &Path, task: &str) -> Option<Owner> {
+    if !journal::is_task_id(task) {
+        return None;
+    }
+    let directory = journal::shims(state).into_iter().find(|directory| {
+        journal::read(directory, task).is_some() && journal::server_lives(directory)
+    })?;
+    Some(Owner { directory })
+}
+
+/// A call of a tool that another process is to carry out.
+#[derive(Debug)]
+pub struct PeerCall<'a> {
+    pub tool: &'a str,
+    pub arguments: &'a Value,
+    pub client: RelayedClient,
+    /// How long the answer may take.
+    pub limit: Duration,
+    /// Ends the call early.
+    pub cancel: &'a Cancel,
+}
+
+/// A connection to the owner of a task.
+#[derive(Debug)]
+pub struct Peer {
+    owner: Owner,
+    stream: UnixStream,
+}
+
+impl Peer {
+    /// Connects to a process that owns tasks.
+    ///
+    /// # Errors
+    /// It has ended or does not listen.
+    pub fn connect(owner: Owner) -> Result<Peer, PeerError> {
+        match local_socket::connect(&owner.directory, CONTROL_SOCKET) {
+            Ok(stream) => Ok(Peer { owner, stream }),
+            Err(_) => Err(PeerError::Gone(owner)),
+        }
+    }
+
+    /// The connection to a process that has just been started for a call.
+    pub fn launched(stream: UnixStream) -> Peer {
+        Peer { owner: Owner { directory: PathBuf::new() }, stream }
+    }
+
+    /// Calls a tool and waits for its result. `progress` receives the params of progress messages.
+    ///
+    /// # Errors
+    /// There is no result; the call is cancelled then.
+    pub fn call(
+        &mut self,
+        call: &PeerCall,
+        mut progress: Option<&mut dyn FnMut(&Value)>,
+    ) -> Result<Value, PeerError> {
+        let mut meta = json!({RELAY_KEY: &call.client});
+        if progress.is_some() {
+            message::put(&mut meta, "progressToken", REQUEST_ID);
+        }
+        let request = json!({
+            "jsonrpc": "2.0",
+            "id": REQUEST_ID,
+            "method": "tools/call",
+            "params": {"name": call.tool, "arguments": call.arguments, "_meta": meta},
+        });
+        let begun = Instant::now();
+        let written = local_socket::limit_writes(&self.stream, WRITE_LIMIT)
+            .and_then(|()| self.write(&request));
+        written.map_err(|error| self.failed(error, begun))?;
+        let (waker, wakes) = Waker::new().map_err(|error| self.failed(error, begun))?;
+        call.cancel.wake_by(waker);
+        let input = AwaitedInput { stream: &self.stream, wakes, deadline: begun + call.limit };
+        let mut frames = FrameReader::new(input, MAX_FRAME_BYTES);
+        loop {
+            let frame = match frames.next_frame() {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => return Err(self.failed(io::Error::other(error), begun)),
+                Ok(None) => return Err(PeerError::Gone(self.owner.clone())),
+                Err(_) if call.cancel.is_cancelled() => return Err(PeerError::Cancelled),
+                Err(error) => return Err(self.failed(error, begun)),
+            };
+            let mut message: Value =
+                serde_json::from_slice(&frame).map_err(|error| self.failed(error.into(), begun))?;
+            if let Some(error) = message.get("error") {
+                let text = error.get("message").and_then(Value::as_str).unwrap_or_default();
+                return Err(PeerError::Refused(text.to_owned()));
+            }
+            if let Some(result) = message.get_mut("result") {
+                return Ok(result.take());
+            }
+            if let (Some(progress), Some(params)) = (&mut progress, message.get("params")) {
+                progress(params);
+            }
+        }
+    }
+
+    /// Says that the result of the call has reached its reader.
+    pub fn delivered(self) {
+        let notification =
+            json!({"jsonrpc": "2.0", "method": DELIVERED, "params": {"requestId": REQUEST_ID}});
+        if let Err(error) = self.write(&notification) {
+            tracing::debug!(
+                "the owner {} is gone before it knows of the delivery: {error}",
+                self.owner
+            );
+        }
+    }
+
+    fn write(&self, message: &Value) -> io::Result<()> {
+        let mut line = message.to_string();
+        line.push('\n');
+        (&self.stream).write_all(line.as_bytes())
+    }
+
+    fn failed(&self, error: io::Error, begun: Instant) -> PeerError {
+        let owner = self.owner.clone();
+        match error.kind() {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+                let process = journal::server_pid(&owner.directory).and_then(tree::look_up);
+                let stopped = process.is_some_and(|process| {
+                    matches!(process.stall_reason, Some(StallReason::Stopped(_)))
+                });
+                PeerError::Silent { owner, waited: begun.elapsed(), stopped }
+            }
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => PeerError::Gone(owner),
+            _ => PeerError::Unreadable { owner, source: error },
+        }
+    }
+}
+
+/// What comes from a socket until a deadline or a wake-up, which are errors.
+struct AwaitedInput<'a> {
+    stream: &'a UnixStream,
+    wakes: OwnedFd,
+    deadline: Instant,
+}
+
+impl Read for AwaitedInput<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let rest = self.deadline.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            let mut poller = Poller::default();
+            let input = poller.watch(self.stream.as_fd(), Interest::Read);
+            let wakes = poller.watch(self.wakes.as_fd(), Interest::Read);
+            poller.wait(Some(rest));
+            if poller.ready(Some(wakes)) {
+                return Err(ErrorKind::ConnectionAborted.into());
+            }
+            if poller.ready(Some(input)) {
+                return (&mut &*self.stream).read(buffer);
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Starting this program as a process that is no descendant of its starter: the parent in between
+//! ends at once, and the system hands the process to `init`, or to the subreaper nearest above.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::signals;
+
+/// Starts this program with these arguments in a session of its own, with `stdin` as its stdin and
+/// nothing else of ours. Returns when it has begun.
+///
+/// # Errors
+/// It cannot be started; nothing runs then.
+pub(in crate::process) fn start_apart(arguments: &[&str], stdin: OwnedFd) -> io::Result<()> {
+    let mut command = Command::new(own_program()?);
+    command.arg0("zsh-tool").args(arguments);
+    command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: only system calls that are safe between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            match libc::fork() {
+                -1 => return Err(io::Error::last_os_error()),
+                0 => {}
+                _ => libc::_exit(0),
+            }
+            rustix::process::setsid()?;
+            signals::reset_all();
+            Ok(())
+        });
+    }
+    // The pipe by which an error of the exec is reported ends with the exec of the grandchild.
+    command.spawn()?.wait()?;
+    Ok(())
+}
+
+/// The program that runs now, also when its file has been replaced.
+#[cfg(target_os = "linux")]
+fn own_program() -> io::Result<PathBuf> {
+    Ok(PathBuf::from("/proc/self/exe"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn own_program() -> io::Result<PathBuf> {
+    std::env::current_exe()
+}

@@ -1,0 +1,208 @@
+//! The control socket: tasks of one server as other processes of the user reach them, and what
+//! the socket refuses.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, PATIENCE};
+use crate::support::env::Env;
+use crate::support::processes::{UniqueSleep, wait_until};
+use crate::support::program::{ran, zsh_tool};
+use crate::support::state_files::server_files;
+
+/// A background task, once other processes can know of it.
+fn background(env: &Env, client: &Client, command: &str, more: Value) -> String {
+    let mut arguments = json!({"command": command, "background": true});
+    for (name, value) in more.as_object().expect("arguments") {
+        arguments[name] = value.clone();
+    }
+    let task = client.call("zsh", arguments).task_id();
+    wait_until("other processes can know of it", || {
+        (server_files(env, &format!("{task}.json")).len() == 1).then_some(())
+    });
+    socket_of(env, &task);
+    task
+}
+
+/// The control socket of the server that has the task.
+fn socket_of(env: &Env, task: &str) -> PathBuf {
+    wait_until("there is a control socket", || {
+        let files = server_files(env, &format!("{task}.json"));
+        let socket = files.first()?.with_file_name("control.sock");
+        UnixStream::connect(&socket).is_ok().then_some(socket)
+    })
+}
+
+/// Sends one line to a socket and reads the line that answers it.
+fn ask(stream: &UnixStream, message: &Value) -> Value {
+    let mut to = stream;
+    writeln!(to, "{message}").expect("room");
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).expect("an answer");
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+}
+
+fn call_of(tool: &str, arguments: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments}})
+}
+
+fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
+}
+
+#[test]
+fn another_server_polls_types_and_kills_and_no_line_is_lost_or_shown_twice() {
+    let env = Env::new();
+    let (first, second) = (env.client(), env.client());
+    let sleep = UniqueSleep::new();
+    let command = format!("echo one; read a; echo got $a; read b; {sleep}");
+    let task = background(&env, &first, &command, json!({"stdin_open": true, "detach": true}));
+    assert_eq!(
+        first.poll(&task, json!({"until": "one"})).numbered().len(),
+        0,
+        "shown at the start"
+    );
+
+    let sent = second.call("zsh_send", json!({"task_id": task, "input": "two"}));
+    assert_eq!(sent.output(), "got two", "{}", sent.text);
+    let empty = first.poll(&task, json!({"listen": 0}));
+    assert!(empty.numbered().is_empty(), "{}", empty.text);
+    first.call("zsh_send", json!({"task_id": task, "input": "three", "listen": 0}));
+    sleep.wait_for(1);
+
+    let range = second.poll(&task, json!({"from_line": 1, "to_line": 2}));
+    assert_eq!(range.output(), "1: one\n2: got two", "{}", range.text);
+    let killed = second.kill_task(&task);
+    assert!(killed.text.contains("no survivors"), "{}", killed.text);
+    sleep.assert_gone();
+    let end = first.poll(&task, json!({"listen": 0}));
+    assert_eq!(end.status(), "killed", "{}", end.text);
+}
+
+#[test]
+fn what_a_lost_answer_has_shown_is_shown_again() {
+    let env = Env::new();
+    let client = env.client();
+    let task =
+        background(&env, &client, "echo seen; sleep 2; echo news; cat", json!({"pty": true}));
+    let poll = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "zsh_poll",
+        "arguments": {"task_id": task, "until": "news", "listen": 25},
+        "_meta": {"zsh-tool/relay": {}},
+    }});
+    let delivered =
+        json!({"jsonrpc": "2.0", "method": "zsh-tool/delivered", "params": {"requestId": 1}});
+    let lost = UnixStream::connect(socket_of(&env, &task)).expect("a connection");
+    assert!(text(&ask(&lost, &poll)).contains("news"));
+    drop(lost);
+    let again = wait_until("the lost answer is taken back", || {
+        let poll = client.poll(&task, json!({"listen": 0}));
+        (!poll.numbered().is_empty()).then_some(poll)
+    });
+    assert!(again.output().contains("news"), "{}", again.text);
+
+    assert_eq!(ran(&env, &["send", &task, "more"]).code, 0);
+    let kept = UnixStream::connect(socket_of(&env, &task)).expect("a connection");
+    let mut poll = poll;
+    poll["params"]["arguments"]["until"] = json!("more");
+    assert!(text(&ask(&kept, &poll)).contains("more"));
+    writeln!(&kept, "{delivered}").expect("room");
+    // Closed by this side only: the server has read everything when it closes its own.
+    kept.shutdown(std::net::Shutdown::Write).expect("an open connection");
+    let mut rest = String::new();
+    (&kept).read_to_string(&mut rest).expect("the end");
+    let empty = client.poll(&task, json!({"listen": 0}));
+    assert!(!empty.output().contains("more"), "{}", empty.text);
+}
+
+#[test]
+fn the_socket_starts_nothing_and_types_no_secret() {
+    let env = Env::new();
+    let client = env.client();
+    let task = background(&env, &client, "cat", json!({"pty": true}));
+    let socket = socket_of(&env, &task);
+    let mode = std::fs::metadata(&socket).expect("the socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    for (tool, arguments, why) in [
+        ("zsh", json!({"command": "touch made"}), "starts no command"),
+        ("zsh_send", json!({"task_id": task, "secret_env": "X"}), "types no secret"),
+    ] {
+        let stream = UnixStream::connect(&socket).expect("a connection");
+        let answer = ask(&stream, &call_of(tool, arguments));
+        assert_eq!(answer["result"]["isError"], json!(true), "{answer}");
+        assert!(text(&answer).contains(why), "{answer}");
+    }
+    assert!(!env.work().join("made").exists());
+    let stream = UnixStream::connect(&socket).expect("a connection");
+    let typed = ask(&stream, &call_of("zsh_send", json!({"task_id": task, "input": "hello"})));
+    assert!(text(&typed).contains("hello"), "{typed}");
+}
+
+#[test]
+fn garbage_deaf_clients_and_forty_connections_hold_nothing_up() {
+    let env = Env::new();
+    let client = env.client();
+    let task = background(&env, &client, "cat", json!({"pty": true}));
+    let socket = socket_of(&env, &task);
+    let mut held = Vec::new();
+    for count in 0..40 {
+        let mut stream = UnixStream::connect(&socket).expect("a connection");
+        match count % 3 {
+            0 => {}
+            1 => {
+                // A full socket refuses the rest, and a replaced connection all of it.
+                stream.set_nonblocking(true).expect("a socket");
+                let _ = stream.write_all(&[0xff; 100_000]);
+            }
+            _ => {
+                let poll = call_of("zsh_poll", json!({"task_id": task, "listen": 0}));
+                let _ = writeln!(stream, "{poll}");
+            }
+        }
+        held.push(stream);
+    }
+    let begun = Instant::now();
+    let stream = UnixStream::connect(&socket).expect("a connection");
+    let answer = ask(&stream, &call_of("zsh_tasks", json!({})));
+    assert!(text(&answer).contains(&task), "{answer}");
+    client.ping();
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    // The first ones were replaced.
+    let mut first = held.swap_remove(0);
+    first.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    assert_eq!(first.read(&mut [0; 8]).expect("closed"), 0);
+}
+
+#[test]
+fn a_person_types_and_kills_by_the_command_line_and_the_agent_still_hears_of_it() {
+    let env = Env::new();
+    let client = env.client();
+    let task = background(&env, &client, "cat", json!({"stdin_open": true}));
+    let sent = ran(&env, &["send", &task[..6], "typed by a person"]);
+    assert_eq!(sent.code, 0, "{sent:?}");
+    assert!(sent.text().contains("typed by a person"), "{sent:?}");
+    let polled = client.poll(&task, json!({"listen": 25}));
+    assert!(polled.output().contains("typed by a person"), "{}", polled.text);
+
+    let wrong = ran(&env, &["kill", &task, "--signal", "NOPE"]);
+    assert_eq!(wrong.code, 1, "{wrong:?}");
+    assert!(wrong.stderr.contains("signal must be one of"), "{wrong:?}");
+    let killed = ran(&env, &["kill", &task]);
+    assert_eq!(killed.code, 0, "{killed:?}");
+    assert!(killed.text().contains("no survivors"), "{killed:?}");
+    let next = client.run("echo next");
+    assert!(next.text.contains(&task), "the end is reported: {}", next.text);
+    for arguments in [&["kill", &task][..], &["send", &task, "x"]] {
+        let ended = ran(&env, arguments);
+        assert_eq!(ended.code, 1, "{ended:?}");
+        assert!(ended.stderr.contains("has ended"), "{ended:?}");
+    }
+    let usage = crate::support::program::run(zsh_tool(&env, &["send", &task]));
+    assert_eq!(usage.code, 2, "{usage:?}");
+}

@@ -1,0 +1,367 @@
+//! Detached tasks: they outlive the server that was asked for them, and later servers continue
+//! where it stopped.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, send_signal};
+use crate::support::env::{Env, unique_word};
+use crate::support::processes::{
+    Found, UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
+};
+use crate::support::program::ran;
+use crate::support::result::ToolResult;
+use crate::support::state_files::server_files;
+
+const EXIT: Duration = Duration::from_secs(20);
+
+fn detach(client: &Client, command: &str) -> ToolResult {
+    client.call("zsh", json!({"command": command, "detach": true}))
+}
+
+/// The guard of the shim and the shim.
+fn shims(env: &Env) -> Vec<Found> {
+    let is_shim = |process: &Found| process.arguments.starts_with("zsh-tool shim");
+    processes_with(env.mark()).into_iter().filter(is_shim).collect()
+}
+
+/// The shim itself, once it runs.
+fn shim(env: &Env) -> Found {
+    wait_until("the shim runs", || {
+        shims(env).into_iter().find(|process| process.arguments.contains("--guarded"))
+    })
+}
+
+/// The guard of the shim.
+fn shim_guard(env: &Env) -> Found {
+    let is_guard = |process: &Found| !process.arguments.contains("--guarded");
+    shims(env).into_iter().find(is_guard).expect("the shim has a guard")
+}
+
+fn structured(client: &Client, arguments: Value) -> Value {
+    client.call("zsh_tasks", arguments).raw["structuredContent"].clone()
+}
+
+#[test]
+fn whatever_ends_the_server_the_next_one_continues_the_task() {
+    for end in ["EOF", "TERM", "HUP", "KILL server", "KILL guard", "KILL both", "KILL group"] {
+        let env = Env::new();
+        let first = env.client();
+        let sleep = UniqueSleep::new();
+        let started = detach(&first, &format!("echo one; read a; echo got $a; {sleep}"));
+        assert_eq!(started.status(), "running", "{}", started.text);
+        let task = started.task_id();
+        sleep.wait_for(1);
+        match end {
+            "EOF" => first.close_stdin(),
+            "TERM" | "HUP" => first.signal(end),
+            "KILL server" => send_signal("KILL", first.server_pid()),
+            "KILL guard" => first.signal("KILL"),
+            "KILL both" => {
+                let server = first.server_pid();
+                send_signal("STOP", first.pid());
+                send_signal("KILL", server);
+                first.signal("KILL");
+            }
+            // As clients do that end the whole tree.
+            _ => {
+                let tree = descendants_of(first.pid());
+                first.signal("KILL");
+                for process in tree {
+                    send_signal("KILL", process.pid);
+                }
+            }
+        }
+        first.wait_exit(EXIT);
+        assert_eq!(sleep.running().len(), 1, "{end}");
+
+        let second = env.client();
+        let hello = second.run("echo hello");
+        let notice = format!("┌ detached: task '{task}' running for ");
+        assert!(hello.text.starts_with(&notice), "{end}: {}", hello.text);
+        assert!(!second.run("echo again").text.contains("detached"), "said once");
+        let listed = structured(&second, json!({}));
+        assert_eq!(listed["detached"][0]["task_id"], json!(task), "{end}: {listed}");
+        let polled = second.poll(&task, json!({"listen": 0}));
+        assert_eq!(polled.status(), "running", "{}", polled.text);
+        assert!(!polled.output().contains("one"), "shown before: {}", polled.text);
+        let killed = second.kill_task(&task);
+        assert!(killed.text.contains("no survivors"), "{}", killed.text);
+        sleep.assert_gone();
+        second.close_stdin();
+        second.wait_exit(EXIT);
+        assert_none_left(env.mark());
+    }
+}
+
+#[test]
+fn without_detach_nothing_outlives_the_server_beside_a_detached_task() {
+    let env = Env::new();
+    let client = env.client();
+    let (bound, kept) = (UniqueSleep::new(), UniqueSleep::new());
+    client.start_task(&format!("(setsid {bound} &); {bound}"));
+    bound.wait_for(2);
+    detach(&client, &kept.to_string());
+    kept.wait_for(1);
+    client.start_task(&format!("(setsid {bound} &); {bound}"));
+    bound.wait_for(4);
+    send_signal("KILL", client.server_pid());
+    client.wait_exit(EXIT);
+    bound.assert_gone();
+    assert_eq!(kept.running().len(), 1);
+}
+
+#[test]
+fn the_shim_is_no_descendant_of_the_server_and_shows_nothing_of_the_command() {
+    let env = Env::new();
+    let client = env.client();
+    let secret = unique_word();
+    let started = client.call(
+        "zsh",
+        json!({"command": "read line; print -r -- \"$line and $GIVEN\"; sleep 30",
+            "detach": true, "stdin": format!("{secret}\n"), "env": {"GIVEN": secret}}),
+    );
+    let shown = client.poll(&started.task_id(), json!({"until": " and ", "listen": 25}));
+    let seen = format!("{}{}", started.text, shown.text);
+    assert!(seen.contains(&format!("{secret} and {secret}")), "{seen}");
+    let below = descendants_of(client.pid());
+    for process in [shim_guard(&env), shim(&env)] {
+        assert!(below.iter().all(|child| child.pid != process.pid), "{below:?}");
+        assert!(!process.arguments.contains(&secret), "{process:?}");
+        assert!(!process.arguments.contains("read line"), "{process:?}");
+    }
+    for file in server_files(&env, ".json") {
+        let text = fs::read_to_string(file).expect("a file");
+        assert!(!text.contains(&secret), "{text}");
+    }
+    client.kill_task(&started.task_id());
+}
+
+#[test]
+fn the_death_of_a_shim_or_of_its_guard_ends_its_task_and_is_reported_once() {
+    for victim in ["shim", "guard"] {
+        let env = Env::new();
+        let client = env.client();
+        let sleep = UniqueSleep::new();
+        let task = detach(&client, &format!("(setsid {sleep} &); echo begun; {sleep}")).task_id();
+        sleep.wait_for(2);
+        let (holder, guard) = (shim(&env), shim_guard(&env));
+        send_signal("KILL", if victim == "shim" { holder.pid } else { guard.pid });
+        sleep.assert_gone();
+        wait_until("the shim is gone", || shims(&env).is_empty().then_some(()));
+        let next = env.client();
+        let hello = next.run("echo hello");
+        let notice = format!("┌ detached: task '{task}' ended ");
+        assert!(hello.text.starts_with(&notice), "{victim}: {}", hello.text);
+        assert!(!env.client().run("echo other").text.contains(&task), "the first one has said it");
+        let polled = next.poll(&task, json!({"full_output": true}));
+        assert_eq!(polled.status(), "interrupted", "{}", polled.text);
+        assert_eq!(polled.output(), "1: begun", "{}", polled.text);
+    }
+}
+
+#[test]
+fn an_end_that_nobody_saw_is_reported_with_the_rest_of_the_output() {
+    let env = Env::new();
+    let client = env.client();
+    let pipe = env.named_pipe("go");
+    let command = "echo one; read -r < go; echo two; print -n three; exit 3";
+    let task = detach(&client, command).task_id();
+    client.poll(&task, json!({"listen": 0}));
+    client.close_stdin();
+    client.wait_exit(EXIT);
+    fs::write(pipe, "\n").expect("a reader");
+    wait_until("the shim is gone", || shims(&env).is_empty().then_some(()));
+
+    let other = env.path("elsewhere");
+    fs::create_dir(&other).expect("a directory");
+    let mut elsewhere = env.serve();
+    elsewhere.current_dir(&other);
+    let elsewhere = Client::start(elsewhere, env.path("stderr-elsewhere"));
+    elsewhere.initialize();
+    assert!(!elsewhere.run("echo hello").text.contains(&task), "it is of another project");
+
+    let next = env.client();
+    let hello = next.run("echo hello");
+    assert!(hello.text.contains("ago (exit=3)  echo one"), "{}", hello.text);
+    let polled = next.poll(&task, json!({}));
+    assert_eq!(polled.status(), "failed", "{}", polled.text);
+    assert_eq!(polled.output(), "2: two\n3: three", "{}", polled.text);
+    assert!(!polled.text.contains("its server"), "{}", polled.text);
+    let listed = structured(&next, json!({"all": true}));
+    assert_eq!(listed["detached"][0]["exit_code"], json!(3), "{listed}");
+    assert_eq!(structured(&next, json!({}))["detached"], json!([]));
+}
+
+#[test]
+fn two_servers_side_by_side_see_each_line_once() {
+    let env = Env::new();
+    let servers = [env.client(), env.client()];
+    let command = "for i in {1..200}; do echo line $i; sleep 0.01; done";
+    let started = detach(&servers[0], command);
+    let task = started.task_id();
+    let mut seen: Vec<String> = started.output().lines().map(str::to_owned).collect();
+    let mut turn = servers.iter().cycle();
+    loop {
+        let polled = turn.next().expect("a server").poll(&task, json!({"listen": 0.1}));
+        seen.extend(polled.numbered().into_iter().map(|(_, text)| text));
+        if polled.status() == "completed" {
+            break;
+        }
+    }
+    let every: Vec<String> = (1..=200).map(|line| format!("line {line}")).collect();
+    assert_eq!(seen, every);
+}
+
+#[test]
+fn a_terminal_is_typed_into_and_shown_by_later_servers() {
+    let env = Env::new();
+    let first = env.client();
+    let started = first
+        .call("zsh", json!({"command": "vim -u NONE -i NONE note", "detach": true, "pty": true}));
+    let task = started.task_id();
+    first.close_stdin();
+    first.wait_exit(EXIT);
+    let second = env.client();
+    second.call("zsh_send", json!({"task_id": task, "keys": ["i"], "input": "", "enter": false}));
+    second.call("zsh_send", json!({"task_id": task, "input": "typed later", "enter": false}));
+    let screen = second.poll(&task, json!({"screen": true}));
+    assert!(screen.text.contains("typed later"), "{}", screen.text);
+    second.call("zsh_send", json!({"task_id": task, "keys": ["Escape", ":", "w", "q", "Enter"]}));
+    let note =
+        wait_until("the file is written", || fs::read_to_string(env.work().join("note")).ok());
+    assert_eq!(note, "typed later\n");
+}
+
+#[test]
+fn a_forgotten_task_is_killed_after_its_hours_and_what_is_wrong_is_refused() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let started = client.call(
+        "zsh",
+        json!({"command": sleep.to_string(), "detach": true, "detached_hours": 0.0003}),
+    );
+    let ended = client.poll_to_end(&started.task_id());
+    assert_eq!(ended.status(), "timeout", "{}", ended.text);
+    sleep.assert_gone();
+    for (arguments, why) in [
+        (json!({"command": "true", "detached_hours": 1}), "pass detach: true"),
+        (json!({"command": "true", "detach": true, "detached_hours": -1}), "detached_hours"),
+        (json!({"command": "", "detach": true}), "command is empty"),
+        (json!({"command": "true", "detach": true, "cwd": "/no/such"}), "/no/such"),
+        (json!({"command": "true", "detach": true, "nonsense": 1}), "nonsense"),
+    ] {
+        let refused = client.call("zsh", arguments);
+        assert!(refused.is_error && refused.text.contains(why), "{}", refused.text);
+    }
+    wait_until("no shim is left", || shims(&env).is_empty().then_some(()));
+
+    let env = Env::new();
+    env.configure("allow_detach: false\n");
+    let refused = detach(&env.client(), "true");
+    assert!(refused.is_error && refused.text.contains("allow_detach"), "{}", refused.text);
+}
+
+#[test]
+fn a_stopped_shim_is_named() {
+    let env = Env::new();
+    let client = env.client();
+    let task = detach(&client, "echo out; sleep 30").task_id();
+    let shim = shim(&env).pid;
+    send_signal("STOP", shim);
+    let silent = client.poll(&task, json!({"listen": 0}));
+    send_signal("CONT", shim);
+    assert!(silent.is_error, "{}", silent.text);
+    assert!(silent.text.contains(&shim.to_string()), "{}", silent.text);
+    assert!(silent.text.contains("stopped"), "{}", silent.text);
+    assert!(!client.poll(&task, json!({"listen": 0})).is_error);
+    let killed = ran(&env, &["kill", &task]);
+    assert_eq!(killed.code, 0, "{killed:?}");
+}
+
+#[test]
+fn a_call_that_is_cancelled_leaves_nothing() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let call = client.call_async(
+        "zsh",
+        json!({"command": sleep.to_string(), "detach": true, "yield_after": 20}),
+    );
+    sleep.wait_for(1);
+    client.cancel(&call);
+    sleep.assert_gone();
+    wait_until("no shim is left", || shims(&env).is_empty().then_some(()));
+}
+
+/// Kills one of the processes after a random moment of the start, and then either the task is
+/// listed and runs, or nothing of it does.
+#[test]
+fn killed_at_any_moment_of_the_start_the_task_is_listed_or_nothing_runs() {
+    const ROUNDS: u32 = 25;
+    for round in 0..ROUNDS {
+        let env = Env::new();
+        let client = env.client();
+        let sleep = UniqueSleep::new();
+        client.call_async("zsh", json!({"command": sleep.to_string(), "detach": true}));
+        // Not a wait for something: the moment is meant to be any.
+        std::thread::sleep(Duration::from_micros(u64::from(round) * 2_500));
+        let shim = shims(&env);
+        match (round % 4, shim.first(), shim.last()) {
+            (0, ..) => client.signal("KILL"),
+            (1, ..) => send_signal("KILL", client.server_pid()),
+            (2, Some(first), _) => send_signal("KILL", first.pid),
+            (3, _, Some(last)) => send_signal("KILL", last.pid),
+            _ => {}
+        }
+        client.signal("KILL");
+        client.wait_exit(EXIT);
+        // What was being started has started, or has given up.
+        let listed = wait_until("the task is listed, or nothing runs", || {
+            let entries = server_files(&env, ".json");
+            match (entries.len(), sleep.running().len(), shims(&env).len()) {
+                (1, 1, 2) => Some(true),
+                (_, 0, 0) => Some(false),
+                _ => None,
+            }
+        });
+        if listed {
+            let next = env.client();
+            let tasks = structured(&next, json!({}));
+            // The shim may have learnt only now that nobody waits for its answer.
+            if let Some(task) = tasks["detached"][0]["task_id"].as_str() {
+                next.kill_task(task);
+            }
+        }
+        sleep.assert_gone();
+    }
+}
+
+#[test]
+fn twenty_at_once_are_listed_polled_and_killed() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let calls: Vec<_> = (0..20)
+        .map(|number| {
+            let command = format!("echo number {number}; {sleep}");
+            client.call_async("zsh", json!({"command": command, "detach": true}))
+        })
+        .collect();
+    let tasks: Vec<String> = calls.into_iter().map(|call| call.tool_result().task_id()).collect();
+    sleep.wait_for(20);
+    client.close_stdin();
+    client.wait_exit(EXIT);
+    let next = env.client();
+    let listed = structured(&next, json!({}));
+    assert_eq!(listed["detached"].as_array().map(Vec::len), Some(20), "{listed}");
+    for (number, task) in tasks.iter().enumerate() {
+        let polled = next.poll(task, json!({"full_output": true, "listen": 0}));
+        assert_eq!(polled.output(), format!("1: number {number}"), "{}", polled.text);
+        next.kill_task(task);
+    }
+    sleep.assert_gone();
+}
