@@ -49,7 +49,7 @@
 //! | L4 | [`peer`] | the control sockets of other processes that own tasks |
 //! | L4 | [`agent`] | agent programs' own storage, read-only; a model's endpoint |
 //! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
-//! | L6 | [`mcp`] | words: states and reasons become text here |
+//! | L6 | [`mcp`] | nothing: it lays out results; phrases come from [`task::describe`], [`progress::advice`], [`alan::insight`] |
 //! | L6 | [`monitor`] | sockets; words for browsers and programs |
 //! | L7 | [`commands`] | the terminal of a person |
 //! | L8 | [`app`] | puts all of it together |
@@ -71,8 +71,8 @@
 //! - What a silent task does is known from its threads' system calls ([`process::waits`]) and
 //!   named by one pure function ([`progress::tree_state`]); `zsh_kill` is advised when stuck.
 //! - The newest output is never lost, whatever disk and quotas do ([`task::output::spool`]).
-//! - One result shows what no earlier one has shown: taking a delta moves the cursor, under
-//!   the task's lock. Only an MCP task's result ([`mcp::extension_tasks`]) shows everything.
+//! - By default a result shows what no earlier one has shown: taking a delta moves the cursor,
+//!   under the task's lock. Ranges, grep, `full_output` and results of MCP tasks leave it alone.
 //! - The server never asks its client anything.
 //! - A run is recorded before any caller can see its end ([`task::completion`]), so that the next call
 //!   sees it. What is remembered advises; only an open circuit ([`neverhang`]) refuses.
@@ -107,7 +107,7 @@
 //! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `check-wait` | one for each check of a run's agent | a status check |
-//! | `recovery` | 1 for each recovery of a run; abandoned if a signal pauses the run | `read(2)` of logs |
+//! | `recovery` | 1 for each recovery of a run; abandoned if the run is paused, cancelled or out of time | `read(2)` of logs |
 //! | `answers` | 1, once a person was asked about a stuck agent | `read(2)` of stdin |
 //! | `check-…` | one for each status check, at most 3 | an endpoint, a task's monitor |
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
@@ -116,8 +116,8 @@
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
 //! `exec` has `input` and `output` as well, `doctor` has `self-check`, the portable twins `child-end`, `guard`, `groups`
-//! and `look-again`. The reader, `hangup`, `signals`, `input`, `answers` and look-ups
-//! ([`history::manopt`]) may be blocked until the process ends; all others are joined or
+//! and `look-again`. The reader, `hangup`, `control`, `signals`, `input`, `answers`, `check-wait`, an abandoned `recovery` and
+//! look-ups ([`history::manopt`]) may be blocked until the process ends; all others are joined or
 //! counted at the end. The thread that starts a child is the one that waits for it.
 //!
 //! # How to add
@@ -202,7 +202,7 @@ pub mod shell {
     mod words;
 }
 
-/// L1: how far a task has come. Pure.
+/// L1: whether a task makes progress, and what it waits for. Pure.
 pub mod progress {
     pub(crate) mod advice;
     pub(crate) mod condition;

@@ -184,7 +184,7 @@ fn read_chunk(
 
 /// Deletes this text both as a command and as a kind of command: `ls *` may be either.
 fn forget(recorder: &Recorder, pattern: &str) -> Result<(), AlanError> {
-    let known = recorder.known(pattern);
+    let known = recorder.identify(pattern);
     let store = recorder.store();
     let command = store.forget(Forget::Command(&known.pattern.hash))?;
     let kind = store.forget(Forget::Template(&known.redacted))?;

@@ -96,7 +96,7 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     let hurried = Hurried::default();
     let daemons = config.daemons.clone();
     if let Err(error) = watch_signals(guard, wake.clone(), stop, Arc::clone(&hurried), daemons) {
-        output::complain(format_args!("cannot take signals: {error}"));
+        output::complain(format_args!("cannot install signal handlers: {error}"));
         return ExitCode::FAILURE;
     }
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);

@@ -8,7 +8,8 @@ use crate::shell::syntax::{reported_segments, simple_commands};
 use crate::shell::{normalise, template};
 use crate::text::redact::Redactor;
 
-/// The version of hashes and templates; the database recomputes its own when it changes.
+/// The version of hashes and templates: when it changes, the database recomputes those that it
+/// has stored.
 pub const DERIVATION_VERSION: u32 = normalise::VERSION << 16 | template::VERSION;
 
 /// The identity of a command, and the redacted text from which it is derived.

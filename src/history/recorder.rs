@@ -79,7 +79,7 @@ impl Recorder {
     }
 
     /// The identity of a command.
-    pub fn known(&self, command: &str) -> CommandIdentity {
+    pub fn identify(&self, command: &str) -> CommandIdentity {
         CommandIdentity::of(command, &self.context.settings.redactor)
     }
 
@@ -93,7 +93,7 @@ impl Recorder {
         deadline: Option<Duration>,
         has_terminal: bool,
     ) -> Result<Arc<RunRecord>, CircuitRefusal> {
-        let identity = self.known(command);
+        let identity = self.identify(command);
         let now = SystemTime::now();
         let store = &self.context.settings.store;
         let lease = match store.circuit_check_and_lease(&identity.pattern, now, deadline) {
@@ -143,7 +143,7 @@ impl Recorder {
 
     /// What is known about a command.
     pub fn consult(&self, command: &str) -> CommandReport {
-        let identity = self.known(command);
+        let identity = self.identify(command);
         let pitfalls = lints(&identity.redacted, false);
         let circuits = self.circuits();
         // The record of a run that never begins reports what is known.
@@ -174,7 +174,7 @@ impl CircuitRefusal {
         let when = if refusal.probing {
             format!("a trial run is under way, at most {seconds:.0} s more")
         } else {
-            format!("the next try is in {seconds:.0} s")
+            format!("it may be tried again in {seconds:.0} s")
         };
         CircuitRefusal { preview: identity.pattern.preview.clone(), longest, when, refusal }
     }

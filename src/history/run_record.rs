@@ -129,8 +129,8 @@ impl RunRecord {
         }))
     }
 
-    /// Takes the insights that no result has reported yet. A table of options is not repeated
-    /// word for word by the next runs of the command.
+    /// Takes the insights that no result of this run has reported, without tables of options that
+    /// results of other runs of the command have just shown.
     pub fn take_news(&self) -> Vec<Insight> {
         let mut insights = self.take_insights();
         let now = Instant::now();
@@ -144,7 +144,7 @@ impl RunRecord {
         insights
     }
 
-    /// Takes the insights that no result of this run has reported yet.
+    /// Takes all insights that no result of this run has reported.
     pub fn take_insights(&self) -> Vec<Insight> {
         let mut insights = Vec::new();
         let history = self.history();

@@ -582,8 +582,12 @@ pub(super) fn seconds_or(
 }
 
 fn clamped_note(clamped: &Clamped) -> Insight {
+    let longer = match clamped.argument {
+        "listen" => "To wait longer, poll again.",
+        _ => "For longer waits pass background: true and poll.",
+    };
     Insight::info(format!(
-        "{} {} s is above the maximum: {} s is used. For longer waits pass background: true and poll.",
+        "{} {} s is above the maximum: {} s is used. {longer}",
         clamped.argument, clamped.asked, clamped.used
     ))
 }

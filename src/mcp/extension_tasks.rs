@@ -1,9 +1,9 @@
 //! Calls that are answered by a task of MCP's tasks extension: which ones are, and what
 //! the extension's methods report of a task and do to it.
 //!
-//! A task of the extension is the zsh task of the same id. Its result shows the whole
-//! output, capped, also what other results have shown, and takes nothing from what
-//! `zsh_poll` has yet to show. Limits: the client asks; no status is ever pushed.
+//! A task of the extension is the zsh task of the same id. Its result shows the whole output
+//! up to a limit, including parts already shown, and does not change what `zsh_poll` still has
+//! to show. Limits: clients must poll; no status is pushed.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -45,12 +45,12 @@ impl Tools {
         self.config.mcp_tasks != TaskChoice::Off
     }
 
-    /// Whether the answer to a call that has just started a command is a task at once.
+    /// Whether a call that has just started a command is answered with a task, without waiting.
     pub(super) fn answers_by_task(&self, client_takes_tasks: bool, background: bool) -> bool {
         client_takes_tasks && background && self.offers_tasks()
     }
 
-    /// Whether the answer is a task after the wait. A line that matched and a prompt are answers
+    /// Whether a call whose wait is over is answered with a task. A line that matched and a prompt are answers
     /// by themselves.
     pub(super) fn yields_by_task(
         &self,

@@ -45,7 +45,7 @@ impl Tools {
         let receipt = self.supervisor.kill(&task, order);
         if let Err(NoReceipt::Busy) = receipt {
             return Err(refused(format!(
-                "task {} has {MAX_COMMANDS} commands waiting: try again in a moment",
+                "task {} has {MAX_COMMANDS} requests pending: try again in a moment",
                 task.id()
             )));
         }

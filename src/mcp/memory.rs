@@ -96,7 +96,7 @@ impl Tools {
 
     pub(super) fn neverhang_reset(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
         let (arguments, _) = read::<ResetArguments>(tool, arguments)?;
-        let known = arguments.command.as_deref().map(|command| self.recorder.known(command));
+        let known = arguments.command.as_deref().map(|command| self.recorder.identify(command));
         let hash = known
             .as_ref()
             .zip(arguments.command.as_deref())
@@ -282,7 +282,7 @@ fn facts(output: &QueryOutput) -> Vec<(&'static str, String)> {
         rows.push((
             "streak",
             format!(
-                "{} in a row (at most {} successes, {} failures)",
+                "{} in a row (longest: {} successes, {} failures)",
                 match streak.current {
                     1.. => plural(streak.current, "success", "successes"),
                     _ => plural(streak.current.saturating_neg(), "failure", "failures"),
@@ -353,7 +353,8 @@ fn circuits_text(circuits: &[CircuitStatus], rules: &Rules) -> String {
                 circuit.hash.clone(),
                 circuit.circuit.state.as_str().to_owned(),
                 timeouts(circuit),
-                what_next(circuit).unwrap_or_else(|| format!("opens at {}", rules.threshold)),
+                what_next(circuit)
+                    .unwrap_or_else(|| format!("opens after {} timeouts", rules.threshold)),
                 one_line(&circuit.preview),
             ]
         })
@@ -370,15 +371,15 @@ fn reset_text(reset: &Reset, asked: Option<&str>) -> String {
             let forgotten = plural(count, "timeout", "timeouts");
             let command = one_line(&named.preview);
             match named.circuit.state {
-                CircuitState::Closed => format!("was closed, {forgotten} forgotten: {command}"),
+                CircuitState::Closed => format!("was not open; {forgotten} forgotten: {command}"),
                 CircuitState::Open { .. } | CircuitState::HalfOpen { .. } => {
-                    format!("closed, {forgotten} forgotten: {command}")
+                    format!("closed now; {forgotten} forgotten: {command}")
                 }
             }
         })
         .collect();
     if let Some(failure) = &reset.failure {
-        lines.push(format!("⚠ {failure}: the circuits in it were not changed"));
+        lines.push(format!("⚠ {failure}: circuits stored in the database were not changed"));
     } else if lines.is_empty() {
         lines.push(match asked {
             Some(command) => format!("nothing to close: no circuit of {}", one_line(command)),
@@ -394,7 +395,7 @@ fn what_next(status: &CircuitStatus) -> Option<String> {
     match (&status.circuit.state, status.refuses()) {
         (CircuitState::Closed, _) => None,
         (_, false) => Some("the next run is let through".to_owned()),
-        (CircuitState::Open { .. }, true) => Some(format!("next try in {left}")),
+        (CircuitState::Open { .. }, true) => Some(format!("may be tried again in {left}")),
         (CircuitState::HalfOpen { .. }, true) => {
             Some(format!("a trial run is under way, {left} at most"))
         }

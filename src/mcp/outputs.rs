@@ -317,8 +317,8 @@ pub struct EstimateOutput {
     pub median_at_least: bool,
     /// Nine in ten runs end within this time, in seconds.
     pub p90_duration_s: f64,
-    /// Whether the p90 is only a bound: with fewer than 9 completed runs an upper one for 9 in 10
-    /// further runs, or a lower one because too many were cut off.
+    /// Whether the p90 is not measured: with fewer than 9 completed runs it is a prediction that 9
+    /// in 10 further runs stay below, and if too many runs were cut off a lower bound.
     pub p90_at_least: bool,
 }
 

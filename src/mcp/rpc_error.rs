@@ -13,7 +13,7 @@ pub struct RpcError {
     pub code: i64,
     /// What is wrong, for the client's developer.
     pub text: String,
-    /// What the code prescribes.
+    /// The member `data` that this error code requires, if any.
     pub data: Option<Value>,
 }
 

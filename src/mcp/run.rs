@@ -165,7 +165,7 @@ impl Tools {
         let moves = arguments.timeout_mode == Some(TimeoutMode::Progress);
         if moves && timeout.limit.is_none() {
             notes.push(Insight::info(
-                "timeout_mode progress moves a deadline and there is none: give timeout.",
+                "timeout_mode=progress extends the deadline, but this command has none: pass timeout.",
             ));
         }
         let environment = arguments.env.iter().flatten();

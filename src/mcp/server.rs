@@ -54,7 +54,7 @@ const QUOTED_CHARS: usize = 100;
 /// The era of the protocol that a request belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Era {
-    /// After a handshake, which has described the client.
+    /// Without an envelope: the handshake, if there was one, describes the client.
     Legacy,
     /// With an envelope, which describes the client in each request.
     Stateless(Envelope),

@@ -110,7 +110,7 @@ impl Tools {
             format!("version    {}", env!("CARGO_PKG_VERSION")),
             format!("shell      {shell_text}"),
             format!(
-                "tasks      {running} running of {}, {lingering} with processes left behind, {} ended kept of {}",
+                "tasks      {running} running of at most {}, {lingering} with processes left behind, {} ended kept of at most {}",
                 config.max_tasks,
                 tasks.len() - running,
                 config.max_finished_tasks

@@ -41,7 +41,7 @@ A result that begins with `┌ notify` reports tasks that ended meanwhile.";
 pub struct RunArguments {
     /// The command text for zsh; several lines are fine. At most 1 MiB.
     pub command: String,
-    /// Deadline in seconds, after which the whole process tree is killed. Default 120, at most 600 (both configurable); 0 = none, with background, stdin_open or pty.
+    /// Deadline in seconds, after which the whole process tree is killed. Default 120, at most 600 (both configurable); 0 = no deadline, allowed only with background, detach, stdin_open or pty.
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
     /// deadline: fixed; progress: extended, up to the maximum, unless the command is stuck, silent without evidence of work, stopped or waiting for input. Default deadline.
@@ -129,7 +129,7 @@ pub struct SendArguments {
     pub enter: Option<bool>,
     /// Name of a secret that the user listed in the config: typed, with Enter, while the terminal hides input (pty only), before keys, and masked in all output. Not together with input.
     pub secret_env: Option<String>,
-    /// Keys to press on a terminal (pty), in order, after input: Enter Tab Escape Space Backspace Insert Delete Up Down Left Right Home End PageUp PageDown F1 to F12, single characters, and chords: C-c, M-x, C-M-x, S-Tab, C-Left. A key right after Escape may be read as M-: if that matters, end the call with Escape.
+    /// Keys to press on a terminal (pty), in order, after input: Enter Tab Escape Space Backspace Insert Delete Up Down Left Right Home End PageUp PageDown F1 to F12, single characters, and chords: C-c, M-x, C-M-x, S-Tab, C-Left. A key right after Escape may be read as a chord with Alt (M-x): if that matters, make Escape the last key of the call.
     pub keys: Option<Vec<String>>,
     /// End of input, after input and keys: closes the pipe, or types the terminal's end-of-file character (Ctrl-D), twice in mid-line so that the program sees the end; line editors accept it only on an empty line. Default false.
     pub eof: Option<bool>,
@@ -360,9 +360,9 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         Tool {
             name: ToolName::NeverhangStatus,
             wire_name: "zsh_neverhang_status",
-            title: "List refused commands",
-            description: "Lists the NEVERHANG circuits: commands that timed out lately, those that are refused for \
-                it, and the seconds until the next attempt. Only that exact command is refused, and not if it is \
+            title: "List commands that timed out",
+            description: "Lists the NEVERHANG circuits: commands that timed out recently, which of them are refused \
+                now, and the seconds until each may run again. Only that exact command is refused, and not if it is \
                 given twice the timeout.",
             effect: Effect::ReadOnly,
             schema: schema_of::<NoArguments>(),

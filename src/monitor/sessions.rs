@@ -235,7 +235,7 @@ impl Sessions {
         if let Some(known) = self.estimates.lock().get(&entry.id) {
             return known.clone();
         }
-        let known = self.recorder.known(&entry.command);
+        let known = self.recorder.identify(&entry.command);
         let estimate = self.recorder.store().estimate(&known.pattern);
         self.estimates.lock().insert(entry.id.clone(), estimate.clone());
         estimate

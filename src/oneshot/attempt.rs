@@ -506,6 +506,7 @@ impl ByteSource for AgentSource {
         }
     }
 
+    /// The same from a probe that is taken now.
     fn last_evidence(&mut self) -> Option<Instant> {
         if self.output_only {
             return None;

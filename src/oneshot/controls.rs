@@ -34,7 +34,7 @@ pub enum Control {
 /// Wakes a waiting run.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
-    /// Whether it was woken since the last [`Waker::is_woken`], and what cancels the present
+    /// Whether it was woken since the last [`Waker::take_wakeup`], and what cancels the present
     /// wait.
     inner: Mutex<(bool, Arc<Cancel>)>,
 }
@@ -50,7 +50,7 @@ impl Waker {
         waiting.cancel();
     }
 
-    /// Whether it was woken since the last call.
+    /// Whether it was woken since the last call of this.
     pub(crate) fn take_wakeup(&self) -> bool {
         let mut inner = self.inner.lock();
         if inner.0 {

@@ -96,7 +96,7 @@ impl<'a> Engine<'a> {
         Engine { runtime, plan, run, task, controls, reporter, run_tracker, result: None, feedback }
     }
 
-    /// The run.
+    /// The run that it carries on.
     pub(crate) fn run(&self) -> &OpenRun {
         &self.run
     }

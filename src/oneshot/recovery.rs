@@ -71,11 +71,11 @@ fn started(run: &RunFile) -> SystemTime {
 /// What the run's log says about the last worker, newest first.
 #[derive(Default)]
 struct OwnLog {
-    /// Its terminal event's text, unless it is an error's.
+    /// The text of its final event, unless that reports an error.
     result: Option<String>,
-    /// An error's terminal event was seen: older ones do not count.
-    over: bool,
-    /// What was said before a terminal event without a text.
+    /// A final event that reports an error was seen: older ones do not count.
+    final_error_seen: bool,
+    /// What was said before a final event without a text.
     texts: Vec<Activity>,
     /// No older text belongs to the answer.
     sealed: bool,
@@ -116,7 +116,9 @@ fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
 impl OwnLog {
     fn take(&mut self, line: &LogLine, executor: &Executor) {
         match line.kind {
-            LineKind::Result if !self.over && line.data.get("error").is_none_or(Value::is_null) => {
+            LineKind::Result
+                if !self.final_error_seen && line.data.get("error").is_none_or(Value::is_null) =>
+            {
                 let text = line.data.get("text").and_then(Value::as_str).unwrap_or_default();
                 self.result.get_or_insert(text.to_owned());
                 self.sealed = true;
@@ -133,11 +135,11 @@ impl OwnLog {
     fn take_activity(&mut self, activity: &Activity) {
         self.sealed |= self.result.is_some() && activity.is_act();
         match activity {
-            Activity::Final(Final { text, error: None }) if !self.over => {
+            Activity::Final(Final { text, error: None }) if !self.final_error_seen => {
                 self.result.get_or_insert_with(|| text.clone());
                 self.sealed |= !text.is_empty();
             }
-            Activity::Final(_) => self.over = self.result.is_none(),
+            Activity::Final(_) => self.final_error_seen = self.result.is_none(),
             Activity::Text(_) if self.result.is_some() && !self.sealed => {
                 self.texts.push(activity.clone());
                 self.sealed = self.texts.len() >= MOST_TEXTS;

@@ -55,7 +55,7 @@ pub struct OpenRun {
     directory: PathBuf,
     file: RunFile,
     position: Position,
-    /// Also for the pipeline of an agent's output.
+    /// The run's log; the pipeline of an agent's output writes to it too.
     pub(crate) log: RunLog,
     /// Takes secrets out of what is written here.
     pub(crate) redactor: Arc<Redactor>,

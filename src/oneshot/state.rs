@@ -433,7 +433,7 @@ pub enum Action {
     Recover,
     /// Run the auditor.
     RunAuditor(Audit),
-    /// Kill the auditor's processes and read its verdict, as after exit 0.
+    /// Read the auditor's verdict as after exit 0; its processes have been killed.
     ReadVerdict,
     /// Nothing: the run is over or paused.
     Stop,

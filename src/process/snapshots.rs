@@ -33,15 +33,15 @@ impl Default for Snapshots {
 }
 
 impl Snapshots {
-    /// The newest scan if it is not older than `oldest`, otherwise a new one, taken here or by
+    /// The newest scan if it is not older than `max_age`, otherwise a new one, taken here or by
     /// a thread that has already begun one.
-    pub(crate) fn recent(&self, oldest: Duration) -> Arc<Snapshot> {
+    pub(crate) fn recent(&self, max_age: Duration) -> Arc<Snapshot> {
         let mut newest = self.newest.lock();
         let mut waited = false;
         loop {
             if let Some((taken, snapshot)) = &newest.snapshot
                 && !newest.under_way
-                && (waited || taken.elapsed() <= oldest)
+                && (waited || taken.elapsed() <= max_age)
             {
                 return Arc::clone(snapshot);
             }

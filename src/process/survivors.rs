@@ -97,9 +97,9 @@ fn with_ancestors(pid: i32, snapshot: &Snapshot) -> HashSet<i32> {
     line
 }
 
-/// The end of everything that this process has started, whether or not it belongs to a task:
-/// all but the programs named in `spared` that lead a session of their own, and processes
-/// that were there before.
+/// The end of everything that this process has started, whether or not it belongs to a task,
+/// except programs named in `spared` that lead their own session, and children that this
+/// process already had when it started.
 #[derive(Debug)]
 pub struct Sweep<'a> {
     spared: &'a [String],

@@ -25,10 +25,11 @@ pub(crate) const COOKIE_VARIABLE: &str = "ZSH_TOOL_TASK";
 /// How much of a command line is compared.
 const COMMAND_LINE_BYTES: usize = 4 * 1024;
 
-// A process that is in the middle of exec shows no environment, and one that starts others
-// and ends is missed by a scan. The limits of repeated attempts to find them:
+// One scan misses two kinds of processes: those in the middle of exec, which show no
+// environment, and those that start another and exit. These limit the retries.
 
-/// How often a scan retries to find orphans that ended before it came to them.
+/// How often a scan reads this process's children again, to find the successors of orphans
+/// that exited during it.
 const LATECOMER_RETRIES: usize = 16;
 /// How often [`settled_environment`] retries to read a process in the middle of exec.
 const EXEC_RETRIES: usize = 200;
@@ -84,8 +85,8 @@ impl Snapshot {
         snapshot
     }
 
-    /// Processes that start others and end are missed by a scan that takes longer than they
-    /// live; the newest of them is this process's child.
+    /// Adds processes that the scan missed because each started the next and exited before the
+    /// scan reached it. The newest of such a chain is now a child of this process.
     fn add_latecomers(&mut self) {
         for _ in 0..LATECOMER_RETRIES {
             let mut too_late = false;
@@ -259,14 +260,15 @@ impl TaskProcesses {
         }
     }
 
-    /// The task's living processes, the shell among them while it lives.
+    /// The task's living processes without daemons that have left it, with the shell while it
+    /// lives.
     pub(crate) fn living(&mut self, snapshot: &Snapshot) -> Vec<ProcessInfo> {
         let own = std::process::id() as i32;
         self.learn_start(snapshot);
         self.adopt_holders_of_output(snapshot, own);
         let shell = self.criteria.shell;
-        // The session keeps the shell's pid while it has members; a new process of that pid
-        // means that it has none any more, and the number was reused.
+        // The session keeps the shell's pid while it has members. If another process has that
+        // pid, the session is empty and its number was reused.
         let session_is_ours =
             snapshot.processes.get(&shell.pid).is_none_or(|leader| leader.id == shell);
         let mut members: HashSet<i32> = HashSet::new();
@@ -442,8 +444,9 @@ impl TaskProcesses {
             // What a zombie has started began before this scan, so the next one shows it.
             let counts =
                 is_first || !process.zombie && now.duration_since(first_seen) < PASSING_TIME;
-            self.inconclusive |=
-                counts && snapshot.is_orphan(process) && !self.is_led(process, snapshot);
+            self.inconclusive |= counts
+                && snapshot.is_orphan(process)
+                && !self.is_in_foreign_session(process, snapshot);
             return false;
         }
         // This is not final: a hidden or empty environment may become readable after the next
@@ -458,9 +461,9 @@ impl TaskProcesses {
         carries
     }
 
-    /// Whether it is in the session of a living process that is not of the task, which no
-    /// process of the task can join.
-    fn is_led(&self, process: &ProcessInfo, snapshot: &Snapshot) -> bool {
+    /// Whether its session is led by a living process outside the task; no process of the task
+    /// can be in such a session.
+    fn is_in_foreign_session(&self, process: &ProcessInfo, snapshot: &Snapshot) -> bool {
         let leader = snapshot.processes.get(&process.session);
         leader.is_some_and(|leader| {
             let is_older = leader.id.started < self.criteria.shell.started;

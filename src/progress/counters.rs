@@ -56,8 +56,8 @@ const BYTES_OF_A_FOLIO: u64 = 2 * 1024 * 1024;
 /// By how much output may be read before or after the probe that sees it written: what pipes
 /// hold, and a little more.
 const SKEW: u64 = 4 * 1024 * 1024;
-/// For each this many bytes of output, one byte of other I/O is attributed to the time of the
-/// probe.
+/// I/O beyond the output is ignored below this fraction of it: output is never counted at exactly
+/// the moment of the probe.
 const OUTPUT_PER_BYTE: u64 = 64;
 
 /// A process: its pid and its start time, since pids are reused.

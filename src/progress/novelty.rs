@@ -3,8 +3,9 @@
 //!
 //! Before two lines are compared, what changes by itself is removed: numbers, dates and
 //! times, durations, pids in brackets, UUIDs, hexadecimal words, spinners and dots, the
-//! length of a bar. A number or a bar that is higher than ever in such a line is news, unless the
-//! line reports a retry (`attempt 7`), or a wait and the number is no part of a whole (`1 of 3`).
+//! length of a bar. A number or a bar that is higher than ever in such a line is news, except in
+//! a line that reports a retry (`attempt 7`), and in one that reports a wait unless the number
+//! counts parts of a whole (`1 of 3`).
 //!
 //! Memory is bounded: a ring of fixed size. Pure.
 

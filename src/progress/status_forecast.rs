@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::tree_state::TreeStateKind;
 
-/// What a task is proven to wait for.
+/// What a task is found to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockedOn {
     /// It waits for input.
     Input,
-    /// It does nothing but wait for its connections.
+    /// What it does depends on the other end of a connection or pipe.
     Network,
     /// It was stopped by a signal.
     Stop,
@@ -36,7 +36,7 @@ pub enum Status {
     Silent,
     /// It makes progress.
     Progressing,
-    /// It is alive, and has not yet taken too long for what it does.
+    /// It works or gives signs of life, and nothing new was seen recently.
     Slow,
     /// It waits by design for a time, a request or a change.
     Idle,

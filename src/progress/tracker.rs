@@ -3,7 +3,8 @@
 //! A *heartbeat* is evidence of life: bytes of output, bytes read or written, processes
 //! born or ended. CPU time alone is none, since a spinning loop is busy forever; a timer is
 //! none, since it never stops. A *state change* is novel: repeating an action, or two actions in
-//! turn, changes nothing. A task with heartbeats and without changes is stuck.
+//! turn, changes nothing. A task with heartbeats and without changes is stuck; where its
+//! processes can be observed, only repeated output counts as such heartbeats.
 //!
 //! Pure: the caller gathers the evidence and passes the time. Memory is bounded however long a
 //! task runs. The tracker only judges; policies decide what to do.
@@ -75,7 +76,8 @@ impl ChangeKind {
     }
 }
 
-/// Totals of a process tree since its start, as one probe finds them.
+/// Totals of a process tree as one probe finds them: of output since its start, of everything
+/// else since the first probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Bytes of output.
@@ -125,8 +127,8 @@ pub struct Tracker {
     pub last_change: Option<Change>,
     /// The number of state changes.
     pub change_count: u64,
-    /// Heartbeats after the last novel change.
-    since: u64,
+    /// Heartbeats, or outputs (see [`Counts`]), since the last novel change.
+    repetitions: u64,
     novelty: Novelty,
     /// Since when its output has consisted only of timer lines: earlier lines in which only a
     /// duration has risen. `None` if other lines came, or none at all.
@@ -188,7 +190,7 @@ impl Tracker {
             heartbeat_count: 0,
             last_change: None,
             change_count: 0,
-            since: 0,
+            repetitions: 0,
             novelty: Novelty::default(),
             only_time: None,
             busy_until: None,
@@ -214,7 +216,7 @@ impl Tracker {
         self.last_heartbeat = Some(now);
         self.heartbeat_count += 1;
         if self.counts == Counts::All {
-            self.since += 1;
+            self.repetitions += 1;
         }
     }
 
@@ -284,7 +286,7 @@ impl Tracker {
             && last.is_none_or(|last| now.saturating_duration_since(last) >= pause)
         {
             self.counts = Counts::Output(Some(now));
-            self.since += 1;
+            self.repetitions += 1;
         }
     }
 
@@ -326,7 +328,7 @@ impl Tracker {
             Some(last) => Some(last.at),
             None => self.last_probe.is_none().then_some(self.started),
         };
-        let too_many = self.since >= self.settings.stuck_threshold;
+        let too_many = self.repetitions >= self.settings.stuck_threshold;
         let quiet = self.last_probe.is_some() && !self.delta.shows_life();
         // Without output, signs of life stop while it waits for something outside.
         let waits = matches!(self.tree_state, Some(TreeStateKind::Peer | TreeStateKind::Lock));
@@ -371,10 +373,10 @@ impl Tracker {
         self.last_change = Some(Change { at: now, kind });
         self.change_count += 1;
         let is_child = matches!(kind, ChangeKind::ChildStarted | ChangeKind::ChildEnded);
-        self.since = match self.counts {
+        self.repetitions = match self.counts {
             // Probes catch a loop's short programs by chance: one seen for the first time
             // excuses the current interval, not those before it.
-            Counts::Output(_) if is_child => self.since.saturating_sub(1),
+            Counts::Output(_) if is_child => self.repetitions.saturating_sub(1),
             _ => 0,
         };
     }

@@ -1,6 +1,6 @@
-//! Commands to a task's worker, and the channel on which they reach it. Requests keep the
-//! near end until the task is evicted, which is long after its end: the worker closes the
-//! channel, so that a finished task keeps neither a descriptor nor the room for commands.
+//! Commands to a task's worker, and the channel on which they reach it. The task's handle keeps
+//! the sender until the task is evicted, long after its end: the worker closes the channel, so
+//! that a finished task keeps neither a descriptor nor the room for commands.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

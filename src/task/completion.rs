@@ -58,7 +58,7 @@ impl fmt::Debug for Completion {
 impl Completion {
     /// For a task whose end `on_end` is to learn.
     pub fn new(on_end: Option<OnEnd>) -> Completion {
-        // A worker that has not noted anything yet was to interrupt its task.
+        // Until the worker has noted something, an end is that of the server.
         let so_far = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
         Completion(Mutex::new(Gathered { asked: None, so_far, on_end }))
     }

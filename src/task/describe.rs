@@ -223,7 +223,9 @@ pub fn input_proof_phrase(waiting: &Waiting, input: Input) -> String {
     match waiting.proof {
         InputProof::Blocked => format!("reads {device}: {reader}"),
         InputProof::Probable => format!("probably: {reader} waits for {device} and other events"),
-        InputProof::Signs => format!("asks and is silent, cannot be read: {reader}"),
+        InputProof::Signs => {
+            format!("asks and is silent, cannot be inspected: {reader}")
+        }
     }
 }
 

@@ -65,9 +65,9 @@ impl Supervisor {
         }
     }
 
-    /// Runs until `wake` is disconnected. After each wake-up, reaps adopted zombies, and removes
-    /// ended tasks and the files of ended servers whose time is up. Calls `rest` when no child
-    /// has ended for a while since the last ones did.
+    /// Runs until `wake` is disconnected. After each wake-up, reaps adopted zombies and evicts
+    /// expired tasks; once an hour, removes expired files of ended servers. Calls `rest` once no
+    /// child has ended for 5 s.
     pub fn run_housekeeping(&self, wake: &Receiver<()>, rest: impl Fn()) {
         const AGAIN: Duration = Duration::from_secs(1);
         const REST_AFTER: Duration = Duration::from_secs(5);

@@ -1,8 +1,8 @@
 //! A task as its watchers see it: its state behind one mutex, the condvar that signals
-//! changes, the cursor of what has been shown, and the listen window.
+//! changes, and the cursor of what has been shown.
 //!
-//! The worker is the only one that reports; requests wait, take what is new and send
-//! commands. Nothing is read from disk and nothing is matched while the lock is held.
+//! The worker reports what happens; requests wait, take what is new, note the input that they
+//! send, and send commands. At the server's end an overdue end is reported for the worker. Nothing is read from disk and nothing is matched while the lock is held.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -28,7 +28,8 @@ use crate::text::lines::{LinePosition, Position};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// Stdin is `/dev/null`.
+    /// Callers can send it nothing: stdin is `/dev/null`, or a pipe with the text given at the
+    /// start.
     None,
     /// A pipe that stays open.
     Pipe,
@@ -70,8 +71,8 @@ pub struct Detected {
     pub conditions: Vec<Condition>,
     /// How much was visible.
     pub evidence: Evidence,
-    /// Whether its processes have done anything since the probe before, or may have: the
-    /// first probe has nothing to compare with. Seen while a call is about the task.
+    /// Whether its processes have done anything since the probe before. Measured only while a
+    /// call is about the task, and from the second probe on; true otherwise.
     pub works: bool,
 }
 
@@ -125,8 +126,8 @@ pub struct LiveState {
     pub screen_reported: bool,
     /// The task's input is closed, or its end is queued.
     pub input_closed: bool,
-    /// How far a reader has come that must not miss a byte: the worker reads on only as far as
-    /// nothing is dropped before that reader takes it. `None` if there is no such reader.
+    /// How far the reader that must not miss a byte has come: the worker stops reading before a
+    /// byte that it has not taken would be dropped. `None` if there is no such reader.
     pub taken: Option<u64>,
     /// The process that waits for input, and for what, as far as is known.
     pub waiting: Option<Waiting>,
@@ -404,8 +405,8 @@ impl LiveTask {
     }
 
     /// Reports what was found. While input or a size of the terminal is queued for the
-    /// task, an earlier wait for input no longer counts. The answer is whether it is something else
-    /// than before.
+    /// task, an earlier wait for input no longer counts. Returns whether anything
+    /// changed.
     pub fn report_detected(&self, found: Detected) -> bool {
         let changed = {
             let mut state = self.monitor.lock();
@@ -474,8 +475,8 @@ pub enum StateView<R> {
     WaitUntil(Option<Instant>),
 }
 
-/// A call that is about a task: while there is one, it reports the task's end, and no notice
-/// does.
+/// A call about a task that is in progress. Its answer reports the task's end, so no separate
+/// notice does.
 #[derive(Debug)]
 pub struct ActiveCall {
     task: Arc<LiveTask>,
@@ -543,7 +544,8 @@ impl Cancel {
             waker.wake();
         }
         if let Some(task) = task.as_ref().and_then(Weak::upgrade) {
-            // Under the lock: a watcher that has checked and does not wait yet would miss it.
+            // A watcher between its check and its wait holds the lock: once it is free, the
+            // watcher waits and is notified.
             drop(task.monitor.lock());
             task.monitor.notify_all();
         }

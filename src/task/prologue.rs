@@ -14,7 +14,8 @@
 //! - In a restricted shell it does nothing: redirections are errors there.
 //! - Descriptors, parameters and modules are those of bare zsh.
 //!
-//! `eval` would overwrite `$pipestatus`, and text after the command would break here-documents.
+//! So the command is not passed to `eval`, which would overwrite `$pipestatus`, and no text
+//! follows it, which would break here-documents, unless it is long enough to need a script.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

@@ -14,7 +14,7 @@ use super::request::StartError;
 use super::tombstone::LostServer;
 use crate::text::redact::Redactor;
 
-/// A task, as the faces hold it.
+/// A task, as the front ends hold it.
 #[derive(Debug)]
 pub struct TaskHandle {
     pub live: Arc<LiveTask>,

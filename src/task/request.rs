@@ -100,7 +100,9 @@ pub enum StartError {
     #[error(transparent)]
     NoShell(#[from] NoShell),
     /// The file for a long command could not be written.
-    #[error("the command is longer than one argument and cannot be written to {path}: {source}")]
+    #[error(
+        "the command is too long to pass as one argument, and writing it to {path} failed: {source}"
+    )]
     Script { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -115,7 +117,7 @@ pub enum StartError {
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// Its worker has too many commands to carry out.
-    #[error("the worker of task {id} has {waiting} commands waiting: try again in a moment")]
+    #[error("task {id} has {waiting} requests pending: try again in a moment")]
     Busy { id: String, waiting: usize },
     #[error("task {0} has ended: nothing reads input any more")]
     Ended(String),

@@ -123,7 +123,7 @@ pub enum SecretError {
     )]
     TakenInPart { name: String, id: String, bytes: usize },
     #[error(
-        "the worker of task {id} has not answered within {} s; secret {name} may still be typed",
+        "task {id} has not answered within {} s; secret {name} may still be typed",
         PATIENCE.as_secs()
     )]
     Late { name: String, id: String },

@@ -53,7 +53,7 @@ pub enum NoShell {
 /// Finds the shell: the configured one; if that is zsh and missing, bash, then sh.
 ///
 /// # Errors
-/// There is none.
+/// No shell was found.
 pub fn find(configured: &str, search_path: &OsStr) -> Result<Shell, NoShell> {
     let locate = |name: &str| files::find_program(name, search_path).ok();
     if let Some(path) = locate(configured) {

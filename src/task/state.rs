@@ -25,7 +25,7 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 pub const KILL_PATIENCE: Duration = Duration::from_secs(1);
 /// How long the receipt of a single signal waits for processes to end.
 pub const SIGNAL_PATIENCE: Duration = Duration::from_millis(500);
-/// A shell that ends within this time after a kill was killed.
+/// A shell that ends within this time after a kill request counts as killed by it.
 pub const KILL_CREDIT: Duration = Duration::from_secs(5);
 
 /// What a caller asks to be sent to a task's processes.
@@ -284,7 +284,8 @@ impl Machine {
                 }
             }
             Event::Probed { progressing } => self.progressing = progressing,
-            // The turn of a worker ends with it: a probe that is due before the deadline was taken.
+            // The last event of a worker's turn: any probe that was due before the deadline has
+            // been taken.
             Event::Time => self.meet_deadline(now, &mut effects),
         }
         self.pass_time(now, &mut effects);

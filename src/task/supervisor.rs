@@ -202,7 +202,7 @@ impl Supervisor {
     /// The shell that commands run in.
     ///
     /// # Errors
-    /// There is none.
+    /// No shell was found.
     pub fn find_shell(&self) -> Result<Shell, NoShell> {
         let search_path = invocation::search_path(&self.settings.environment);
         shell::find(&self.settings.shell, search_path)
@@ -428,7 +428,7 @@ impl Supervisor {
     /// Signals a task's processes and waits for the receipt.
     ///
     /// # Errors
-    /// When there is none; the kill may still continue.
+    /// No receipt has come; the kill may still continue.
     pub fn kill(&self, task: &TaskHandle, order: KillRequest) -> Result<Receipt, NoReceipt> {
         let closed = || task.live.state().closed;
         let received = self.begin_kill(task, order)?;
@@ -445,7 +445,7 @@ impl Supervisor {
     /// Signals a task's processes without waiting: the receipt comes when it is over.
     ///
     /// # Errors
-    /// When there will be none.
+    /// No receipt will come.
     pub fn begin_kill(
         &self,
         task: &TaskHandle,
@@ -513,7 +513,7 @@ impl Supervisor {
     /// Changes the size of a task's terminal.
     ///
     /// # Errors
-    /// It has none.
+    /// The task has no terminal.
     pub fn resize(&self, task: &TaskHandle, size: TerminalSize) -> Result<(), InputError> {
         if task.live.facts.input != Input::Terminal {
             return Err(InputError::NoTerminal(task.id().to_owned()));

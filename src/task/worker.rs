@@ -360,12 +360,12 @@ impl Worker {
 
     // Output and exit.
 
-    /// Reads until nothing is there, at most `turns` times, or until there is more to draw than a
-    /// turn has time for.
-    fn read_output(&mut self, turns: usize) -> bool {
+    /// Reads at most `max_reads` times, until nothing is there or the emulated screen falls behind.
+    /// Returns whether there is nothing left to read.
+    fn read_output(&mut self, max_reads: usize) -> bool {
         // Held only while output comes: most tasks are silent most of the time.
         let mut buffer = vec![0; READ_BYTES];
-        for _ in 0..turns {
+        for _ in 0..max_reads {
             match descriptors::read(&self.spawned.output, &mut buffer) {
                 Transfer::Bytes(count) => self.take_output(buffer.get(..count).unwrap_or_default()),
                 Transfer::WouldBlock => return true,
@@ -450,7 +450,7 @@ impl Worker {
 
     fn note_tree_gone(&mut self, gone: bool) {
         if gone {
-            // The shell may be missing from the tree as a zombie that is still to be seen.
+            // The tree has no zombies: the shell may have exited without a note of it.
             if !self.machine.exited() {
                 self.note_exit();
             }
@@ -575,11 +575,11 @@ fn input_descriptor(input: Input, spawned: &Spawned) -> Option<&OwnedFd> {
 /// How many leftovers are watched for their end; scans notice the ends of others.
 const MAX_WATCHED: usize = 32;
 /// The pause before the first scan. Each further pause is twice as long …
-const FIRST_SCAN: Duration = Duration::from_secs(1);
+const FIRST_SCAN_PAUSE: Duration = Duration::from_secs(1);
 /// … up to this.
-const LAST_SCAN: Duration = Duration::from_secs(30);
-/// The next scan after one that did not make clear whether any is left.
-const CLEAR_SCAN: Duration = Duration::from_millis(20);
+const LONGEST_SCAN_PAUSE: Duration = Duration::from_secs(30);
+/// The pause after a scan that did not show whether any is left.
+const INCONCLUSIVE_SCAN_PAUSE: Duration = Duration::from_millis(20);
 /// How often the tree is scanned while the processes found end before they can be watched. If
 /// they do each time, the tree continues in processes that live no longer than a scan takes.
 const SCANS: usize = 4;
@@ -651,9 +651,9 @@ impl Leftovers {
         self.count = found.len();
         self.unclear = found.is_empty() && processes.is_inconclusive();
         let pause = match self.scan {
-            _ if self.unclear => CLEAR_SCAN,
-            Some((_, before)) => (before * 2).clamp(FIRST_SCAN, LAST_SCAN),
-            None => FIRST_SCAN,
+            _ if self.unclear => INCONCLUSIVE_SCAN_PAUSE,
+            Some((_, before)) => (before * 2).clamp(FIRST_SCAN_PAUSE, LONGEST_SCAN_PAUSE),
+            None => FIRST_SCAN_PAUSE,
         };
         self.scan = (!self.is_empty()).then(|| (Instant::now() + pause, pause));
         found

@@ -87,7 +87,7 @@ fn runs_are_counted_and_what_is_known_of_a_command_is_told_in_numbers() {
     let text = client.call("zsh_alan_query", json!({"command": "true one"}));
     let lines: Vec<&str> = text.text.lines().collect();
     assert_eq!(lines[..2], ["$ true one", "kind      true *"], "{lines:?}");
-    let streak = "streak    3 successes in a row (at most 3 successes, 0 failures)";
+    let streak = "streak    3 successes in a row (longest: 3 successes, 0 failures)";
     assert!(lines.contains(&streak), "{lines:?}");
 }
 
@@ -197,13 +197,13 @@ fn a_refused_command_is_listed_told_of_and_let_through_again() {
     assert_eq!(listed[1]["state"], json!("CLOSED"));
     let text = other.call("zsh_neverhang_status", json!({})).text;
     let first = text.lines().next().unwrap_or_default();
-    for part in ["  OPEN    ", "3 timeouts of up to 0.2s", "next try in ", HANGS] {
+    for part in ["  OPEN    ", "3 timeouts of up to 0.2s", "may be tried again in ", HANGS] {
         assert!(first.contains(part), "{text}");
     }
     let found = query(&other, HANGS);
     assert_eq!(found["circuit"]["state"], json!("OPEN"), "{found}");
     let text = other.call("zsh_alan_query", json!({"command": HANGS})).text;
-    assert!(text.contains("⚠ NEVERHANG: OPEN, next try in "), "{text}");
+    assert!(text.contains("⚠ NEVERHANG: OPEN, may be tried again in "), "{text}");
     let health = assert_valid(&other, "zsh_health", json!({}));
     assert_eq!(health["circuits_open"], json!(1));
 
@@ -213,7 +213,7 @@ fn a_refused_command_is_listed_told_of_and_let_through_again() {
     assert_eq!(circuits(&client).len(), 1, "only that one");
     hang(&client, HANGS);
     let text = client.call("zsh_neverhang_reset", json!({})).text;
-    assert!(text.contains("was closed, 1 timeout forgotten: sleep 61"), "{text}");
+    assert!(text.contains("was not open; 1 timeout forgotten: sleep 61"), "{text}");
     let again = client.call("zsh_neverhang_reset", reset);
     assert!(!again.is_error);
     assert_eq!(again.text, format!("nothing to close: no circuit of {HANGS}"));

@@ -126,8 +126,8 @@ impl ProgressProbe {
         }
     }
 
-    /// Probes, if that is due. The answer is whether the task makes progress, or may yet;
-    /// `None`: no probe was due.
+    /// Probes, if that is due. Returns whether a deadline that progress extends is extended;
+    /// `None` if no probe was due.
     pub fn probe(
         &mut self,
         task: &LiveTask,
