@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::{Client, PATIENCE};
 use crate::support::env::Env;
+use crate::support::oneshot::Runs;
 use crate::support::processes::{UniqueSleep, wait_until};
 use crate::support::program::{ran, zsh_tool};
 use crate::support::state_files::server_files;
@@ -205,4 +206,21 @@ fn a_person_types_and_kills_by_the_command_line_and_the_agent_still_hears_of_it(
     }
     let usage = crate::support::program::run(zsh_tool(&env, &["send", &task]));
     assert_eq!(usage.code, 2, "{usage:?}");
+}
+
+#[test]
+fn the_agents_of_a_run_are_reached_like_other_tasks() {
+    let runs = Runs::working(json!([[{"hang": 1}]]));
+    let run = runs.start(&["make it"]);
+    runs.wait_for_start("worker", 1);
+    let task = wait_until("other processes can know of the agent", || {
+        let file = server_files(&runs.env, ".json").pop()?;
+        Some(file.file_stem()?.to_str()?.to_owned())
+    });
+    socket_of(&runs.env, &task);
+    let killed = ran(&runs.env, &["kill", &task]);
+    assert_eq!(killed.code, 0, "{killed:?}");
+    assert!(killed.text().contains("no survivors"), "{killed:?}");
+    let ended = run.finish();
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
 }

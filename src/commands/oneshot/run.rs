@@ -24,6 +24,8 @@ use crate::commands::output::{self, EXIT_USAGE};
 use crate::commands::signals::{self, StopRequest};
 use crate::commands::{monitor, setup};
 use crate::config::{Config, JudgeChoice, RunSettings, Warning};
+use crate::mcp::control::ControlSocket;
+use crate::mcp::dispatch::{Shims, Tools};
 use crate::oneshot::controls::{Control, Controls};
 use crate::oneshot::engine::Engine;
 use crate::oneshot::run::OpenRun;
@@ -239,6 +241,19 @@ fn conclude(
     let judge = setup::judge(judge, config, &supervisor);
     let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
     setup::start_housekeeping(&supervisor, woken, memory::give_back_free);
+    let directory = supervisor.directory_made();
+    let tools = Tools::new(
+        Arc::clone(&supervisor),
+        Arc::clone(&recorder),
+        config.clone(),
+        Vec::new(),
+        None,
+        Shims::Unavailable,
+    );
+    let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
+    if let Err(error) = ControlSocket::start(Arc::new(tools), message_limit, directory) {
+        tracing::warn!("no control socket: {error}");
+    }
     let mut monitor = None;
     if let Some(address) = arguments.http.or(config.http) {
         match monitor::start_beside(&supervisor, address, config, &recorder) {
