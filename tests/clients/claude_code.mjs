@@ -206,6 +206,46 @@ await interactive([{ text: 'told' }], async ({ api, seen }) => {
   await eventually(() => seen().includes('❯'));
   await toldOf('resumed', 'resumed', api, 0);
 }, '--continue');
+// A detached server outlives the connection, the session and Claude Code itself.
+let detached = 'none';
+const pollDetached = () => ({ call: { name: POLL, input: { task_id: detached, full_output: true, listen: 0 } } });
+await interactive(
+  [
+    { call: { name: ZSH, input: { command: 'echo serving; exec python3 -m http.server 0', detach: true } } },
+    (result) => {
+      detached = taskIn(result);
+      return { text: 'begun detached' };
+    },
+    pollDetached,
+    { text: 'polled detached' },
+  ],
+  async (terminal) => {
+    await begin(terminal, 'detached');
+    const before = serverPids();
+    check('detached: the menu opens', (await press(terminal, '/mcp', '/mcp')) && (await press(terminal, '\r', 'MCPservers')) && (await press(terminal, '\r', 'Reconnect')));
+    await press(terminal, '\x1b[B', '❯Reconnect');
+    terminal.type('\r');
+    const another = () => serverPids().some((pid) => !before.includes(pid));
+    check('detached: another server answers', await eventually(another), [before, serverPids()]);
+    check('detached: it is connected', await eventually(() => terminal.seen().includes('Reconnected')), terminal.seen().slice(-600));
+    check('detached: the task still runs', running('http.server').length === 1, running());
+    await begin(terminal, 'detached');
+    await eventually(() => terminal.api.turns.length > 3);
+    const [, polled = ''] = terminal.api.results();
+    check('detached: the next server is polled', polled.includes('serving') && polled.includes('RUNNING'), polled);
+  },
+);
+check('detached: the task outlives Claude Code', running('http.server').length === 1, running());
+const next = await headless([
+  { call: { name: ZSH, input: { command: 'echo hello' } } },
+  pollDetached,
+  () => ({ call: { name: 'mcp__zsh-tool__zsh_kill', input: { task_id: detached } } }),
+  { text: 'the script is over' },
+]);
+const [hello = '', polledAgain = '', killed = ''] = next.results;
+check('detached: a new session is told of it', hello.startsWith(`┌ detached: task '${detached}' running for `), hello);
+check('detached: and polls it', polledAgain.includes('1: serving') && polledAgain.includes('RUNNING'), polledAgain);
+check('detached: and kills it', killed.includes('no survivors'), killed);
 check('nothing is left after its interface', await eventually(() => running().length === 0), running());
 
 // What the reference says on permissions, taken from there: settings and a hook.
