@@ -121,11 +121,9 @@ fn the_shim_is_no_descendant_of_the_server_and_shows_nothing_of_the_command() {
     let started = client.call(
         "zsh",
         json!({"command": "read line; print -r -- \"$line and $GIVEN\"; sleep 30",
-            "detach": true, "stdin": format!("{secret}\n"), "env": {"GIVEN": secret}}),
+            "detach": true, "stdin": format!("{secret}\n"), "env": {"GIVEN": secret}, "until": " and ", "yield_after": 20}),
     );
-    let shown = client.poll(&started.task_id(), json!({"until": " and ", "listen": 25}));
-    let seen = format!("{}{}", started.text, shown.text);
-    assert!(seen.contains(&format!("{secret} and {secret}")), "{seen}");
+    assert!(started.text.contains(&format!("{secret} and {secret}")), "{}", started.text);
     let below = descendants_of(client.pid());
     for process in [shim_guard(&env), shim(&env)] {
         assert!(below.iter().all(|child| child.pid != process.pid), "{below:?}");
@@ -298,31 +296,37 @@ fn a_call_that_is_cancelled_leaves_nothing() {
 }
 
 /// Kills one of the processes after a random moment of the start, and then either the task is
-/// listed and runs, or nothing of it does.
+/// listed and runs, or nothing of it does; and nothing of another task in any case.
 #[test]
 fn killed_at_any_moment_of_the_start_the_task_is_listed_or_nothing_runs() {
-    const ROUNDS: u32 = 25;
+    const ROUNDS: u32 = 40;
     for round in 0..ROUNDS {
         let env = Env::new();
         let client = env.client();
-        let sleep = UniqueSleep::new();
+        let (bound, sleep) = (UniqueSleep::new(), UniqueSleep::new());
+        client.start_task(&format!("(setsid {bound} &); {bound}"));
+        bound.wait_for(2);
         client.call_async("zsh", json!({"command": sleep.to_string(), "detach": true}));
         // Not a wait for something: the moment is meant to be any.
-        std::thread::sleep(Duration::from_micros(u64::from(round) * 2_500));
+        std::thread::sleep(Duration::from_micros(u64::from(round) * 1_750));
         let shim = shims(&env);
         match (round % 4, shim.first(), shim.last()) {
-            (0, ..) => client.signal("KILL"),
+            // The guard ends what the server leaves.
             (1, ..) => send_signal("KILL", client.server_pid()),
             (2, Some(first), _) => send_signal("KILL", first.pid),
             (3, _, Some(last)) => send_signal("KILL", last.pid),
             _ => {}
         }
-        client.signal("KILL");
+        if round % 4 != 1 {
+            client.signal("KILL");
+        }
         client.wait_exit(EXIT);
+        bound.assert_gone();
         // What was being started has started, or has given up.
         let listed = wait_until("the task is listed, or nothing runs", || {
-            let entries = server_files(&env, ".json");
-            match (entries.len(), sleep.running().len(), shims(&env).len()) {
+            let files = server_files(&env, ".json");
+            let detached = files.iter().filter(|file| file.to_string_lossy().contains("/shim-"));
+            match (detached.count(), sleep.running().len(), shims(&env).len()) {
                 (1, 1, 2) => Some(true),
                 (_, 0, 0) => Some(false),
                 _ => None,
