@@ -139,14 +139,27 @@ fn the_shim_is_no_descendant_of_the_server_and_shows_nothing_of_the_command() {
 
 #[test]
 fn the_death_of_a_shim_or_of_its_guard_ends_its_task_and_is_reported_once() {
-    for victim in ["shim", "guard"] {
+    for victim in ["shim", "guard", "all"] {
         let env = Env::new();
         let client = env.client();
         let sleep = UniqueSleep::new();
         let task = detach(&client, &format!("(setsid {sleep} &); echo begun; {sleep}")).task_id();
         sleep.wait_for(2);
         let (holder, guard) = (shim(&env), shim_guard(&env));
-        send_signal("KILL", if victim == "shim" { holder.pid } else { guard.pid });
+        match victim {
+            "shim" => send_signal("KILL", holder.pid),
+            "guard" => send_signal("KILL", guard.pid),
+            // As when the machine stops.
+            _ => {
+                send_signal("STOP", guard.pid);
+                send_signal("STOP", holder.pid);
+                let below = descendants_of(holder.pid);
+                for process in below.iter().chain([&holder, &guard]) {
+                    send_signal("KILL", process.pid);
+                }
+                sleep.running().iter().for_each(|left| send_signal("KILL", left.pid));
+            }
+        }
         sleep.assert_gone();
         wait_until("the shim is gone", || shims(&env).is_empty().then_some(()));
         let next = env.client();
