@@ -20,6 +20,7 @@ use crate::alan::estimate::Estimate;
 use crate::alan::rows::unix_seconds;
 use crate::history::recorder::Recorder;
 use crate::oneshot::sessions::{self as oneshot, RunView};
+use crate::peer::Owner;
 use crate::process::files;
 use crate::progress::progress_snapshot::Verdict;
 use crate::task::describe;
@@ -179,6 +180,15 @@ impl Sessions {
         })
     }
 
+    /// The process that has the task; `None` if it is this one and has no directory.
+    pub(crate) fn owner(&self, task: &Task) -> Option<Owner> {
+        let directory = match &task.source {
+            OutputSource::Own(_) => self.own.as_ref()?.directory().ok()?.path.clone(),
+            OutputSource::Files { directory, .. } => directory.clone(),
+        };
+        Some(Owner { directory })
+    }
+
     /// The present state of the same task; `None` if it is gone.
     pub(crate) fn reload(&self, task: &Task) -> Option<Task> {
         match &task.source {
@@ -322,7 +332,8 @@ impl Task {
                 samples: estimate.sample_size,
             }),
             server: self.server.clone(),
-            can_kill: self.server.own && !entry.is_over(),
+            detached: entry.detached.clone(),
+            can_kill: !entry.is_over(),
             tail: match lines {
                 0 => Vec::new(),
                 lines => self.source.tail(entry, lines),
