@@ -173,6 +173,13 @@ function ownerWords(session) {
   return session.pid ? `runner pid ${session.pid}` : 'no runner';
 }
 
+/** Which client has detached a task, and until when it may run; null for one that ends with its server. */
+function detachedWords({ detached }) {
+  if (!detached) return null;
+  const by = detached.client ? ` by ${detached.client}` : '';
+  return `detached${by}, ${detached.until ? `until ${dateAndTime(detached.until)}` : 'without a limit'}`;
+}
+
 function serverWords(server) {
   if (!server) return 'no server';
   const pid = server.pid ? ` (pid ${server.pid})` : '';
