@@ -107,6 +107,9 @@ impl Listed {
         if entry.outcome.is_some() && !entry.leftovers.is_empty() {
             status.push_str(&format!(", {} still running", entry.leftovers.len()));
         }
+        if entry.detached.is_some() {
+            status.push_str(", detached");
+        }
         let server = match self.server_pid {
             Some(pid) => format!("server {} (pid {pid})", self.instance),
             None => format!("server {}", self.instance),
@@ -133,6 +136,7 @@ impl Listed {
             "pid": entry.pid,
             "pty": entry.pty,
             "leftovers": entry.leftovers,
+            "detached": entry.detached,
             "server": self.instance,
             "server_pid": self.server_pid,
         })
