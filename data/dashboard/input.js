@@ -18,7 +18,7 @@ function inputField(id) {
 /** Shows the field while the task waits; `heading` gets the focus that a hidden field would lose. */
 function updateInput(parts, session, heading) {
   const { root, field, send, error } = parts;
-  const wanted = isRunning(session) ? session.waitingFor : null;
+  const wanted = isRunning(session) && session.canKill ? session.waitingFor : null;
   const type = wanted === 'password' ? 'password' : 'text';
   // What was typed for one question is no answer to another, and a password must not become readable.
   if (!wanted || field.type !== type) {

@@ -199,7 +199,8 @@ function showEndButton(button, session) {
 /** Why this page cannot end it; null when it can. */
 function whyNotEnded(session) {
   if (!page.live) return 'The connection to the server is lost.';
-  return isRun(session) && session.canStop === false ? 'The process that runs it is gone.' : null;
+  if (isRun(session)) return session.canStop === false ? 'The process that runs it is gone.' : null;
+  return session.canKill ? null : `The ${serverWords(session.server)} takes no calls: end it where it was started.`;
 }
 
 function showSegments() {

@@ -174,10 +174,11 @@ function ownerWords(session) {
 }
 
 /** Which client has detached a task, and until when it may run; null for one that ends with its server. */
-function detachedWords({ detached }) {
-  if (!detached) return null;
-  const by = detached.client ? ` by ${detached.client}` : '';
-  return `detached${by}, ${detached.until ? `until ${dateAndTime(detached.until)}` : 'without a limit'}`;
+function detachedWords(session) {
+  if (!session.detached) return null;
+  const { client, until } = session.detached;
+  const by = client ? `detached by ${client}` : 'detached';
+  return isRunning(session) ? `${by}, ${until ? `until ${dateAndTime(until)}` : 'without a limit'}` : by;
 }
 
 function serverWords(server) {

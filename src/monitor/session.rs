@@ -66,7 +66,7 @@ pub(crate) struct Session {
     pub server: ServerName,
     /// Null for a task that ends with its server.
     pub detached: Option<Detached>,
-    /// Whether it is a task of which something can be killed.
+    /// Whether it is a task that takes calls, and of which something is left to kill.
     pub can_kill: bool,
     /// Whether it is a live run, which can be stopped.
     pub can_stop: bool,

@@ -1,8 +1,8 @@
 //! All sessions: the tasks of this process, and the tasks of other servers and agent runs,
 //! which are read from the state directory.
 //!
-//! Limits: the list leaves out tasks of servers that have ended and tasks that are parts of
-//! others (a run's agent, a judge), which can be found by id. It contains the newest
+//! Limits: the list leaves out tasks of servers that have ended, unless they were detached, and
+//! tasks that are parts of others (a run's agent, a judge), which can be found by id. It contains the newest
 //! [`MOST_ENDED`] ended tasks and the most recently changed [`MAX_INACTIVE_RUNS`] runs.
 
 use std::collections::HashMap;
@@ -24,8 +24,7 @@ use crate::peer::Owner;
 use crate::process::files;
 use crate::progress::progress_snapshot::Verdict;
 use crate::task::describe;
-use crate::task::journal;
-use crate::task::journal::Entry;
+use crate::task::journal::{self, CONTROL_SOCKET, Entry};
 use crate::task::live::Input;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
@@ -218,10 +217,10 @@ impl Sessions {
             return tasks;
         };
         for directory in journal::servers(state) {
-            if self.is_own(&directory) || !journal::server_lives(&directory) {
+            if self.is_own(&directory) {
                 continue;
             }
-            let entries = journal::read_server(&directory).into_iter();
+            let entries = tombstone::listed(&directory).into_iter();
             tasks.extend(entries.map(|entry| Task::of_another(&directory, entry)));
         }
         tasks
@@ -333,12 +332,20 @@ impl Task {
             }),
             server: self.server.clone(),
             detached: entry.detached.clone(),
-            can_kill: !entry.is_over(),
+            can_kill: !entry.is_over() && self.is_reachable(),
             tail: match lines {
                 0 => Vec::new(),
                 lines => self.source.tail(entry, lines),
             },
             ..Session::default()
+        }
+    }
+
+    /// Whether it is this process's, or its own process takes calls.
+    fn is_reachable(&self) -> bool {
+        match &self.source {
+            OutputSource::Own(_) => true,
+            OutputSource::Files { directory, .. } => directory.join(CONTROL_SOCKET).exists(),
         }
     }
 

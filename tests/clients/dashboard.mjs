@@ -324,7 +324,7 @@ async function detachedTask(id) {
   await browser.click('.buttons .danger');
   await browser.until(() => document.querySelector('#confirm').open);
   await browser.click('#confirm-yes');
-  check('a detached task is killed', await browser.until(() => /Killed/.test(document.querySelector('#toast').textContent)), await browser.run(textOf, '#toast'));
+  check('a detached task is killed and stays in the list', await browser.until(says, `.group-ended ${card(id)}`, 'Killed'), await browser.run(textOf, '#toast'));
   check('no process of it is left', await eventually(() => running('sleep', '305').length === 0));
   await browser.press(KEYS.Escape);
 }

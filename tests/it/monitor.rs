@@ -320,6 +320,22 @@ fn a_task_whose_server_does_not_answer_is_409_and_the_server_is_named() {
 }
 
 #[test]
+fn a_command_that_takes_no_calls_is_not_offered_for_a_kill() {
+    let env = Env::new();
+    let (monitor, watcher) = monitor_alone(&env);
+    let exec = Program::start(zsh_tool(&env, &["exec", "echo here; sleep 600"]));
+    let shown = wait_until("it is listed", || sessions(&watcher).pop());
+    assert_eq!(shown["state"], "running");
+    assert_eq!(shown["canKill"], false);
+    let id = shown["id"].as_str().expect("an id");
+    let refused = watcher.post(&format!("/api/tasks/{id}/kill"), &json!({}));
+    assert_eq!(refused.status, 409, "{refused:?}");
+    exec.signal("TERM");
+    exec.finish();
+    end_of(monitor);
+}
+
+#[test]
 fn a_detached_task_is_marked_typed_into_and_killed() {
     let env = Env::new();
     env.configure("heartbeat_interval: 0.5");
@@ -347,6 +363,11 @@ fn a_detached_task_is_marked_typed_into_and_killed() {
     let killed = watcher.post(&format!("/api/tasks/{task}/kill"), &json!({}));
     assert_eq!(killed.status, 200, "{killed:?}");
     sleep.assert_gone();
+    wait_until("its shim is gone and its end is listed", || {
+        let ended = session(&watcher, &task);
+        let is_ended = ended["state"] == "killed" && server_files(&env, "control.sock").is_empty();
+        is_ended.then_some(())
+    });
     end_of(monitor);
     assert_none_left(env.mark());
 }

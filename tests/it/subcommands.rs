@@ -200,6 +200,11 @@ fn detached_tasks_are_marked_in_the_list_and_named_by_doctor_and_uninstall() {
     client.close_stdin();
     client.wait_exit(PATIENCE);
     assert_none_left(env.mark());
+    let all = ran(&env, &["tasks", "--all"]).text();
+    assert_eq!(all.lines().count(), 1, "of ended servers, the detached ones: {all}");
+    assert!(all.starts_with(&format!("{detached}  ")) && all.contains(", detached  "), "{all}");
+    assert!(!all.contains("running"), "{all}");
+    assert_eq!(ran(&env, &["tasks"]).text(), "");
 }
 
 #[test]
