@@ -115,6 +115,36 @@ pub fn shim_of(state: &Path, task: &str) -> Option<Owner> {
     Some(Owner { directory })
 }
 
+/// Has the owner of a task carry out a person's call of a tool. What the result shows stays new for
+/// the task's agent. `wait` is how long the call waits by itself.
+///
+/// # Errors
+/// There is no result, or the tool has refused: [`PeerError::Refused`] has its words then.
+pub fn call_for_person(
+    owner: Owner,
+    tool: &str,
+    arguments: &Value,
+    wait: Duration,
+) -> Result<Value, PeerError> {
+    let call = PeerCall {
+        tool,
+        arguments,
+        client: RelayedClient { only_looks: true, ..RelayedClient::default() },
+        limit: wait + ANSWER_LIMIT,
+        cancel: &Cancel::default(),
+    };
+    let result = Peer::connect(owner)?.call(&call, None)?;
+    match result.get("isError").and_then(Value::as_bool) {
+        Some(true) => Err(PeerError::Refused(text_of(&result).to_owned())),
+        _ => Ok(result),
+    }
+}
+
+/// The words of a tool's result.
+pub fn text_of(result: &Value) -> &str {
+    result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default()
+}
+
 /// A call of a tool that another process is to carry out.
 #[derive(Debug)]
 pub struct PeerCall<'a> {

@@ -81,7 +81,7 @@ function keepFocusInside() {
 }
 
 function makeDetails(id) {
-  const parts = { badge: badge(), estimate: estimateBar(), buttons: makeButtons(id), output: makeOutput(id) };
+  const parts = { badge: badge(), estimate: estimateBar(), input: inputField(id), buttons: makeButtons(id), output: makeOutput(id) };
   parts.title = element('h2', { id: 'details-title', class: 'details-title', 'data-kind': page.byId.get(id)?.kind, tabindex: '-1' });
   parts.description = element('p', { class: 'card-description' });
   parts.attention = element('p', { class: 'attention' });
@@ -92,8 +92,8 @@ function makeDetails(id) {
   parts.past = element('section', { class: 'details-section', hidden: true });
   const close = element('button', { type: 'button', class: 'icon-button', 'aria-label': 'Close the details', title: 'Close (Esc)', onclick: closeDetails }, icon('close'));
   const top = element('div', { class: 'details-top' }, parts.badge, close);
-  // Above the buttons nothing comes and goes while a task runs, so that they stay under the pointer.
-  const head = element('div', { class: 'details-head' }, top, parts.title, parts.description, parts.attention, parts.buttons.root, parts.answer, parts.estimate.root, parts.evidence);
+  // Above the buttons only what asks for attention comes and goes while a task runs, so that they stay under the pointer.
+  const head = element('div', { class: 'details-head' }, top, parts.title, parts.description, parts.attention, parts.input.root, parts.buttons.root, parts.answer, parts.estimate.root, parts.evidence);
   parts.sections = [head, parts.output.root, section('Facts', parts.facts), section('Progress', parts.counts), parts.past];
   return parts;
 }
@@ -128,6 +128,7 @@ function showDetails() {
   setText(parts.title, session.title);
   setOptional(parts.description, session.description);
   setOptional(parts.attention, attentionText(session));
+  updateInput(parts.input, session, parts.title);
   showButtons(parts.buttons, session);
   showPast(parts.past, session);
   tickDetails();
@@ -135,6 +136,7 @@ function showDetails() {
 
 function showGone(parts) {
   setOptional(parts.attention, 'The server does not list this session any more.');
+  setHidden(parts.input.root, true);
   setHidden(parts.buttons.root, true);
 }
 
@@ -171,6 +173,7 @@ function sessionFacts(session) {
     [isRun(session) ? 'Runner' : 'Process', session.pid],
     ['Input and output', isRun(session) ? null : session.pty ? 'terminal (PTY)' : 'pipes'],
     ['Left running', leftWords(session)],
+    ...(session.detached ? detachedFacts(session.detached) : []),
     ['Server', isRun(session) ? null : serverWords(session.server)],
     ['Id', session.id],
   ].filter((fact) => fact && fact[1] !== null && fact[1] !== undefined && fact[1] !== '');
@@ -183,6 +186,14 @@ function runFacts(run) {
     ['Auditor', run.auditor],
     ['Reason', run.reason],
     ['Feedback', run.feedback],
+  ];
+}
+
+function detachedFacts({ client, project, until }) {
+  return [
+    ['Detached by', client || 'a client without a name'],
+    ['Runs until', until ? dateAndTime(until) : 'its end, without a limit'],
+    ['Project', project],
   ];
 }
 

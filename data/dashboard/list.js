@@ -95,18 +95,20 @@ function forgetCards() {
 function makeCard(session) {
   const parts = {
     badge: badge(),
+    detached: element('span', { class: 'tag', text: 'Detached' }),
     title: element('button', { type: 'button', class: 'card-title', 'aria-controls': 'details', onclick: () => select(session.id, parts.title) }),
     time: element('span', { class: 'card-time' }),
     end: element('button', { type: 'button', class: 'button small danger-quiet', onclick: () => askToEnd(session.id) }),
     description: element('p', { class: 'card-description' }),
     attention: element('p', { class: 'attention' }),
+    input: inputField(session.id),
     facts: element('p', { class: 'card-facts' }),
     estimate: estimateBar(),
     tail: element('pre', { class: 'tail' }),
     meta: element('p', { class: 'card-meta' }),
   };
-  const head = element('div', { class: 'card-head' }, parts.badge, parts.title, parts.time, parts.end);
-  const about = element('div', { class: 'card-about' }, parts.description, parts.attention, parts.estimate.root, parts.facts, parts.meta);
+  const head = element('div', { class: 'card-head' }, parts.badge, parts.title, parts.detached, parts.time, parts.end);
+  const about = element('div', { class: 'card-about' }, parts.description, parts.attention, parts.input.root, parts.estimate.root, parts.facts, parts.meta);
   const body = element('div', { class: 'card-body' }, about, parts.tail);
   return { ...parts, root: element('li', { class: 'card', 'data-id': session.id, 'data-kind': session.kind }, head, body) };
 }
@@ -119,7 +121,9 @@ function updateCard(card, session) {
   setText(card.title, firstLine(session.title));
   setAttribute(card.title, 'title', session.title);
   setOptional(card.description, session.description ?? reasonOf(session));
+  setHidden(card.detached, !session.detached);
   setOptional(card.attention, attentionText(session));
+  updateInput(card.input, session, card.title);
   setOptional(card.tail, isRunning(session) ? tailOf(session, TAIL_LINES) : '');
   setText(card.meta, metaWords(session));
   showEndButton(card.end, session);
@@ -149,7 +153,7 @@ function metaWords(session) {
   if (isRun(session) && session.run) words.splice(1, 0, runWords(session.run));
   if (leftOf(session)) words.push(`left running: ${leftWords(session)}`);
   if (!isRunning(session)) words.push(`ended ${ago(page.nowMs() - endOf(session) * SECOND)}`);
-  words.push(ownerWords(session));
+  words.push(detachedWords(session) ?? ownerWords(session));
   return words.filter(Boolean).join('  ·  ');
 }
 
@@ -196,8 +200,7 @@ function showEndButton(button, session) {
 function whyNotEnded(session) {
   if (!page.live) return 'The connection to the server is lost.';
   if (isRun(session)) return session.canStop === false ? 'The process that runs it is gone.' : null;
-  if (session.canKill) return null;
-  return `It belongs to ${serverWords(session.server)}; only that one can kill it.`;
+  return session.canKill ? null : `The ${serverWords(session.server)} takes no calls: end it where it was started.`;
 }
 
 function showSegments() {

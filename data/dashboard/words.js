@@ -173,6 +173,14 @@ function ownerWords(session) {
   return session.pid ? `runner pid ${session.pid}` : 'no runner';
 }
 
+/** Which client has detached a task, and until when it may run; null for one that ends with its server. */
+function detachedWords(session) {
+  if (!session.detached) return null;
+  const { client, until } = session.detached;
+  const by = client ? `detached by ${client}` : 'detached';
+  return isRunning(session) ? `${by}, ${until ? `until ${dateAndTime(until)}` : 'without a limit'}` : by;
+}
+
 function serverWords(server) {
   if (!server) return 'no server';
   const pid = server.pid ? ` (pid ${server.pid})` : '';

@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 
 use super::{output, setup, tasks};
 use crate::cli::{KillArguments, SendArguments};
-use crate::peer::{ANSWER_LIMIT, Owner, Peer, PeerCall, RelayedClient};
+use crate::peer::{self, Owner};
 use crate::protocol::message::put;
 use crate::task::journal;
-use crate::task::live::Cancel;
 use crate::task::supervisor::KILL_LIMIT;
 
 /// How long the reply to input is waited for.
@@ -56,28 +55,11 @@ fn conclude(wanted: &str, tool: &str, mut arguments: Value, wait: Duration) -> E
         return ExitCode::FAILURE;
     }
     put(&mut arguments, "task_id", entry.id.as_str());
-    let call = PeerCall {
-        tool,
-        arguments: &arguments,
-        client: RelayedClient { only_looks: true, ..RelayedClient::default() },
-        limit: wait + ANSWER_LIMIT,
-        cancel: &Cancel::default(),
-    };
-    let answered = Peer::connect(Owner { directory }).and_then(|mut peer| peer.call(&call, None));
-    match answered {
-        Ok(result) => print(&result),
+    match peer::call_for_person(Owner { directory }, tool, &arguments, wait) {
+        Ok(result) => output::conclude(output::print(&format!("{}\n", peer::text_of(&result))), 0),
         Err(error) => {
             output::complain(&error);
             ExitCode::FAILURE
         }
     }
-}
-
-fn print(result: &Value) -> ExitCode {
-    let text = result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default();
-    if result.get("isError").and_then(Value::as_bool) == Some(true) {
-        output::complain(text);
-        return ExitCode::FAILURE;
-    }
-    output::conclude(output::print(&format!("{text}\n")), 0)
 }

@@ -88,6 +88,8 @@ fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
         Box::new(checks::kernel),
         Box::new(|| vec![checks::terminal()]),
         Box::new(|| checks::state_directory(config)),
+        Box::new(|| checks::shims(config)),
+        Box::new(|| checks::stale_sockets(config)),
         Box::new(|| checks::database(config)),
         Box::new(|| vec![checks::manual(config)]),
         Box::new(|| configuration(warnings)),

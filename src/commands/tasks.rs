@@ -1,4 +1,5 @@
-//! `zsh-tool tasks`: the tasks of all running servers, from the state directory.
+//! `zsh-tool tasks`: the tasks of all running servers and the detached ones, from the state
+//! directory.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use crate::mcp::render::result;
 use crate::monitor::session::now;
 use crate::monitor::sessions::state_word;
 use crate::task::journal::{self, Entry};
+use crate::task::tombstone;
 use crate::text::quantity::seconds;
 
 /// How much of a command a line shows.
@@ -23,12 +25,13 @@ pub(crate) fn run(all: bool, as_json: bool) -> ExitCode {
         Ok(state) => state,
         Err(code) => return code,
     };
-    let tasks: Vec<Listed> = journal::read_all(state)
-        .into_iter()
-        .filter(|(_, entry)| all || !entry.is_over())
-        .filter(|(server, _)| journal::server_lives(server))
-        .map(|(server, entry)| Listed::new(&server, entry))
-        .collect();
+    let mut tasks: Vec<Listed> = Vec::new();
+    for server in journal::servers(state) {
+        let entries = tombstone::listed(&server).into_iter();
+        let shown = entries.filter(|entry| all || !entry.is_over());
+        tasks.extend(shown.map(|entry| Listed::new(&server, entry)));
+    }
+    tasks.sort_by(|a, b| b.entry.started.total_cmp(&a.entry.started));
     let text: String = if as_json {
         tasks.iter().map(|task| format!("{}\n", task.json())).collect()
     } else {
@@ -92,7 +95,7 @@ impl Listed {
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default(),
-            server_pid: journal::server_pid(server),
+            server_pid: journal::server_pid(server).filter(|_| journal::server_lives(server)),
             age: Duration::try_from_secs_f64(now() - entry.started).unwrap_or_default(),
             entry,
         }
@@ -106,6 +109,9 @@ impl Listed {
         }
         if entry.outcome.is_some() && !entry.leftovers.is_empty() {
             status.push_str(&format!(", {} still running", entry.leftovers.len()));
+        }
+        if entry.detached.is_some() {
+            status.push_str(", detached");
         }
         let server = match self.server_pid {
             Some(pid) => format!("server {} (pid {pid})", self.instance),
@@ -133,6 +139,7 @@ impl Listed {
             "pid": entry.pid,
             "pty": entry.pty,
             "leftovers": entry.leftovers,
+            "detached": entry.detached,
             "server": self.instance,
             "server_pid": self.server_pid,
         })

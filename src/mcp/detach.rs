@@ -210,12 +210,7 @@ impl DetachedTask {
 /// The tasks in a shim's directory: at most one.
 fn tasks_in(directory: &Path) -> Vec<DetachedTask> {
     let lives = journal::server_lives(directory);
-    let entries = journal::read_server(directory).into_iter();
-    // After the death of the shim, the task ended with it.
-    let entries = entries.filter_map(|entry| match lives {
-        true => Some(entry),
-        false => tombstone::read(directory, &entry.id),
-    });
+    let entries = tombstone::listed(directory).into_iter();
     entries.map(|entry| DetachedTask { entry, lives }).collect()
 }
 

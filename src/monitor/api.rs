@@ -1,6 +1,6 @@
 //! The HTTP interface: the answer of each path; `http::access` has checked the request before.
 //!
-//! Limits: tasks of other servers are shown but never changed.
+//! What is typed into a task is neither logged nor kept, nor repeated in an error.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::http::request::{Method, Request};
 use super::http::response::{Response, Routes};
 use super::output::OutputSource;
 use super::runs;
-use super::session::{ServerName, millis, now};
+use super::session::{millis, now};
 use super::sessions::{FoundSession, Sessions, Task, evidence, state_word};
 use crate::agent::checks::{CheckRefusal, CheckState, Checks};
 use crate::agent::judge::{Evidence, Finding};
@@ -23,11 +23,12 @@ use crate::base::clock::{Clock, SystemClock};
 use crate::history::recorder::Recorder;
 use crate::oneshot::sessions::{self as oneshot, RunView, StopError, StopOutcome};
 use crate::oneshot::state::RunState;
+use crate::peer;
 use crate::progress::status_forecast::Status;
 use crate::task::live::{Cancel, StateView};
 use crate::task::registry::TaskHandle;
 use crate::task::state::KillRequest;
-use crate::task::supervisor::NoReceipt;
+use crate::task::supervisor::{KILL_LIMIT, NoReceipt};
 use crate::task::termination::Receipt;
 
 /// The longest wait for a result.
@@ -40,6 +41,9 @@ const MAX_ID_CHARS: usize = 128;
 const MOST_TEMPLATES: usize = 30;
 /// … and the runs of each.
 const MOST_RUNS: usize = 50;
+/// Why nothing can be typed into a task of this process.
+const NO_SOCKET: &str =
+    "the server has no control socket, since it has no state directory: see `zsh-tool doctor`";
 /// How long to wait for a task's end after a kill.
 const END_AFTER_KILL: Duration = Duration::from_secs(2);
 
@@ -78,8 +82,9 @@ impl Routes for Api {
             (["autonomous", "check-status"], Method::Post) => self.start_check(request),
             (["autonomous", "stop"], Method::Post) => self.stop(request),
             (["tasks", id, "kill"], Method::Post) => self.kill(id),
+            (["tasks", id, "input"], Method::Post) => self.input(id, request),
             (
-                ["autonomous", "check-status"] | ["autonomous", "stop"] | ["tasks", _, "kill"],
+                ["autonomous", "check-status" | "stop"] | ["tasks", _, "kill" | "input"],
                 Method::Get,
             ) => Ok(Response::NotAllowed("POST")),
             (
@@ -249,16 +254,51 @@ impl Api {
         }
     }
 
-    fn kill(&self, id: &str) -> Answer {
-        let task = match self.find(id)? {
-            FoundSession::Task(task) => task,
-            FoundSession::Run(run) => {
-                let way = format!("{} is a run: POST /api/autonomous/stop stops it", run.id());
-                return Err(Response::error(409, &way));
+    /// A task of any server of which something lives.
+    fn live_task(&self, id: &str) -> Result<Box<Task>, Response> {
+        match self.find(id)? {
+            FoundSession::Task(task) if task.entry.is_over() => Err(has_ended(id)),
+            FoundSession::Task(task) => Ok(task),
+            FoundSession::Run(_) => {
+                let way = format!("{id} is a run, not a task: POST /api/autonomous/stop stops it");
+                Err(Response::error(409, &way))
             }
+        }
+    }
+
+    /// Has the server of a task carry out a call about it. `wait` is how long the call waits by
+    /// itself.
+    fn call_owner(
+        &self,
+        task: &Task,
+        tool: &str,
+        arguments: &Value,
+        wait: Duration,
+    ) -> Result<Value, Response> {
+        let refused =
+            |message: &str| Response::json(409, &json!({"error": message, "server": task.server}));
+        let Some(owner) = self.sessions.owner(task) else {
+            return Err(refused(NO_SOCKET));
         };
+        peer::call_for_person(owner, tool, arguments, wait)
+            .map_err(|error| refused(&error.to_string()))
+    }
+
+    /// Types into a task.
+    fn input(&self, id: &str, request: &Request) -> Answer {
+        let asked = InputRequest::read(&request.body)?;
+        let task = self.live_task(id)?;
+        let arguments =
+            json!({"task_id": id, "input": asked.text, "enter": asked.enter, "listen": 0});
+        self.call_owner(&task, "zsh_send", &arguments, Duration::ZERO)?;
+        Ok(Response::json(200, &json!({"taskId": id})))
+    }
+
+    fn kill(&self, id: &str) -> Answer {
+        let task = self.live_task(id)?;
         let (Some(own), OutputSource::Own(handle)) = (&self.sessions.own, &task.source) else {
-            return Err(of_another(&task.server));
+            let result = self.call_owner(&task, "zsh_kill", &json!({"task_id": id}), KILL_LIMIT)?;
+            return Ok(Response::json(200, &killed_by_owner(id, &result)));
         };
         match own.kill(handle, KillRequest::Escalate) {
             Ok(receipt) => {
@@ -266,10 +306,7 @@ impl Api {
                 let task = self.sessions.reload(&task);
                 Ok(Response::json(200, &killed(id, task.as_ref(), &receipt)))
             }
-            Err(NoReceipt::Ended) => {
-                let message = format!("task {id} has already ended, no process of it is left");
-                Err(Response::error(409, &message))
-            }
+            Err(NoReceipt::Ended) => Err(has_ended(id)),
             Err(NoReceipt::Busy) => {
                 let message = format!("too many requests are waiting for task {id}: try again");
                 Err(Response::error(503, &message))
@@ -306,14 +343,31 @@ impl SessionRequest {
     }
 }
 
-/// The answer for a task that only its own server can end.
-fn of_another(server: &ServerName) -> Response {
-    let pid = server.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
-    let message = format!(
-        "the task belongs to the server {}{pid}: only that server can end it",
-        server.instance
-    );
-    Response::json(409, &json!({"error": message, "server": server}))
+/// The body of a request to type into a task.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InputRequest {
+    text: String,
+    /// Whether Enter follows.
+    #[serde(default = "with_enter")]
+    enter: bool,
+}
+
+fn with_enter() -> bool {
+    true
+}
+
+impl InputRequest {
+    fn read(body: &[u8]) -> Result<InputRequest, Response> {
+        // The cause may quote what was to be typed.
+        serde_json::from_slice(body).map_err(|_| {
+            Response::error(400, r#"expected a body {"text": "…"}, with "enter": false or without"#)
+        })
+    }
+}
+
+fn has_ended(id: &str) -> Response {
+    Response::error(409, &format!("task {id} has already ended, no process of it is left"))
 }
 
 fn await_end(task: &TaskHandle) {
@@ -354,6 +408,20 @@ fn killed(id: &str, task: Option<&Task>, receipt: &Receipt) -> Value {
         "gone": receipt.gone,
         "survivors": receipt.survivors,
         "tookMs": millis(receipt.took.as_secs_f64()),
+    })
+}
+
+/// The same from the result of another server's `zsh_kill`.
+fn killed_by_owner(id: &str, result: &Value) -> Value {
+    let receipt = |name: &str| result.pointer(&format!("/_meta/zsh-tool~1result/{name}"));
+    json!({
+        "taskId": id,
+        "state": receipt("status"),
+        "exitCode": receipt("exit_code"),
+        "signalled": receipt("signalled"),
+        "gone": receipt("gone"),
+        "survivors": receipt("survivors"),
+        "tookMs": receipt("took_ms"),
     })
 }
 

@@ -7,9 +7,10 @@
 /// The page, with the placeholders `{{nonce}}`, `{{style}}` and `{{script}}`.
 const PAGE: &str = include_str!("../../data/dashboard/index.html");
 const STYLE: &str = include_str!("../../data/dashboard/dashboard.css");
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     include_str!("../../data/dashboard/words.js"),
     include_str!("../../data/dashboard/elements.js"),
+    include_str!("../../data/dashboard/input.js"),
     include_str!("../../data/dashboard/list.js"),
     include_str!("../../data/dashboard/details.js"),
     include_str!("../../data/dashboard/plots.js"),

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use crate::alan::rows::unix_seconds;
+use crate::task::request::Detached;
 
 /// The server that a session belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -63,7 +64,9 @@ pub(crate) struct Session {
     /// The median remaining time, given the time so far.
     pub remaining_ms: Option<u64>,
     pub server: ServerName,
-    /// Whether this server can end it.
+    /// Null for a task that ends with its server.
+    pub detached: Option<Detached>,
+    /// Whether it is a task that takes calls, and of which something is left to kill.
     pub can_kill: bool,
     /// Whether it is a live run, which can be stopped.
     pub can_stop: bool,

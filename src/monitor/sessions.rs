@@ -1,8 +1,8 @@
 //! All sessions: the tasks of this process, and the tasks of other servers and agent runs,
 //! which are read from the state directory.
 //!
-//! Limits: the list leaves out tasks of servers that have ended and tasks that are parts of
-//! others (a run's agent, a judge), which can be found by id. It contains the newest
+//! Limits: the list leaves out tasks of servers that have ended, unless they were detached, and
+//! tasks that are parts of others (a run's agent, a judge), which can be found by id. It contains the newest
 //! [`MOST_ENDED`] ended tasks and the most recently changed [`MAX_INACTIVE_RUNS`] runs.
 
 use std::collections::HashMap;
@@ -20,11 +20,11 @@ use crate::alan::estimate::Estimate;
 use crate::alan::rows::unix_seconds;
 use crate::history::recorder::Recorder;
 use crate::oneshot::sessions::{self as oneshot, RunView};
+use crate::peer::Owner;
 use crate::process::files;
 use crate::progress::progress_snapshot::Verdict;
 use crate::task::describe;
-use crate::task::journal;
-use crate::task::journal::Entry;
+use crate::task::journal::{self, CONTROL_SOCKET, Entry};
 use crate::task::live::Input;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
@@ -179,6 +179,15 @@ impl Sessions {
         })
     }
 
+    /// The process that has the task; `None` if it is this one and has no directory.
+    pub(crate) fn owner(&self, task: &Task) -> Option<Owner> {
+        let directory = match &task.source {
+            OutputSource::Own(_) => self.own.as_ref()?.directory().ok()?.path.clone(),
+            OutputSource::Files { directory, .. } => directory.clone(),
+        };
+        Some(Owner { directory })
+    }
+
     /// The present state of the same task; `None` if it is gone.
     pub(crate) fn reload(&self, task: &Task) -> Option<Task> {
         match &task.source {
@@ -208,10 +217,10 @@ impl Sessions {
             return tasks;
         };
         for directory in journal::servers(state) {
-            if self.is_own(&directory) || !journal::server_lives(&directory) {
+            if self.is_own(&directory) {
                 continue;
             }
-            let entries = journal::read_server(&directory).into_iter();
+            let entries = tombstone::listed(&directory).into_iter();
             tasks.extend(entries.map(|entry| Task::of_another(&directory, entry)));
         }
         tasks
@@ -322,12 +331,21 @@ impl Task {
                 samples: estimate.sample_size,
             }),
             server: self.server.clone(),
-            can_kill: self.server.own && !entry.is_over(),
+            detached: entry.detached.clone(),
+            can_kill: !entry.is_over() && self.is_reachable(),
             tail: match lines {
                 0 => Vec::new(),
                 lines => self.source.tail(entry, lines),
             },
             ..Session::default()
+        }
+    }
+
+    /// Whether it is this process's, or its own process takes calls.
+    fn is_reachable(&self) -> bool {
+        match &self.source {
+            OutputSource::Own(_) => true,
+            OutputSource::Files { directory, .. } => directory.join(CONTROL_SOCKET).exists(),
         }
     }
 

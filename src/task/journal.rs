@@ -109,11 +109,13 @@ pub(super) fn is_being_made(path: &Path) -> bool {
 
 /// The directories of shims, including ended ones.
 pub fn shims(state: &Path) -> Vec<PathBuf> {
-    let is_shim = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with(SHIM_PREFIX))
-    };
-    servers(state).into_iter().filter(is_shim).collect()
+    servers(state).into_iter().filter(|directory| is_shim(directory)).collect()
+}
+
+/// Whether a server's directory is that of a shim.
+pub(super) fn is_shim(directory: &Path) -> bool {
+    let name = directory.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(SHIM_PREFIX))
 }
 
 /// Whether a text from outside is a task's id, and so may become the name of a file.

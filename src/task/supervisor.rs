@@ -163,11 +163,17 @@ impl Supervisor {
             .map_err(String::as_str)
     }
 
-    /// Receives the path of this server's directory as soon as it is made, if no task has been
-    /// started yet.
+    /// Receives the path of this server's directory as soon as it is made. To be called before other
+    /// threads use it.
     pub fn directory_made(&self) -> Receiver<PathBuf> {
         let (send, receive) = bounded(1);
-        *self.on_directory.lock() = Some(send);
+        match self.directory.get() {
+            None => *self.on_directory.lock() = Some(send),
+            Some(Ok(made)) => {
+                let _ = send.try_send(made.path.clone());
+            }
+            Some(Err(_)) => {}
+        }
         receive
     }
 

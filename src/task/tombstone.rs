@@ -157,6 +157,19 @@ fn is_kept(path: &Path) -> bool {
     }
 }
 
+/// The tasks of one server for lists, in no order: all of a living one, and of ended ones those
+/// that were detached.
+pub fn listed(directory: &Path) -> Vec<Entry> {
+    if journal::server_lives(directory) {
+        return journal::read_server(directory);
+    }
+    if !journal::is_shim(directory) {
+        return Vec::new();
+    }
+    let entries = journal::read_server(directory).into_iter();
+    entries.filter_map(|entry| read(directory, &entry.id)).collect()
+}
+
 /// Removes what servers have left that ended longer ago than `keep`, and the oldest beyond
 /// `quota` bytes. Does not follow links, whose directories are not ours.
 pub fn sweep(state: &Path, keep: Duration, quota: u64) {

@@ -79,6 +79,11 @@ class Browser {
     await this.send('/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] });
   }
 
+  async type(text) {
+    const actions = [...text].flatMap((value) => [{ type: 'keyDown', value }, { type: 'keyUp', value }]);
+    await this.send('/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] });
+  }
+
   async click(selector) {
     const found = await this.send('/element', { using: 'css selector', value: selector });
     await this.send(`/element/${found[ELEMENT]}/click`);

@@ -103,6 +103,8 @@ async function list(server, other) {
   const wicked = `echo '<script>alert(1)</script><img src=x onerror=alert(2)>'; sleep 300 #<b>bold</b>`;
   const html = await server.zsh(wicked);
   const foreign = await other.zsh('echo from elsewhere; sleep 301');
+  const question = await other.zsh(`read "?Name? " name; read -rs "?Password: " word; echo; print "hello $name, \${#word} characters"; sleep 304`, { pty: true });
+  const detached = await other.zsh('echo detached; sleep 305', { detach: true });
   await server.zsh('exit 3', { yield_after: 10 });
 
   await browser.go('about:blank');
@@ -111,7 +113,7 @@ async function list(server, other) {
   check('the token leaves the address', !(await browser.run(() => location.href)).includes('token'));
   await browser.press(KEYS.Tab);
   check('the first stop skips to the sessions', await browser.run(() => document.activeElement.classList.contains('skip')));
-  for (const id of [busy, ask, html, foreign]) check(`task ${id} appears`, await browser.until(shows, card(id)));
+  for (const id of [busy, ask, html, foreign, question, detached]) check(`task ${id} appears`, await browser.until(shows, card(id)));
   check('the task shows its command', await browser.until(says, `${card(busy)} .card-title`, 'step $i of 600'));
   check('the task shows its description', await browser.run(says, card(busy), 'Counts to 600'));
   check('the failed task is among the ended ones', await browser.until(says, '.group-ended', 'Exit 3'));
@@ -124,7 +126,7 @@ async function list(server, other) {
   const age = await browser.run(textOf, `${card(busy)} .card-time`);
   check('the elapsed time moves', await browser.until((selector, was) => document.querySelector(selector).textContent !== was, `${card(busy)} .card-time`, age));
   check('a new task appears by itself', await browser.until(shows, card(await server.zsh('sleep 302'))));
-  return { busy, ask, html, foreign };
+  return { busy, ask, html, foreign, question, detached };
 }
 
 async function markup({ html }) {
@@ -261,12 +263,69 @@ async function killByKeyboard(id) {
 
 async function foreignTask(id) {
   check('a task of another server names it', await browser.run(says, `${card(id)} .card-meta`, 'server '));
-  check('its kill button is shut', await browser.run((selector) => document.querySelector(selector).getAttribute('aria-disabled') === 'true', `${card(id)} .button`));
   await browser.click(`${card(id)} .card-title`);
-  check('the reason stands in the details', await browser.until(says, '.why-not', 'only that one can kill it'));
   await browser.click('.buttons .danger');
-  check('it is not asked', !(await browser.run(() => document.querySelector('#confirm').open)));
-  check('it still runs', running('sleep', '301').length > 0);
+  await browser.until(() => document.querySelector('#confirm').open);
+  await browser.click('#confirm-yes');
+  check('a task of another server is killed', await browser.until(says, '#details .badge', 'Killed'), await browser.run(textOf, '#toast'));
+  check('no process of it is left', running('sleep', '301').length === 0);
+  await browser.press(KEYS.Escape);
+}
+
+// What waits for input: a question and then a password, answered on the card and in the details.
+async function input({ ask, question }) {
+  const field = `${card(question)} .input input`;
+  await browser.run(() => scrollTo(0, 0));
+  const typeOf = (selector) => document.querySelector(selector)?.type;
+  check('a task that waits has a field', await browser.until(shows, field));
+  check('one that does not has none', await browser.run(() => [...document.querySelectorAll('.group-running .input')].every((form) => form.hidden)));
+  check('the field shows what is typed', (await browser.run(typeOf, field)) === 'text');
+  await browser.click(field);
+  check('a click into it opens no details', !(await browser.run(shows, '#details')));
+  await browser.type('Ada');
+  await browser.press(KEYS.Enter);
+  check('the field of a password is masked', await browser.until((selector) => document.querySelector(selector)?.type === 'password', field));
+  check('it is not filled in', (await browser.run((selector) => document.querySelector(selector).autocomplete, field)) === 'off');
+  check('nothing is left in it', (await browser.run((selector) => document.querySelector(selector).value, field)) === '');
+  await browser.click(`${card(question)} .card-title`);
+  check('the details have the field as well', await browser.until(shows, '#details .input input'));
+  await browser.click('#details .input input');
+  await browser.type('hunter2 hunter2');
+  await browser.press(KEYS.Enter);
+  check('what is typed arrives', await browser.until(says, '.output', 'hello Ada, 15 characters'), await browser.run(textOf, '.output'));
+  check('the password is not shown', !(await browser.run(() => document.documentElement.outerHTML.includes('hunter2'))));
+  check('the field goes', await browser.until(() => document.querySelector('#details .input').hidden));
+  check('the focus stays in the details', await browser.run(() => document.querySelector('#details').contains(document.activeElement)));
+  await browser.press(KEYS.Escape);
+  await refusedInput(ask);
+}
+
+// The server's own words stand beside the field; here a proxy for them answers.
+async function refusedInput(id) {
+  await browser.run(() => {
+    globalThis.realFetch = globalThis.fetch;
+    globalThis.fetch = async () => new Response(JSON.stringify({ error: 'it is stopped' }), { status: 409 });
+  });
+  await browser.click(`${card(id)} .input input`);
+  await browser.type('yes');
+  await browser.press(KEYS.Enter);
+  check('a refusal stands beside the field', await browser.until(says, `${card(id)} .input-error`, 'Not sent: it is stopped'));
+  check('what was typed stays', (await browser.run((selector) => document.querySelector(selector).value, `${card(id)} .input input`)) === 'yes');
+  await browser.run(() => (globalThis.fetch = globalThis.realFetch));
+}
+
+// A detached task is marked, and killed as any other.
+async function detachedTask(id) {
+  check('a detached task is marked', await browser.until(shows, `${card(id)} .tag`));
+  check('others are not', await browser.run(() => [...document.querySelectorAll('.tag')].filter((tag) => !tag.hidden).length === 1));
+  check('it tells its client and its limit', await browser.run(() => /detached by dashboard-checks, until \S/.test(document.querySelector('#groups').textContent)), await browser.run(textOf, card(id)));
+  await browser.click(`${card(id)} .card-title`);
+  check('its project is a fact', await browser.until(says, '.facts', 'Project'));
+  await browser.click('.buttons .danger');
+  await browser.until(() => document.querySelector('#confirm').open);
+  await browser.click('#confirm-yes');
+  check('a detached task is killed and stays in the list', await browser.until(says, `.group-ended ${card(id)}`, 'Killed'), await browser.run(textOf, '#toast'));
+  check('no process of it is left', await eventually(() => running('sleep', '305').length === 0));
   await browser.press(KEYS.Escape);
 }
 
@@ -348,6 +407,8 @@ try {
   const tasks = await list(server, other);
   await markup(tasks);
   await keyboard(tasks);
+  await input(tasks);
+  await detachedTask(tasks.detached);
   await flood(server);
   await leftovers(server);
   await run();

@@ -81,11 +81,14 @@ fn the_token_is_traded_for_a_cookie_that_serves_in_its_place() {
         };
         let get = format!("GET {UNKNOWN}");
         let post = format!("POST {UNKNOWN}");
+        let input = "POST /api/tasks/0123abcd/input";
         let own = format!("Origin: http://{}\r\n", site.address);
         assert_eq!(with(&get, ""), 404);
         assert_eq!(with(&post, &own), 404);
         // What no browser sends of itself: a change by cookie without an origin.
         assert_eq!(with(&post, ""), 403);
+        assert_eq!(with(input, ""), 403);
+        assert_eq!(with(input, "Origin: http://127.0.0.1:1\r\n"), 403);
         assert_eq!(with(&get, "Sec-Fetch-Site: same-site\r\n"), 403);
         assert_eq!(with(&get, "Authorization: Bearer 0123\r\n"), 401);
         assert_eq!(site.ask(site.request("GET /api/token", "")).status, 405);

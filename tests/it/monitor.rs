@@ -7,11 +7,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, send_signal};
-use crate::support::env::Env;
-use crate::support::processes::{UniqueSleep, wait_until};
-use crate::support::program::{Program, zsh_tool};
+use crate::support::client::{Client, PATIENCE, send_signal};
+use crate::support::env::{Env, unique_word};
+use crate::support::processes::{UniqueSleep, assert_none_left, wait_until};
+use crate::support::program::{Program, run, zsh_tool};
 use crate::support::runs;
+use crate::support::state_files::server_files;
 use crate::support::watcher::Watcher;
 
 /// A server that serves the monitor as well.
@@ -33,7 +34,6 @@ fn watcher_of(env: &Env) -> Watcher {
     Watcher::of(&link)
 }
 
-/// `zsh-tool monitor`, which runs no tasks of its own.
 /// A task's file is written a little after its start, later on a busy disk: other processes
 /// know of it then.
 fn await_file_of(watcher: &Watcher, task: &str) {
@@ -41,6 +41,7 @@ fn await_file_of(watcher: &Watcher, task: &str) {
     wait_until("the task is seen", || (watcher.get(&path).status == 200).then_some(()));
 }
 
+/// `zsh-tool monitor`, which runs no tasks of its own.
 fn monitor_alone(env: &Env) -> (Program, Watcher) {
     let mut program = Program::start(zsh_tool(env, &["monitor", "--addr", "127.0.0.1:0"]));
     let link = program.read_line();
@@ -135,6 +136,9 @@ fn list_schema() -> Value {
         }))]},
         "remainingMs": maybe_integer,
         "server": object(server.clone()),
+        "detached": {"anyOf": [{"type": "null"}, object(json!({
+            "client": string, "project": string, "until": {"type": ["number", "null"]},
+        }))]},
         "canKill": {"type": "boolean"}, "canStop": {"type": "boolean"},
         "tail": {"type": "array", "items": string, "maxItems": 20},
         "run": {"anyOf": [{"type": "null"}, run]},
@@ -209,8 +213,20 @@ fn a_task_is_shown_while_it_runs_and_after_its_end() {
     assert_eq!(answer.body["status"], "failed");
 }
 
+/// Another process may see a wait for input a moment later.
+fn await_waiting(watcher: &Watcher, task: &str) -> Value {
+    wait_until("it is seen to wait for input", || {
+        let session = session(watcher, task);
+        session["waitingFor"].is_string().then_some(session)
+    })
+}
+
+fn input_of(task: &str) -> String {
+    format!("/api/tasks/{task}/input")
+}
+
 #[test]
-fn a_task_of_another_server_is_shown_and_only_its_server_ends_it() {
+fn a_task_of_another_server_is_shown_typed_into_and_killed() {
     let env = Env::new();
     env.configure("heartbeat_interval: 0.5");
     let client = env.client();
@@ -222,32 +238,215 @@ fn a_task_of_another_server_is_shown_and_only_its_server_ends_it() {
         .task_id();
     let (monitor, watcher) = monitor_alone(&env);
     await_file_of(&watcher, &task);
-    let shown = wait_until("it is seen to wait for input", || {
-        let session = session(&watcher, &task);
-        (session["waitingFor"] == "input").then_some(session)
-    });
+    let shown = await_waiting(&watcher, &task);
+    assert_eq!(shown["waitingFor"], "input");
     assert_eq!(shown["status"], "blocked");
     assert_eq!(shown["prompt"], "Name?");
     assert_eq!(shown["tail"], json!(["Name? "]));
-    assert_eq!(shown["canKill"], false);
+    assert_eq!(shown["canKill"], true);
+    assert_eq!(shown["detached"], Value::Null);
     assert_eq!(shown["server"]["own"], false);
-    let server = shown["server"]["instance"].as_str().expect("a name").to_owned();
     assert_eq!(progress(&watcher, &task)["currentPhase"], "execution");
-
-    let refused = watcher.post(&format!("/api/tasks/{task}/kill"), &json!({}));
-    assert_eq!(refused.status, 409, "{refused:?}");
-    let error = refused.body["error"].as_str().unwrap_or_default();
-    assert!(error.contains(&server), "{error}");
-    assert!(error.contains("(pid "), "{error}");
 
     let mut events = watcher.events(&format!("/api/sessions/{task}/events"), None);
     assert_eq!(events.next_named("output").data, json!({"text": "Name? "}));
-    client.call("zsh_send", json!({"task_id": task, "input": "Ada"}));
+    let typed = watcher.post(&input_of(&task), &json!({"text": "Ada"}));
+    assert_eq!((typed.status, &typed.body), (200, &json!({"taskId": task})));
     let (text, _) = events.output_to_end();
     assert!(text.starts_with("Ada"), "{text:?}");
     let ended = session(&watcher, &task);
     assert_eq!(ended["state"], "completed");
+    let polled = client.poll(&task, json!({}));
+    assert!(polled.output().contains("Ada"), "it is still new to the agent: {}", polled.text);
+
+    let sleep = UniqueSleep::new();
+    let task = client.start_task(&format!("{sleep} & wait"));
+    sleep.wait_for(1);
+    await_file_of(&watcher, &task);
+    let path = format!("/api/tasks/{task}/kill");
+    let killed = watcher.post(&path, &json!({}));
+    assert_eq!(killed.status, 200, "{killed:?}");
+    assert_eq!(killed.body["taskId"], json!(task));
+    assert_eq!(killed.body["state"], "killed");
+    assert!(killed.body["exitCode"].is_i64(), "{killed:?}");
+    assert_eq!(killed.body["survivors"], json!([]));
+    assert!(killed.body["signalled"].as_u64() > Some(0), "{killed:?}");
+    assert_eq!(killed.body["signalled"], killed.body["gone"]);
+    assert!(killed.body["tookMs"].is_u64(), "{killed:?}");
+    sleep.assert_gone();
+    wait_until("its file says so", || {
+        (!session(&watcher, &task)["canKill"].as_bool()?).then_some(())
+    });
+    assert_eq!(watcher.post(&path, &json!({})).status, 409);
+    let next = client.run("echo next");
+    assert!(next.text.contains(&task), "the end is reported: {}", next.text);
     end_of(monitor);
+}
+
+#[test]
+fn a_task_whose_server_does_not_answer_is_409_and_the_server_is_named() {
+    let env = Env::new();
+    let client = env.client();
+    let task = client
+        .call("zsh", json!({"command": "cat", "stdin_open": true, "yield_after": 0}))
+        .task_id();
+    let (monitor, watcher) = monitor_alone(&env);
+    await_file_of(&watcher, &task);
+    let server = client.server_pid();
+    let refusal = |path: &str, body: Value| {
+        let refused = watcher.post(path, &body);
+        assert_eq!(refused.status, 409, "{refused:?}");
+        assert_eq!(refused.body["server"]["pid"], json!(server), "{refused:?}");
+        let error = refused.body["error"].as_str().expect("an error").to_owned();
+        assert!(error.contains(&format!("process {server} owns this task")), "{error}");
+        error
+    };
+    send_signal("STOP", server);
+    let error = refusal(&format!("/api/tasks/{task}/kill"), json!({}));
+    send_signal("CONT", server);
+    assert!(error.contains(&format!("`kill -CONT {server}`")), "{error}");
+
+    // The call that came while it was stopped was withdrawn with its connection, or is carried out.
+    let task = client
+        .call("zsh", json!({"command": "cat", "stdin_open": true, "yield_after": 0}))
+        .task_id();
+    await_file_of(&watcher, &task);
+    for socket in server_files(&env, "control.sock") {
+        fs::remove_file(socket).expect("the socket is removed");
+    }
+    let error = refusal(&input_of(&task), json!({"text": "x"}));
+    assert!(error.contains("cannot be reached"), "{error}");
+    end_of(monitor);
+}
+
+#[test]
+fn a_command_that_takes_no_calls_is_not_offered_for_a_kill() {
+    let env = Env::new();
+    let (monitor, watcher) = monitor_alone(&env);
+    let exec = Program::start(zsh_tool(&env, &["exec", "echo here; sleep 600"]));
+    let shown = wait_until("it is listed", || sessions(&watcher).pop());
+    assert_eq!(shown["state"], "running");
+    assert_eq!(shown["canKill"], false);
+    let id = shown["id"].as_str().expect("an id");
+    let refused = watcher.post(&format!("/api/tasks/{id}/kill"), &json!({}));
+    assert_eq!(refused.status, 409, "{refused:?}");
+    exec.signal("TERM");
+    exec.finish();
+    end_of(monitor);
+}
+
+#[test]
+fn a_detached_task_is_marked_typed_into_and_killed() {
+    let env = Env::new();
+    env.configure("heartbeat_interval: 0.5");
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let command = format!("read '?Name? ' name; print hello $name; {sleep}");
+    let task =
+        client.call("zsh", json!({"command": command, "detach": true, "pty": true})).task_id();
+    client.close_stdin();
+    client.wait_exit(PATIENCE);
+    let (monitor, watcher) = monitor_alone(&env);
+    await_file_of(&watcher, &task);
+    let shown = await_waiting(&watcher, &task);
+    assert_eq!(shown["canKill"], true);
+    let detached = &shown["detached"];
+    assert!(!detached["client"].as_str().expect("a client").is_empty(), "{detached}");
+    assert_eq!(detached["project"], json!(env.work()));
+    let day = detached["until"].as_f64().expect("a time") - shown["startedAt"].as_f64().unwrap();
+    assert!((day - 24.0 * 3600.0).abs() < 60.0, "{detached}");
+
+    assert_eq!(watcher.post(&input_of(&task), &json!({"text": "Ada"})).status, 200);
+    wait_until("it has read the line", || {
+        session(&watcher, &task)["tail"].to_string().contains("hello Ada").then_some(())
+    });
+    let killed = watcher.post(&format!("/api/tasks/{task}/kill"), &json!({}));
+    assert_eq!(killed.status, 200, "{killed:?}");
+    sleep.assert_gone();
+    wait_until("its shim is gone and its end is listed", || {
+        let ended = session(&watcher, &task);
+        let is_ended = ended["state"] == "killed" && server_files(&env, "control.sock").is_empty();
+        is_ended.then_some(())
+    });
+    end_of(monitor);
+    assert_none_left(env.mark());
+}
+
+#[test]
+fn what_is_typed_arrives_and_is_kept_nowhere() {
+    let env = Env::new();
+    env.configure("http: 127.0.0.1:0\nheartbeat_interval: 0.5\n");
+    let mut server = env.serve();
+    server.env("RUST_LOG", "trace");
+    let client = Client::start(server, env.path("stderr"));
+    client.initialize();
+    let watcher = watcher_of(&env);
+    let secret = unique_word();
+    let digest = "read -rs '?Password: ' word; print -rn -- $word | sha256sum; read -r line; \
+                  print -r -- \"got [$line]\"; sleep 600";
+    let task =
+        client.call("zsh", json!({"command": digest, "pty": true, "yield_after": 0})).task_id();
+    wait_until("it asks for a password", || {
+        (session(&watcher, &task)["waitingFor"] == "password").then_some(())
+    });
+    let typed = watcher.post(&input_of(&task), &json!({"text": secret, "enter": true}));
+    assert_eq!(typed.status, 200, "{typed:?}");
+    let sum = wait_until("it has read the password", || {
+        let tail = session(&watcher, &task)["tail"].to_string();
+        tail.contains("  -").then_some(tail)
+    });
+    let mut sha256sum = env.command("sh");
+    sha256sum.args(["-c", "printf %s \"$1\" | sha256sum", "sh", &secret]);
+    let wanted = run(sha256sum).text();
+    assert!(sum.contains(wanted.trim()), "{sum} {wanted}");
+
+    for part in ["in ", "parts"] {
+        let typed =
+            watcher.post(&input_of(&task), &json!({"text": part, "enter": part == "parts"}));
+        assert_eq!(typed.status, 200, "{typed:?}");
+    }
+    wait_until("both parts are one line", || {
+        session(&watcher, &task)["tail"].to_string().contains("got [in parts]").then_some(())
+    });
+    client.close_stdin();
+    client.wait_exit(PATIENCE);
+    let grep = |word: &str| {
+        let mut grep = env.command("grep");
+        grep.args(["-rla", word]).arg(env.path("state")).arg(env.path("stderr"));
+        run(grep).text()
+    };
+    assert_ne!(grep(&task), "", "the files are searched");
+    assert_eq!(grep(&secret), "");
+}
+
+#[test]
+fn input_that_cannot_be_typed_is_refused_with_the_reason() {
+    let env = Env::new();
+    let (client, watcher) = server_with_monitor(&env, "");
+    let deaf = client.start_task("sleep 600");
+    let refused = watcher.post(&input_of(&deaf), &json!({"text": "x"}));
+    assert_eq!(refused.status, 409, "{refused:?}");
+    let error = refused.body["error"].as_str().unwrap_or_default();
+    assert!(error.contains("stdin_open: true"), "{error}");
+
+    let ended = client.run("true").task_id();
+    let refused = watcher.post(&input_of(&ended), &json!({"text": "x"}));
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert!(refused.body["error"].to_string().contains("already ended"), "{refused:?}");
+
+    for body in [
+        json!({}),
+        json!({"text": 7}),
+        json!({"text": "hunter2", "enter": "hunter2"}),
+        json!({"text": "x", "hunter2": true}),
+        json!("hunter2"),
+    ] {
+        let refused = watcher.post(&input_of(&deaf), &body);
+        assert_eq!(refused.status, 400, "{body}");
+        assert!(!refused.body.to_string().contains("hunter2"), "{refused:?}");
+    }
+    assert_eq!(watcher.post(&input_of("00000000"), &json!({"text": "x"})).status, 404);
+    assert_eq!(watcher.get(&input_of(&deaf)).status, 405);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, send_signal};
+use crate::support::client::{Client, PATIENCE, send_signal};
 use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{assert_none_left, descendants_of, wait_until};
 use crate::support::program::{Program, ran, run, zsh_tool};
@@ -150,6 +150,87 @@ fn an_id_may_be_shortened_but_not_to_nothing_certain() {
     let finished = ran(&env, &["log", "no-such-task"]);
     assert_eq!(finished.code, 1);
     assert!(finished.stderr.contains("zsh-tool tasks --all"), "{}", finished.stderr);
+}
+
+#[test]
+fn detached_tasks_are_marked_in_the_list_and_named_by_doctor_and_uninstall() {
+    let env = Env::new();
+    let client = env.client();
+    let ordinary = client.start_task("sleep 600");
+    let detached = client.call("zsh", json!({"command": "sleep 601", "detach": true})).task_id();
+    wait_until_listed(&env, &ordinary, "running  ");
+    wait_until_listed(&env, &detached, "running, detached  ");
+    let listed = ran(&env, &["tasks", "--json"]).text();
+    let of = |id: &str| -> Value {
+        let mut tasks = listed.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+        tasks.find(|task: &Value| task["task_id"] == id).expect("it is listed")
+    };
+    assert_eq!(of(&ordinary)["detached"], Value::Null);
+    assert_eq!(of(&detached)["detached"]["project"], json!(env.work()));
+    assert!(of(&detached)["detached"]["until"].is_f64(), "{listed}");
+    let shim = of(&detached)["server_pid"].as_i64().expect("the pid of its shim");
+
+    let doctor = ran(&env, &["doctor"]);
+    assert_eq!(doctor.code, 0, "{doctor:?}");
+    let text = doctor.text();
+    let line = text.lines().find(|line| line.contains("detached task:")).expect("a line");
+    assert!(line.starts_with(&format!("ok       detached task: {detached}, started ")), "{line}");
+    assert!(line.contains(&format!("shim pid {shim}: sleep 601")), "{line}");
+    assert!(line.ends_with(&format!("→ `zsh-tool kill {detached}` ends it")), "{line}");
+    assert!(!text.contains("control socket"), "none is stale: {text}");
+
+    // As scripts/install lays the plugin out.
+    let plugin = env.path("plugins/zsh-tool");
+    fs::create_dir_all(plugin.join("bin")).expect("a folder");
+    std::os::unix::fs::symlink(binary(), plugin.join("bin/zsh-tool")).expect("the program");
+    fs::write(plugin.join(".installed-files"), "bin/zsh-tool\n").expect("the record");
+    let mut uninstall = env.command(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/uninstall"));
+    uninstall.env("PREFIX", env.path("plugins"));
+    let uninstalled = run(uninstall);
+    assert_eq!(uninstalled.code, 0, "{uninstalled:?}");
+    let text = uninstalled.text();
+    assert!(text.contains(&format!("  {detached}  running, detached  ")), "{text}");
+    assert!(text.contains(&format!("(pid {shim})")), "{text}");
+    assert!(!text.contains(&ordinary), "{text}");
+    assert!(!plugin.exists(), "{text}");
+    assert_eq!(client.poll(&detached, json!({"listen": 0})).status(), "running");
+    // The way out that it names.
+    assert!(text.contains("kill PID"), "{text}");
+    send_signal("TERM", u32::try_from(shim).expect("a pid"));
+    client.close_stdin();
+    client.wait_exit(PATIENCE);
+    assert_none_left(env.mark());
+    let all = ran(&env, &["tasks", "--all"]).text();
+    assert_eq!(all.lines().count(), 1, "of ended servers, the detached ones: {all}");
+    assert!(all.starts_with(&format!("{detached}  ")) && all.contains(", detached  "), "{all}");
+    assert!(!all.contains("running"), "{all}");
+    assert_eq!(ran(&env, &["tasks"]).text(), "");
+}
+
+#[test]
+fn doctor_names_the_socket_of_a_server_that_was_killed_with_its_guard() {
+    let env = Env::new();
+    let client = env.client();
+    client.run("echo one");
+    let socket = wait_until("there is a control socket", || {
+        crate::support::state_files::server_files(&env, "control.sock").pop()
+    });
+    let server = client.server_pid();
+    send_signal("STOP", client.pid());
+    send_signal("KILL", server);
+    client.signal("KILL");
+    client.wait_exit(PATIENCE);
+    let stale = wait_until("the server is gone", || {
+        let doctor = ran(&env, &["doctor"]);
+        assert_eq!(doctor.code, 0, "{doctor:?}");
+        let text = doctor.text();
+        text.lines().find(|line| line.contains("control socket:")).map(str::to_owned)
+    });
+    assert!(stale.starts_with("warning  "), "{stale}");
+    assert!(stale.contains(&socket.display().to_string()), "{stale}");
+    let next = env.client();
+    next.run("echo two");
+    wait_until("the next server removes it", || (!socket.exists()).then_some(()));
 }
 
 // doctor, config, completions

@@ -4,6 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -13,13 +14,18 @@ use crate::commands::setup;
 use crate::config::{Config, ResolveContext, SecretSource, SpoolMode};
 use crate::history::manopt;
 use crate::history::recorder::Recorder;
-use crate::mcp::render::insight;
+use crate::mcp::render::{insight, result};
+use crate::monitor::session::now;
 use crate::process::probe::VisibilityLimit;
 use crate::process::{files, orphans, processes, pty, tree, wait};
 use crate::task::invocation;
+use crate::task::journal::{self, CONTROL_SOCKET, Entry};
 use crate::task::shell::{self, ShellKind};
-use crate::text::lines::grouped;
-use crate::text::quantity::size;
+use crate::text::lines::{clip, grouped};
+use crate::text::quantity::{seconds, size};
+
+/// How much of a command a finding shows.
+const COMMAND_CHARS: usize = 60;
 
 /// The shell that commands run in.
 pub(crate) fn shell(config: &Config) -> Finding {
@@ -219,6 +225,44 @@ fn room(path: &Path, config: &Config) -> Finding {
             "",
         ),
     }
+}
+
+/// The detached tasks that run, each in its shim.
+pub(crate) fn shims(config: &Config) -> Vec<Finding> {
+    let shims = config.state_dir.iter().flat_map(|state| journal::shims(state));
+    let living = shims.filter(|shim| journal::server_lives(shim));
+    living.flat_map(|shim| held_by(&shim)).collect()
+}
+
+fn held_by(shim: &Path) -> Vec<Finding> {
+    let pid = journal::server_pid(shim).map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+    let finding = |entry: Entry| {
+        let age = Duration::try_from_secs_f64(now() - entry.started).unwrap_or_default();
+        let command = clip(&result::command_line(&entry.command), COMMAND_CHARS);
+        Finding {
+            fix: format!("`zsh-tool kill {}` ends it", entry.id),
+            ..Finding::ok(
+                "detached task",
+                format!("{}, started {} ago, shim pid {pid}: {command}", entry.id, seconds(age)),
+            )
+        }
+    };
+    journal::read_server(shim).into_iter().map(finding).collect()
+}
+
+/// Sockets whose servers were killed together with their guards, which would have removed them.
+pub(crate) fn stale_sockets(config: &Config) -> Vec<Finding> {
+    let servers = config.state_dir.iter().flat_map(|state| journal::servers(state));
+    let ended = servers.filter(|server| !journal::server_lives(server));
+    let sockets = ended.map(|server| server.join(CONTROL_SOCKET));
+    let stale = |socket: PathBuf| {
+        Finding::warning(
+            "control socket",
+            format!("{} has no server", socket.display()),
+            "leave it to the next server, which removes it when it starts",
+        )
+    };
+    sockets.filter(|socket| socket.symlink_metadata().is_ok()).map(stale).collect()
 }
 
 const INSTALL_PAGES: &str = "install the manual pages; small images of Debian leave them out: \
