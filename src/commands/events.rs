@@ -113,7 +113,10 @@ type Report<'a> = &'a mut dyn FnMut(&Event) -> Result<(), OutputError>;
 enum Scope {
     All,
     /// Those of servers that one of these processes has started, and detached ones of the project.
-    Client { ancestors: Vec<Identity>, project: PathBuf },
+    Client {
+        ancestors: Vec<Identity>,
+        project: PathBuf,
+    },
 }
 
 impl Scope {
@@ -314,7 +317,8 @@ impl<'a> Sources<'a> {
 
     /// The places of the owners whose streams are ready; these are the first in the poller.
     fn ready(&self, poller: &Poller) -> Vec<usize> {
-        let connected = self.living.iter().enumerate().filter(|(_, source)| source.stream.is_some());
+        let connected =
+            self.living.iter().enumerate().filter(|(_, source)| source.stream.is_some());
         let numbered = connected.enumerate();
         numbered
             .filter(|(number, _)| poller.ready(Some(*number)))

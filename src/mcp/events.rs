@@ -103,7 +103,7 @@ impl Event {
             EventKind::Waiting => {
                 event.wants =
                     waiting.as_ref().map(|waiting| wanted_word(waiting.wanted).to_owned());
-                event.prompt = waiting.map(|waiting| shown(&waiting.prompt));
+                event.prompt = waiting.map(|waiting| shown(waiting.prompt.trim_end()));
             }
             EventKind::Stopped => {
                 let held_up: Vec<Condition> =
@@ -181,7 +181,7 @@ impl Event {
                 )
             }
             EventKind::Stopped => format!(
-                "task {id} is held up by a signal ({reason})  {command}  |  see zsh_poll task_id={id}"
+                "task {id} is {reason}  {command}  |  zsh_kill task_id={id} signal=CONT resumes it"
             ),
             EventKind::Stuck => {
                 let reason = self.reason.as_deref().unwrap_or("stuck");
