@@ -37,6 +37,8 @@ pub fn run() -> ExitCode {
         Command::Log { task, follow } => commands::log::run(&task, follow),
         Command::Kill(arguments) => commands::control::kill(&arguments),
         Command::Send(arguments) => commands::control::send(&arguments),
+        Command::Events(arguments) => commands::events::run(&arguments),
+        Command::Hook(command) => commands::events::hook(&command),
         Command::Monitor { addr } => commands::monitor::run(addr),
         Command::Alan(command) => commands::alan::run(&command),
         Command::Manopt { words } => commands::manopt::run(&words),

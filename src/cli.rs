@@ -66,6 +66,12 @@ pub enum Command {
     Kill(KillArguments),
     /// Type into a task of any running server, and print its reply.
     Send(SendArguments),
+    /// Print a line for each task of any running server that has ended, waits for input or a
+    /// password, is stopped by a signal or is stuck, unless that has been reported already.
+    Events(EventsArguments),
+    /// Answer the hook of an agent program.
+    #[command(subcommand)]
+    Hook(HookCommand),
     /// Serve a web page that shows the tasks and runs of all servers, until interrupted.
     Monitor {
         /// The address to listen on; port 0 picks a free port. On an address that other machines
@@ -156,6 +162,28 @@ pub struct SendArguments {
     /// End the input after it.
     #[arg(long)]
     pub eof: bool,
+}
+
+/// Arguments of `events`.
+#[derive(Debug, Args)]
+pub struct EventsArguments {
+    /// Keep printing until interrupted.
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Print one JSON object per line.
+    #[arg(long)]
+    pub json: bool,
+    /// Only tasks of servers that were started by a process above this one, and detached tasks of
+    /// this project.
+    #[arg(long)]
+    pub of_client: bool,
+}
+
+/// The hooks that can be answered.
+#[derive(Debug, Subcommand)]
+pub enum HookCommand {
+    /// Hold up the end of the agent's turn while something about its tasks has not been reported.
+    Stop,
 }
 
 /// Arguments of `oneshot`.

@@ -104,7 +104,7 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `control` | 1 | `accept(2)` on the control socket |
 //! | `control-call` | one for each connection of it, at most 16, with a reader and a writer | their channels |
-//! | `call-…` | one for each call of a tool or about a client's task, at most 64 | a task's monitor |
+//! | `call-…` | one for each call of a tool, about a client's task or for a stream of events, at most 64 | a task's monitor, the signal for events |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `check-wait` | one for each check of a run's agent | a status check |
 //! | `recovery` | 1 for each recovery of a run; abandoned if the run is paused, cancelled or out of time | `read(2)` of logs |
@@ -310,6 +310,7 @@ pub mod task {
     pub(crate) mod commands;
     pub(crate) mod completion;
     pub(crate) mod describe;
+    pub mod events;
     pub mod follower;
     pub(crate) mod housekeeping;
     pub(crate) mod input;
@@ -401,6 +402,7 @@ pub mod mcp {
     pub mod control;
     pub mod detach;
     pub mod dispatch;
+    pub mod events;
     pub mod extension_tasks;
     pub mod in_flight;
     mod kill;
@@ -457,6 +459,7 @@ pub mod commands {
     pub mod config;
     pub mod control;
     pub mod doctor;
+    pub mod events;
     pub mod exec;
     pub mod help;
     pub mod log;

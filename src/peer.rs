@@ -24,6 +24,8 @@ use crate::protocol::reader::FrameReader;
 use crate::task::journal::{self, CONTROL_SOCKET};
 use crate::task::live::Cancel;
 
+pub(crate) mod events;
+
 /// How much longer than the wait that a call asks for its answer may take.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// How long the owner may take to read a request.
@@ -32,6 +34,10 @@ const WRITE_LIMIT: Duration = Duration::from_secs(5);
 pub const RELAY_KEY: &str = "zsh-tool/relay";
 /// The notification that a relayed result has reached its reader.
 pub const DELIVERED: &str = "zsh-tool/delivered";
+/// The method that asks for events …
+pub const EVENTS: &str = "zsh-tool/events";
+/// … and the notification of one, which [`DELIVERED`] acknowledges.
+pub const EVENT: &str = "zsh-tool/event";
 /// The id of the only request of a connection.
 const REQUEST_ID: u64 = 1;
 

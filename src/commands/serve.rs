@@ -20,7 +20,7 @@ use crate::mcp::server::{Access, Server};
 use crate::process::descriptors::Waiting;
 use crate::process::guard::{Launcher, Role};
 use crate::process::signals::Exit;
-use crate::process::{descriptors, files, guard, memory, survivors};
+use crate::process::{descriptors, files, guard, memory, survivors, tree};
 use crate::protocol::transport::{Outbound, StreamEnd, Transport};
 use crate::task::housekeeping::wake_housekeeping;
 use crate::task::supervisor::Supervisor;
@@ -91,6 +91,11 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     setup::adopt_orphans();
     let request_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
     let supervisor = setup::supervisor_of_instance(instance, &config);
+    let parent = guard.and_then(tree::look_up).map(|guard| guard.parent);
+    let parent = parent.or_else(|| i32::try_from(std::os::unix::process::parent_id()).ok());
+    if let Some(client) = parent.and_then(tree::look_up) {
+        supervisor.set_client(client.id);
+    }
     let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
     let hurried = Hurried::default();

@@ -12,7 +12,6 @@ use super::outputs::DetachedRow;
 use super::render::result::{command_line, millis};
 use super::tools::Tool;
 use crate::peer::{Peer, PeerCall, PeerError};
-use crate::process::files;
 use crate::protocol::message::put;
 use crate::task::describe::outcome_word;
 use crate::task::journal::{self, Entry};
@@ -128,7 +127,7 @@ impl Tools {
             for task in tasks_in(&directory).into_iter().filter(ours) {
                 let ended = task.entry.outcome.is_some();
                 let reported = task.entry.shown.is_some_and(|shown| shown.end_reported());
-                if !ended || (!reported && claim_report(&directory, &task.entry.id)) {
+                if !ended || (!reported && tombstone::claim_report(&directory, &task.entry.id)) {
                     parts.push(task.notice(now));
                 }
             }
@@ -212,11 +211,6 @@ fn tasks_in(directory: &Path) -> Vec<DetachedTask> {
     let lives = journal::server_lives(directory);
     let entries = tombstone::listed(directory).into_iter();
     entries.map(|entry| DetachedTask { entry, lives }).collect()
-}
-
-/// Claims for this server that it reports a task's end; the first one gets it.
-fn claim_report(directory: &Path, task: &str) -> bool {
-    files::create_private(&directory.join(format!("{task}.reported"))).is_ok()
 }
 
 /// When a call yields, if it says so.

@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
 use super::dispatch::{Answered, Client, Progress, ToolCall, ToolResult, Tools};
+use super::events::{Acknowledged, Event};
 use super::in_flight::{BeginError, InFlight, MAX_CALLS};
 use super::render::result::Palette;
 use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool, ToolName};
 use crate::config::ColorChoice;
-use crate::peer::{DELIVERED, RELAY_KEY, RelayedClient};
+use crate::peer::{DELIVERED, EVENT, EVENTS, RELAY_KEY, RelayedClient};
 use crate::protocol::era::{Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
 use crate::protocol::id::RequestId;
@@ -147,6 +148,7 @@ pub struct Server {
     undelivered: Mutex<Vec<Undelivered>>,
     /// Signalled when one is delivered or taken back.
     delivered: Condvar,
+    events: Acknowledged,
     calls: InFlight,
     shook_hands: AtomicBool,
     /// A stateless request has been served.
@@ -162,6 +164,7 @@ impl Server {
             access,
             undelivered: Mutex::default(),
             delivered: Condvar::new(),
+            events: Acknowledged::default(),
             calls: InFlight::default(),
             shook_hands: AtomicBool::new(false),
             served_stateless: AtomicBool::new(false),
@@ -234,6 +237,9 @@ impl Server {
                 };
                 Work::tool(params)?
             }
+            (Era::Legacy, EVENTS) if self.access != Access::Full => {
+                Work::Events { follow: events_follow(params.as_ref()) }
+            }
             (Era::Stateless(envelope), _) => match Operation::of_method(method) {
                 Some(operation) if self.tools.offers_tasks() => {
                     Work::task(operation, envelope, params.as_ref())?
@@ -278,6 +284,10 @@ impl Server {
         match (method, id) {
             ("notifications/cancelled", Some(id)) => self.calls.cancel(&id),
             (DELIVERED, Some(id)) => {
+                let event = params.and_then(|params| params.get("event")).and_then(Value::as_u64);
+                if let Some(number) = event {
+                    self.events.note(number, &self.tools.supervisor);
+                }
                 self.undelivered.lock().retain(|result| result.id != id);
                 self.delivered.notify_all();
             }
@@ -405,6 +415,10 @@ impl Server {
     }
 }
 
+fn events_follow(params: Option<&Value>) -> bool {
+    params.and_then(|params| params.get("follow")).and_then(Value::as_bool) == Some(true)
+}
+
 fn unknown_method(method: &str) -> RpcError {
     let name: String = method.chars().take(QUOTED_CHARS).collect();
     RpcError::new(METHOD_NOT_FOUND, format!("unknown method {name}"))
@@ -422,6 +436,8 @@ enum Work {
     },
     /// Query a task, or end it.
     Task { operation: Operation, task: String },
+    /// Report what happens to tasks.
+    Events { follow: bool },
 }
 
 impl Work {
@@ -471,6 +487,7 @@ impl Work {
         match self {
             Work::Tool { tool, .. } => tool.wire_name,
             Work::Task { .. } => "task",
+            Work::Events { .. } => "events",
         }
     }
 }
@@ -533,6 +550,24 @@ impl RunningCall {
                 let wanted = self.cancel.begin_answer();
                 Ok(wanted.then(|| complete(result)))
             }
+            Work::Events { follow } => self.stream_events(*follow).map(|()| {
+                let wanted = self.cancel.begin_answer();
+                wanted.then(|| complete(json!({})))
+            }),
+        }
+    }
+
+    fn stream_events(&self, follow: bool) -> Result<(), RpcError> {
+        let server = &self.server;
+        let send_event = |number: u64, event: &Event| {
+            let params = json!({"event": number, "data": event});
+            if let Ok(notification) = message::notification(EVENT, &params) {
+                send(&self.outbound, notification);
+            }
+        };
+        match server.tools.stream_events(follow, &self.cancel, &server.events, send_event) {
+            true => Ok(()),
+            false => Err(RpcError::new(INTERNAL_ERROR, "an event was not acknowledged in time")),
         }
     }
 

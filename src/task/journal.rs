@@ -20,6 +20,7 @@ use super::live::{End, Facts, Input, LiveState, LiveTask, ShownMark};
 use super::output::spool::{Spool, SpoolWriter};
 use super::request::Detached;
 use crate::process::files::{self, FileLock, PrivateDirError};
+use crate::process::probe::Identity;
 use crate::progress::condition::Condition;
 use crate::progress::status_forecast::{BlockedOn, Status, StatusForecast};
 use crate::progress::tracker::{ActivityDelta, ChangeKind};
@@ -30,6 +31,8 @@ use crate::text::redact::Redactor;
 
 const SERVERS: &str = "servers";
 pub(super) const LOCK: &str = "lock";
+/// The process that started a server.
+const CLIENT: &str = "client";
 /// The socket of a living server, by which other processes reach its tasks.
 pub const CONTROL_SOCKET: &str = "control.sock";
 /// What the instance name of a shim, and so its directory's, begins with.
@@ -66,11 +69,16 @@ pub enum ServerDirError {
 }
 
 impl ServerDir {
-    /// Creates the directory of server `instance` below the state directory.
+    /// Creates the directory of server `instance` below the state directory. `client` has started
+    /// the server.
     ///
     /// # Errors
     /// The directory cannot be created or is not private, or the disk is full.
-    pub fn create(state: &Path, instance: &str) -> Result<ServerDir, ServerDirError> {
+    pub fn create(
+        state: &Path,
+        instance: &str,
+        client: Option<Identity>,
+    ) -> Result<ServerDir, ServerDirError> {
         files::private_dir(state)?;
         let servers = state.join(SERVERS);
         files::private_subdir(&servers)?;
@@ -86,6 +94,11 @@ impl ServerDir {
             .map_err(failed(&lock_path))?
             .ok_or_else(|| failed(&lock_path)(io::ErrorKind::WouldBlock.into()))?;
         writeln!(lock.file(), "{}", std::process::id()).map_err(failed(&lock_path))?;
+        if let Some(client) = client {
+            let text = format!("{} {}\n", client.pid, client.started);
+            let path = making.join(CLIENT);
+            files::replace_private(&path, text.as_bytes()).map_err(failed(&path))?;
+        }
         let path = servers.join(instance);
         std::fs::rename(&making, &path).map_err(failed(&path))?;
         Ok(ServerDir { path, _lock: lock })
@@ -174,6 +187,14 @@ pub fn server_lives(directory: &Path) -> bool {
 pub fn server_pid(directory: &Path) -> Option<i32> {
     let text = files::read_private(&directory.join(LOCK), MAX_ENTRY_BYTES).ok()?;
     str::from_utf8(&text).ok()?.trim().parse().ok()
+}
+
+/// The process that started the server of this directory. It is meaningful while the server
+/// lives, and in its PID namespace.
+pub fn server_client(directory: &Path) -> Option<Identity> {
+    let text = files::read_private(&directory.join(CLIENT), MAX_ENTRY_BYTES).ok()?;
+    let (pid, started) = str::from_utf8(&text).ok()?.trim().split_once(' ')?;
+    Some(Identity { pid: pid.parse().ok()?, started: started.parse().ok()? })
 }
 
 /// The files that now hold a task's output, by number, in order. Missing numbers were dropped for

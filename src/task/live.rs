@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::events::{EventSignal, ReportedEvents};
 use super::output::tail::Tail;
 use super::request::Detached;
 use super::terminal::Terminal;
@@ -158,8 +159,9 @@ pub struct LiveState {
     pub end_reported: bool,
     /// How many calls are about the task now; the one that starts it counts from the beginning.
     pub active_calls: usize,
-    /// Whether a notice ahead of another task's result has reported the end.
+    /// Whether a notice ahead of another task's result, or an event, has reported the end.
     pub end_noticed: bool,
+    pub(super) reported: ReportedEvents,
     /// Bytes that results have shown …
     shown: u64,
     /// … and the start of the line that the next byte belongs to.
@@ -284,6 +286,7 @@ impl LiveState {
 
     /// Discards what was seen of the task's processes.
     pub fn forget_detected(&mut self) {
+        self.forget_reported();
         self.waiting = None;
         self.unconfirmed = false;
         self.conditions.clear();
@@ -359,12 +362,14 @@ impl LiveState {
     pub fn take_back(&mut self, before: ShownMark, after: ShownMark) {
         if self.shown_mark() == after {
             self.restore(before);
+            self.forget_reported();
         }
     }
 
     /// Notes that a result has reported the end, if there is one.
     pub fn mark_end_shown(&mut self) {
         self.end_reported |= self.ended.is_some();
+        self.note_reported();
     }
 }
 
@@ -374,11 +379,19 @@ pub struct LiveTask {
     pub facts: Facts,
     monitor: Monitor<LiveState>,
     terminal: Option<Terminal>,
+    /// Notified when its pending event changes; no other lock is taken then.
+    events: Option<Arc<EventSignal>>,
 }
 
 impl LiveTask {
     pub fn new(facts: Facts) -> LiveTask {
-        LiveTask { facts, monitor: Monitor::new(LiveState::new()), terminal: None }
+        LiveTask { facts, monitor: Monitor::new(LiveState::new()), terminal: None, events: None }
+    }
+
+    /// The same, with a signal for changes of its pending events.
+    #[must_use]
+    pub fn with_events(self, events: Arc<EventSignal>) -> LiveTask {
+        LiveTask { events: Some(events), ..self }
     }
 
     /// The same with an emulated terminal of this size.
@@ -399,8 +412,16 @@ impl LiveTask {
 
     /// Changes the state and wakes all watchers.
     pub fn report<R>(&self, change: impl FnOnce(&mut LiveState) -> R) -> R {
-        let result = change(&mut self.monitor.lock());
+        let (result, has_event) = {
+            let mut state = self.monitor.lock();
+            let before = state.pending_event();
+            let result = change(&mut state);
+            (result, state.pending_event() != before)
+        };
         self.monitor.notify_all();
+        if has_event && let Some(events) = &self.events {
+            events.notify();
+        }
         result
     }
 
@@ -408,8 +429,7 @@ impl LiveTask {
     /// task, an earlier wait for input no longer counts. Returns whether anything
     /// changed.
     pub fn report_detected(&self, found: Detected) -> bool {
-        let changed = {
-            let mut state = self.monitor.lock();
+        self.report(|state| {
             let answered = state.queued_input > 0 || state.queued_sizes > 0;
             let waiting = found.waiting.filter(|_| !answered);
             let changed = state.waiting != waiting
@@ -420,10 +440,10 @@ impl LiveTask {
             state.conditions = found.conditions;
             state.evidence = found.evidence;
             state.last_input_probe = Some((Instant::now(), found.works));
+            let is_stopped = state.is_held_up_by_stop();
+            state.reported.note_stop(is_stopped);
             changed
-        };
-        self.monitor.notify_all();
-        changed
+        })
     }
 
     /// Waits until `look` returns a result, the call is cancelled or the limit is reached;
@@ -496,8 +516,7 @@ impl ActiveCall {
 
 impl Drop for ActiveCall {
     fn drop(&mut self) {
-        let mut state = self.task.state();
-        state.active_calls = state.active_calls.saturating_sub(1);
+        self.task.report(|state| state.active_calls = state.active_calls.saturating_sub(1));
     }
 }
 
@@ -526,22 +545,27 @@ struct CallState {
     task: Option<Weak<LiveTask>>,
     /// Wakes it while it waits for descriptors.
     waker: Option<Waker>,
+    /// Wakes it while it waits for events.
+    events: Option<Arc<EventSignal>>,
 }
 
 impl Cancel {
     /// Cancels the call and ends its wait, unless its answer has begun.
     pub fn cancel(&self) {
-        let (task, waker) = {
+        let (task, waker, events) = {
             let mut call = self.call.lock();
             if call.stage != Stage::Open {
                 return;
             }
             call.stage = Stage::Cancelled;
-            (call.task.take(), call.waker.take())
+            (call.task.take(), call.waker.take(), call.events.take())
         };
         self.call.notify_all();
         if let Some(waker) = waker {
             waker.wake();
+        }
+        if let Some(events) = events {
+            events.notify();
         }
         if let Some(task) = task.as_ref().and_then(Weak::upgrade) {
             // A watcher between its check and its wait holds the lock: once it is free, the
@@ -549,6 +573,12 @@ impl Cancel {
             drop(task.monitor.lock());
             task.monitor.notify_all();
         }
+    }
+
+    /// Sets what wakes the call if it is cancelled while it waits for events; it checks whether it
+    /// was cancelled after this.
+    pub(crate) fn wake_events(&self, events: &Arc<EventSignal>) {
+        self.call.lock().events = Some(Arc::clone(events));
     }
 
     pub fn is_cancelled(&self) -> bool {

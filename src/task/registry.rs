@@ -49,7 +49,8 @@ impl TaskHandle {
     /// Nothing more comes of it, and its end was reported.
     fn is_settled(&self) -> bool {
         let state = self.live.state();
-        state.closed && (state.end_reported || state.end_noticed)
+        let reported = state.end_reported || state.end_noticed;
+        state.closed && reported && !state.awaits_leftovers()
     }
 }
 

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::commands::{CommandSender, MAX_COMMANDS, SendError, WorkerCommand};
 use super::completion::{Completion, OnEnd};
+use super::events::{EventKind, EventSignal};
 use super::input::{MAX_QUEUED_INPUT, Sending};
 use super::invocation::{self, LaunchContext, Prepared, StartupFiles};
 use super::journal::{CONTROL_SOCKET, Journal, ServerDir};
@@ -29,6 +30,7 @@ use super::tombstone::{EndCause, ServerEnd};
 use super::worker::{Setup, Worker};
 use crate::base::clock::Clock;
 use crate::process::files;
+use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
 use crate::process::snapshots::Snapshots;
 use crate::process::spawn::{Errors, Launch, Wiring};
@@ -110,6 +112,10 @@ pub struct Supervisor {
     pub(super) budget: Arc<Budget>,
     snapshots: Arc<Snapshots>,
     directory: OnceLock<Result<ServerDir, String>>,
+    /// Notified when the pending event of a task changes.
+    pub(crate) events: Arc<EventSignal>,
+    /// The process that started this server; other processes find it in the directory.
+    client: OnceLock<Identity>,
     /// Receives the directory's path when it is made.
     on_directory: Mutex<Option<Sender<PathBuf>>>,
     kept_directory: Mutex<Option<PathBuf>>,
@@ -137,6 +143,8 @@ impl Supervisor {
             recalled: Mutex::default(),
             registry: Arc::default(),
             directory: OnceLock::new(),
+            events: Arc::default(),
+            client: OnceLock::new(),
             on_directory: Mutex::default(),
             kept_directory: Mutex::new(None),
             workers: Mutex::default(),
@@ -153,7 +161,7 @@ impl Supervisor {
         self.directory
             .get_or_init(|| {
                 let state = self.settings.state.as_ref().map_err(Clone::clone)?;
-                let made = ServerDir::create(state, &self.instance);
+                let made = ServerDir::create(state, &self.instance, self.client.get().copied());
                 if let (Ok(made), Some(waiting)) = (&made, self.on_directory.lock().take()) {
                     let _ = waiting.try_send(made.path.clone());
                 }
@@ -161,6 +169,11 @@ impl Supervisor {
             })
             .as_ref()
             .map_err(String::as_str)
+    }
+
+    /// Sets the process that started this server, before the directory is made.
+    pub(crate) fn set_client(&self, client: Identity) {
+        let _ = self.client.set(client);
     }
 
     /// Receives the path of this server's directory as soon as it is made. To be called before other
@@ -338,6 +351,7 @@ impl Supervisor {
             on_pressure: self.pressure_relief(),
             completion: Arc::clone(&completion),
         };
+        let events = Arc::clone(&self.events);
         let (report, started) = bounded(1);
         let on_thread = move || {
             // The thread that starts the child is the one that waits for it.
@@ -351,7 +365,7 @@ impl Supervisor {
                 }
             };
             let facts = Facts { pid: spawned.id.pid, ..facts };
-            let task = LiveTask::new(facts);
+            let task = LiveTask::new(facts).with_events(events);
             let task = Arc::new(match emulated {
                 Some(size) => task.with_terminal(size),
                 None => task,
@@ -424,6 +438,18 @@ impl Supervisor {
     pub fn take_back(&self, task: &Arc<TaskHandle>, before: ShownMark, after: ShownMark) {
         task.live.report(|state| state.take_back(before, after));
         self.registry.lock().reopen(task);
+    }
+
+    /// Makes an event pending again whose report was lost.
+    pub(crate) fn take_back_event(&self, task: &Arc<TaskHandle>, event: EventKind) {
+        task.live.report(|state| state.take_back_event(event));
+        self.registry.lock().reopen(task);
+        self.events.notify();
+    }
+
+    /// Whether the server is ending.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.registry.lock().closed
     }
 
     /// All known tasks, oldest first.
@@ -595,6 +621,7 @@ impl Supervisor {
             registry.closed = true;
             registry.order.clone()
         };
+        self.events.notify();
         // The workers learn of it first: one that sees its shell end by the sweep's signal must
         // know that the server sent it.
         for task in &tasks {

@@ -23,6 +23,8 @@ const RECORD: &str = "ended";
 const EVICTED: &str = "evicted";
 /// … and the previous log, which was full.
 const EVICTED_BEFORE: &str = "evicted.before";
+/// What the name of the file ends with that says that the end of a task was reported.
+const REPORTED: &str = "reported";
 /// The maximum size: some 2,000 tasks.
 const EVICTED_BYTES: u64 = 1024 * 1024;
 /// For how long a directory that is still being made is left alone.
@@ -151,7 +153,8 @@ fn is_kept(path: &Path) -> bool {
     let is_output = |extension: &str| extension.parse::<u64>().is_ok();
     match path.extension().and_then(|extension| extension.to_str()) {
         Some(extension) => {
-            extension == "json" || is_output(extension) || path.ends_with(EVICTED_BEFORE)
+            let is_known = ["json", REPORTED].contains(&extension);
+            is_known || is_output(extension) || path.ends_with(EVICTED_BEFORE)
         }
         None => path.ends_with(LOCK) || path.ends_with(EVICTED),
     }
@@ -292,6 +295,20 @@ fn left(directory: PathBuf, mut entry: Entry) -> Remains {
         directory,
         entry,
     }
+}
+
+/// Claims for the caller that it reports the end of a detached task; the first one gets it.
+pub(crate) fn claim_report(directory: &Path, task: &str) -> bool {
+    files::create_private(&report_path(directory, task)).is_ok()
+}
+
+/// Returns what was claimed: the report was lost.
+pub(crate) fn return_report(directory: &Path, task: &str) {
+    let _ = std::fs::remove_file(report_path(directory, task));
+}
+
+fn report_path(directory: &Path, task: &str) -> PathBuf {
+    directory.join(task).with_extension(REPORTED)
 }
 
 fn unix_seconds(time: SystemTime) -> f64 {

@@ -51,6 +51,7 @@ check "it is enabled" shows '"enabled": true' claude plugin list --json
 check "it brings the skill and the command" shows 'zsh-tool-config' claude plugin details zsh-tool
 check "its server connects" elsewhere shows 'zsh-tool:.*Connected' claude mcp list
 check "the permission that was printed allows its tools" elsewhere "$2/node" "$repo/tests/clients/plugin_permission.mjs" "$allow"
+check "its monitor wakes the model" elsewhere "$2/node" "$repo/tests/clients/plugin_monitor.mjs"
 check "no process is left" hides . servers
 check "it installs again" scripts/install "$binary"
 check "its server connects again" elsewhere shows 'zsh-tool:.*Connected' claude mcp list

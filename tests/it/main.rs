@@ -16,6 +16,7 @@ mod control_socket;
 mod database;
 mod detached;
 mod era;
+mod events;
 mod evidence;
 mod exec;
 mod exit_codes;

@@ -1,0 +1,415 @@
+//! `zsh-tool events` and `zsh-tool hook stop`: what an agent would otherwise poll for, of the tasks
+//! of all running servers and shims, and the ends of detached tasks whose shims are gone.
+//!
+//! One thread: it waits for the streams of the owners, for new directories of owners, and for the
+//! end of the reader of stdout.
+
+use std::collections::HashSet;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::output::{self, OutputError};
+use super::setup;
+use crate::cli::{EventsArguments, HookCommand};
+use crate::mcp::events::Event;
+use crate::peer::events::{EventStream, Received};
+use crate::peer::{ANSWER_LIMIT, Owner};
+use crate::process::descriptors::{Interest, Poller};
+use crate::process::probe::Identity;
+use crate::process::watch_file::DirectoryWatch;
+use crate::process::{files, tree};
+use crate::task::events::EventKind;
+use crate::task::journal::{self, Entry, SHIM_PREFIX};
+use crate::task::recalled::RecalledTask;
+use crate::task::supervisor::Supervisor;
+use crate::task::tombstone;
+
+/// The first pause before an owner is tried again: its socket comes with its first task …
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+/// … and the last one: a process that has no socket by then has none.
+const LAST_PAUSE: Duration = Duration::from_secs(30);
+/// How often directories are checked when the user has no inotify watches left.
+const BLIND_RECHECK: Duration = Duration::from_secs(1);
+/// How long a shim may take to end after its connection.
+const END_LIMIT: Duration = Duration::from_secs(1);
+/// The largest input of a hook.
+const MAX_HOOK_INPUT: u64 = 1 << 20;
+/// How many ancestors of this process are looked at.
+const MAX_ANCESTORS: usize = 64;
+
+/// Runs `events`.
+pub(crate) fn run(arguments: &EventsArguments) -> ExitCode {
+    let (config, _) = setup::load_config();
+    let state = match setup::state_directory(&config) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    let mut print = |event: &Event| {
+        let line = match arguments.json {
+            true => json!(event).to_string(),
+            false => event.line(),
+        };
+        output::print(&format!("{line}\n"))
+    };
+    let mut sources = Sources::new(state, setup::supervisor(&config), arguments.of_client);
+    let printed = match arguments.follow {
+        true => sources.follow(&mut print),
+        false => sources.pending(&mut print).map(|silent| {
+            for owner in silent {
+                output::complain(format_args!("process {owner} owns tasks and does not answer"));
+            }
+        }),
+    };
+    output::conclude(printed, 0)
+}
+
+/// Runs `hook`.
+pub(crate) fn hook(HookCommand::Stop: &HookCommand) -> ExitCode {
+    if !may_hold(&input()) {
+        return ExitCode::SUCCESS;
+    }
+    let (config, _) = setup::load_config();
+    let Ok(state) = &config.state_dir else {
+        return ExitCode::SUCCESS;
+    };
+    let mut lines = Vec::new();
+    let mut collect = |event: &Event| {
+        lines.push(event.line());
+        Ok(())
+    };
+    // An owner that does not answer has nothing to say.
+    let _ = Sources::new(state, setup::supervisor(&config), true).pending(&mut collect);
+    if lines.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let answer = json!({"decision": "block", "reason": lines.join("\n")});
+    output::conclude(output::print(&format!("{answer}\n")), 0)
+}
+
+/// What a hook gets on stdin; null if it cannot be read.
+fn input() -> Value {
+    let mut text = Vec::new();
+    match std::io::stdin().lock().take(MAX_HOOK_INPUT).read_to_end(&mut text) {
+        Ok(_) => serde_json::from_slice(&text).unwrap_or_default(),
+        Err(_) => Value::Null,
+    }
+}
+
+/// Whether a stop may be held up: the client is not going on because of such a hook already.
+fn may_hold(input: &Value) -> bool {
+    let active = input.get("stop_hook_active");
+    input.is_object() && active.is_none_or(|active| active == &Value::Bool(false))
+}
+
+type Report<'a> = &'a mut dyn FnMut(&Event) -> Result<(), OutputError>;
+
+/// Which tasks count.
+enum Scope {
+    All,
+    /// Those of servers that one of these processes has started, and detached ones of the project.
+    Client {
+        ancestors: Vec<Identity>,
+        project: PathBuf,
+    },
+}
+
+impl Scope {
+    /// `None` while that is not known.
+    fn includes(&self, directory: &Path) -> Option<bool> {
+        let Scope::Client { ancestors, project } = self else {
+            return Some(true);
+        };
+        if is_shim(directory) {
+            let entries = journal::read_server(directory);
+            return entries.first().map(|entry| is_of_project(entry, project));
+        }
+        let client = journal::server_client(directory);
+        Some(client.is_some_and(|client| ancestors.contains(&client)))
+    }
+}
+
+/// A living process that owns tasks.
+struct Source {
+    owner: Owner,
+    stream: Option<EventStream>,
+    /// When to connect next; `None` if connected, or if there is nothing to connect to.
+    again: Option<Instant>,
+    pause: Duration,
+}
+
+impl Source {
+    fn connect(&mut self, scope: &Scope, follow: bool) {
+        self.again = None;
+        match scope.includes(&self.owner.directory) {
+            Some(true) => self.stream = EventStream::open(&self.owner, follow).ok(),
+            Some(false) => return,
+            None => {}
+        }
+        if self.stream.is_none() && follow {
+            self.try_later();
+        }
+    }
+
+    fn try_later(&mut self) {
+        self.again = (self.pause <= LAST_PAUSE).then(|| Instant::now() + self.pause);
+        self.pause *= 2;
+    }
+}
+
+struct Sources<'a> {
+    state: &'a Path,
+    scope: Scope,
+    /// Reads what ended shims have left.
+    supervisor: Arc<Supervisor>,
+    living: Vec<Source>,
+    /// The directories of ended processes, which have been looked at.
+    ended: HashSet<PathBuf>,
+}
+
+impl<'a> Sources<'a> {
+    fn new(state: &'a Path, supervisor: Arc<Supervisor>, of_client: bool) -> Sources<'a> {
+        let scope = match of_client {
+            false => Scope::All,
+            true => Scope::Client {
+                ancestors: ancestors(),
+                project: supervisor.settings.directory.clone(),
+            },
+        };
+        Sources { state, scope, supervisor, living: Vec::new(), ended: HashSet::new() }
+    }
+
+    /// Reports what is pending. Returns the owners that did not answer.
+    fn pending(&mut self, report: Report) -> Result<Vec<Owner>, OutputError> {
+        self.look(report)?;
+        for source in &mut self.living {
+            source.connect(&self.scope, false);
+        }
+        let mut deadline = Instant::now() + ANSWER_LIMIT;
+        loop {
+            self.living.retain(|source| source.stream.is_some());
+            let rest = deadline.saturating_duration_since(Instant::now());
+            if self.living.is_empty() || rest.is_zero() {
+                break;
+            }
+            let mut poller = Poller::default();
+            self.watch(&mut poller);
+            poller.wait(Some(rest));
+            let ready = self.ready(&poller);
+            if !ready.is_empty() {
+                deadline = Instant::now() + ANSWER_LIMIT;
+            }
+            self.receive(&ready, report)?;
+        }
+        Ok(self.living.drain(..).map(|source| source.owner).collect())
+    }
+
+    /// Reports what is pending and what happens, until the reader of stdout is gone.
+    fn follow(&mut self, report: Report) -> Result<(), OutputError> {
+        let servers = journal::servers_folder(self.state);
+        let made = files::private_dir(self.state).and_then(|()| files::private_subdir(&servers));
+        made.map_err(|error| OutputError::Unreadable(std::io::Error::other(error)))?;
+        let watch = DirectoryWatch::new(&servers).ok();
+        let stdout = std::io::stdout();
+        let mut is_changed = true;
+        loop {
+            if is_changed || watch.is_none() {
+                if let Some(watch) = &watch {
+                    watch.drain();
+                }
+                self.look(report)?;
+            }
+            is_changed = self.connect_due();
+            if is_changed {
+                continue;
+            }
+            let mut poller = Poller::default();
+            self.watch(&mut poller);
+            let folder = watch.as_ref().map(|watch| poller.watch(watch.as_fd(), Interest::Read));
+            let reader = poller.watch(stdout.as_fd(), Interest::Hangup);
+            let again = self.living.iter().filter_map(|source| source.again).min();
+            let again = again.map(|again| again.saturating_duration_since(Instant::now()));
+            let blind = watch.is_none().then_some(BLIND_RECHECK);
+            poller.wait(again.into_iter().chain(blind).min());
+            if poller.ready(Some(reader)) {
+                return Err(OutputError::Closed);
+            }
+            is_changed = poller.ready(folder);
+            let ready = self.ready(&poller);
+            is_changed |= self.receive(&ready, report)?;
+        }
+    }
+
+    /// Finds new owners, and reports the ends of detached tasks whose shims are gone.
+    fn look(&mut self, report: Report) -> Result<(), OutputError> {
+        self.drop_ended();
+        for directory in journal::servers(self.state) {
+            let is_known = |source: &Source| source.owner.directory == directory;
+            if self.ended.contains(&directory) || self.living.iter().any(is_known) {
+                continue;
+            }
+            if journal::server_lives(&directory) {
+                self.living.push(Source {
+                    owner: Owner { directory },
+                    stream: None,
+                    again: Some(Instant::now()),
+                    pause: FIRST_PAUSE,
+                });
+                continue;
+            }
+            if is_shim(&directory) {
+                self.report_ended(&directory, report)?;
+            }
+            self.ended.insert(directory);
+        }
+        Ok(())
+    }
+
+    fn report_ended(&self, directory: &Path, report: Report) -> Result<(), OutputError> {
+        for entry in journal::read_server(directory) {
+            let reported = entry.shown.is_some_and(|shown| shown.end_reported());
+            let is_meant = match &self.scope {
+                Scope::All => true,
+                Scope::Client { project, .. } => is_of_project(&entry, project),
+            };
+            if reported || !is_meant || !tombstone::claim_report(directory, &entry.id) {
+                continue;
+            }
+            let event = match self.supervisor.recall(&entry.id) {
+                Some(RecalledTask::Task(task)) => {
+                    Event::of(EventKind::Ended, &task, &self.supervisor.settings.redactor)
+                }
+                Some(RecalledTask::Ended(entry)) => Event::of_ended(&entry),
+                None => continue,
+            };
+            if let Err(error) = report(&event) {
+                tombstone::return_report(directory, &entry.id);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Connects to the owners that are due. Returns whether one of them has ended.
+    fn connect_due(&mut self) -> bool {
+        let now = Instant::now();
+        for source in &mut self.living {
+            if source.again.is_some_and(|again| again <= now) {
+                source.connect(&self.scope, true);
+            }
+        }
+        let has_ended = |source: &Source| {
+            source.again.is_some() && !journal::server_lives(&source.owner.directory)
+        };
+        self.living.iter().any(has_ended)
+    }
+
+    fn watch<'p>(&'p self, poller: &mut Poller<'p>) {
+        for stream in self.living.iter().filter_map(|source| source.stream.as_ref()) {
+            poller.watch(stream.as_fd(), Interest::Read);
+        }
+    }
+
+    /// The places of the owners whose streams are ready; these are the first in the poller.
+    fn ready(&self, poller: &Poller) -> Vec<usize> {
+        let connected =
+            self.living.iter().enumerate().filter(|(_, source)| source.stream.is_some());
+        let numbered = connected.enumerate();
+        numbered
+            .filter(|(number, _)| poller.ready(Some(*number)))
+            .map(|(_, (place, _))| place)
+            .collect()
+    }
+
+    /// Reads from the streams at these places. Returns whether an owner has ended.
+    fn receive(&mut self, ready: &[usize], report: Report) -> Result<bool, OutputError> {
+        let mut has_ended = false;
+        for place in ready {
+            let Some(source) = self.living.get_mut(*place) else {
+                continue;
+            };
+            let Some(stream) = &mut source.stream else {
+                continue;
+            };
+            match stream.receive() {
+                Received::Event(number, data) => {
+                    match serde_json::from_value::<Event>(data) {
+                        Ok(event) => report(&event)?,
+                        Err(error) => output::complain(format_args!(
+                            "process {} reports an event that this version does not know: {error}",
+                            source.owner
+                        )),
+                    }
+                    if stream.acknowledge(number).is_ok() {
+                        source.pause = FIRST_PAUSE;
+                    }
+                }
+                Received::Nothing => {}
+                Received::End => {
+                    source.stream = None;
+                    let lives = journal::server_lives(&source.owner.directory);
+                    if lives && !source.owner.await_end(END_LIMIT) {
+                        source.try_later();
+                    } else {
+                        has_ended = true;
+                    }
+                }
+            }
+        }
+        Ok(has_ended)
+    }
+
+    fn drop_ended(&mut self) {
+        // One that is connected says itself that it ends.
+        self.living.retain(|source| {
+            source.stream.is_some() || journal::server_lives(&source.owner.directory)
+        });
+    }
+}
+
+fn is_shim(directory: &Path) -> bool {
+    let name = directory.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(SHIM_PREFIX))
+}
+
+fn is_of_project(entry: &Entry, project: &Path) -> bool {
+    entry.detached.as_ref().is_some_and(|detached| detached.project == project)
+}
+
+/// The processes above this one.
+fn ancestors() -> Vec<Identity> {
+    let mut found = Vec::new();
+    let mut pid = i32::try_from(std::os::unix::process::parent_id()).unwrap_or_default();
+    while found.len() < MAX_ANCESTORS
+        && let Some(process) = tree::look_up(pid)
+    {
+        found.push(process.id);
+        pid = process.parent;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_first_stop_is_held_up() {
+        assert!(may_hold(&json!({"hook_event_name": "Stop", "stop_hook_active": false})));
+        assert!(may_hold(&json!({})));
+        for input in [
+            json!({"stop_hook_active": true}),
+            json!({"stop_hook_active": "yes"}),
+            json!([]),
+            json!("text"),
+            Value::Null,
+        ] {
+            assert!(!may_hold(&input), "{input}");
+        }
+    }
+}

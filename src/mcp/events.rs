@@ -1,0 +1,387 @@
+//! What an agent would otherwise poll for, as the lines of `zsh-tool events`, and the stream of it
+//! over the control socket (`zsh-tool/events`).
+//!
+//! The stream sends one event at a time and waits until its reader has acknowledged it. A reader
+//! that does not gets no further ones; what it has not acknowledged is pending again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::dispatch::Tools;
+use super::render::result::{command_line, millis};
+use crate::progress::condition::Condition;
+use crate::task::describe::{self, outcome_word, wanted_word};
+use crate::task::events::EventKind;
+use crate::task::journal::Entry;
+use crate::task::live::Cancel;
+use crate::task::output::reading;
+use crate::task::registry::TaskHandle;
+use crate::task::supervisor::Supervisor;
+use crate::task::tombstone;
+use crate::text::lines::clip;
+use crate::text::quantity::seconds;
+use crate::text::redact::Redactor;
+
+/// An answer that is on its way gets this long to report what has happened.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long a reader may take to acknowledge an event.
+const ACKNOWLEDGE_LIMIT: Duration = Duration::from_secs(5);
+/// … and how long if this process ends meanwhile.
+const LAST_ACKNOWLEDGEMENT: Duration = Duration::from_millis(300);
+/// How many of the last lines of an ended task are shown …
+const TAIL_LINES: usize = 3;
+/// … from this many bytes at the output's end.
+const TAIL_BYTES: u64 = 8 * 1024;
+/// How much of a line, a prompt or a command is shown.
+const SHOWN_CHARS: usize = 160;
+
+/// One event. Every key is always present in JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub event: EventKind,
+    pub task_id: String,
+    pub command: String,
+    pub description: Option<String>,
+    /// How it ended, in one word.
+    pub status: Option<String>,
+    pub exit_code: Option<i32>,
+    pub duration_ms: Option<u64>,
+    /// The last lines of an ended task.
+    pub tail: Vec<String>,
+    /// How many processes outlive it.
+    pub leftovers: usize,
+    /// `input` or `password`, if it waits.
+    pub wants: Option<String>,
+    pub prompt: Option<String>,
+    /// What has stopped it, or why it is stuck.
+    pub reason: Option<String>,
+}
+
+impl Event {
+    /// What has happened to a task, as it is now.
+    pub(crate) fn of(kind: EventKind, task: &TaskHandle, redactor: &Redactor) -> Event {
+        let facts = &task.live.facts;
+        let shown = |text: &str| clip(&one_line(&redactor.redact(text)), SHOWN_CHARS);
+        let mut event = Event {
+            event: kind,
+            task_id: facts.id.clone(),
+            command: shown(&command_line(&facts.command)),
+            description: facts.description.as_deref().map(shown),
+            status: None,
+            exit_code: None,
+            duration_ms: None,
+            tail: Vec::new(),
+            leftovers: 0,
+            wants: None,
+            prompt: None,
+            reason: None,
+        };
+        let (waiting, conditions, verdict, end, to, columns) = {
+            let state = task.live.state();
+            event.leftovers = if state.lingers() { state.leftovers.len() } else { 0 };
+            (
+                state.waiting.clone(),
+                state.conditions.clone(),
+                state.verdict(Instant::now()),
+                state.ended.clone(),
+                state.output_end.offset,
+                state.columns,
+            )
+        };
+        match kind {
+            EventKind::Ended => {
+                let from = to.saturating_sub(TAIL_BYTES);
+                let text = reading::newest_text(&task.spool, from, to, columns);
+                let lines = text.lines().rev().filter(|line| !line.trim().is_empty());
+                event.tail = lines.take(TAIL_LINES).map(shown).collect();
+                event.tail.reverse();
+            }
+            EventKind::Waiting => {
+                event.wants =
+                    waiting.as_ref().map(|waiting| wanted_word(waiting.wanted).to_owned());
+                event.prompt = waiting.map(|waiting| shown(waiting.prompt.trim_end()));
+            }
+            EventKind::Stopped => {
+                let held_up: Vec<Condition> =
+                    conditions.into_iter().filter(Condition::holds_up).collect();
+                event.reason = Some(describe::condition_phrases(&held_up).join(", "));
+            }
+            EventKind::Stuck => {
+                event.reason = verdict.as_ref().and_then(describe::verdict_summary);
+            }
+            EventKind::LeftoversGone => {}
+        }
+        if let Some(end) = end {
+            event.status = Some(outcome_word(end.outcome).to_owned());
+            event.exit_code = Some(end.exit.code());
+            event.duration_ms = Some(millis(end.duration));
+        }
+        event
+    }
+
+    /// The end of a task whose output is no longer kept.
+    pub(crate) fn of_ended(entry: &Entry) -> Event {
+        let shown = |text: &str| clip(&one_line(text), SHOWN_CHARS);
+        Event {
+            event: EventKind::Ended,
+            task_id: entry.id.clone(),
+            command: shown(&command_line(&entry.command)),
+            description: entry.description.as_deref().map(shown),
+            status: entry.outcome.map(|outcome| outcome_word(outcome).to_owned()),
+            exit_code: entry.exit_code,
+            duration_ms: entry.duration_ms,
+            tail: Vec::new(),
+            leftovers: 0,
+            wants: None,
+            prompt: None,
+            reason: None,
+        }
+    }
+
+    /// It as one line of text.
+    pub(crate) fn line(&self) -> String {
+        let Event { task_id: id, command, .. } = self;
+        let reason = self.reason.as_deref().unwrap_or_default();
+        let text = match self.event {
+            EventKind::Ended => {
+                let mut facts = Vec::new();
+                match self.status.as_deref() {
+                    Some("completed" | "failed") | None => {}
+                    Some(word) => facts.push(word.to_owned()),
+                }
+                facts.extend(self.exit_code.map(|code| format!("exit={code}")));
+                let took = self.duration_ms.map(Duration::from_millis);
+                facts.extend(took.map(seconds));
+                if self.leftovers > 0 {
+                    facts.push(format!("{} processes still running", self.leftovers));
+                }
+                let mut text = format!("task {id} ended ({})  {command}", facts.join(", "));
+                if !self.tail.is_empty() {
+                    text.push_str(&format!("  |  last lines: {}", self.tail.join(" ⏎ ")));
+                }
+                text.push_str(&format!("  |  read it with zsh_poll task_id={id}"));
+                text
+            }
+            EventKind::Waiting => {
+                let what = match self.wants.as_deref() {
+                    Some("password") => "a password",
+                    _ => "input",
+                };
+                let prompt = self.prompt.as_deref().unwrap_or_default();
+                let prompt = match prompt.trim() {
+                    "" => String::new(),
+                    prompt => format!(" {prompt:?}"),
+                };
+                format!(
+                    "task {id} waits for {what}{prompt}  {command}  |  answer with zsh_send task_id={id}"
+                )
+            }
+            EventKind::Stopped => format!(
+                "task {id} is {reason}  {command}  |  zsh_kill task_id={id} signal=CONT resumes it"
+            ),
+            EventKind::Stuck => {
+                let reason = self.reason.as_deref().unwrap_or("stuck");
+                format!("task {id} is {reason}  {command}  |  read it with zsh_poll task_id={id}")
+            }
+            EventKind::LeftoversGone => {
+                format!("task {id}: the processes that outlived it have ended  {command}")
+            }
+        };
+        one_line(&text)
+    }
+}
+
+/// Text without what moves a cursor or begins another line.
+fn one_line(text: &str) -> String {
+    let is_harmful = |c: char| {
+        // Line and paragraph separators, and what changes the direction of writing.
+        c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.replace(is_harmful, " ")
+}
+
+/// The events that a reader has acknowledged: how many.
+#[derive(Debug, Default)]
+pub(super) struct Acknowledged(AtomicU64);
+
+impl Acknowledged {
+    /// The reader of this connection has passed on the event of this number.
+    pub(super) fn note(&self, number: u64, supervisor: &Supervisor) {
+        self.0.fetch_max(number, Ordering::SeqCst);
+        supervisor.events.notify();
+    }
+}
+
+/// An event that one reader is to report. Dropped, it is pending again.
+struct Claim<'a> {
+    supervisor: &'a Supervisor,
+    task: &'a Arc<TaskHandle>,
+    event: EventKind,
+    reported: bool,
+}
+
+impl<'a> Claim<'a> {
+    /// `None` if it has been reported meanwhile.
+    fn take(
+        supervisor: &'a Supervisor,
+        task: &'a Arc<TaskHandle>,
+        event: EventKind,
+    ) -> Option<Claim<'a>> {
+        {
+            let mut state = task.live.state();
+            if state.pending_event() != Some(event) {
+                return None;
+            }
+            state.report_event(event);
+        }
+        // Servers report the end of a detached task from its files.
+        let claimed = match shared_end(supervisor, task, event) {
+            Some(directory) => tombstone::claim_report(&directory, task.id()),
+            None => true,
+        };
+        claimed.then_some(Claim { supervisor, task, event, reported: false })
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.reported {
+            if let Some(directory) = shared_end(self.supervisor, self.task, self.event) {
+                tombstone::return_report(&directory, self.task.id());
+            }
+            self.supervisor.take_back_event(self.task, self.event);
+        }
+    }
+}
+
+/// The directory by which the report of this event is claimed, if other processes report it too.
+fn shared_end(
+    supervisor: &Supervisor,
+    task: &TaskHandle,
+    event: EventKind,
+) -> Option<std::path::PathBuf> {
+    let is_shared = event == EventKind::Ended && task.live.facts.detached.is_some();
+    let directory = supervisor.directory().ok().filter(|_| is_shared)?;
+    Some(directory.path.clone())
+}
+
+impl Tools {
+    /// Sends what is pending, and if `follow` is set what will be, until the call is cancelled or
+    /// this process ends. Returns false if an event was not acknowledged.
+    pub(super) fn stream_events(
+        &self,
+        follow: bool,
+        cancel: &Cancel,
+        acknowledged: &Acknowledged,
+        mut send: impl FnMut(u64, &Event),
+    ) -> bool {
+        let supervisor = &self.supervisor;
+        let signal = &supervisor.events;
+        let mut pending_since: HashMap<(String, EventKind), Instant> = HashMap::new();
+        let begun = Instant::now();
+        let mut number = 0;
+        cancel.wake_events(signal);
+        loop {
+            let seen = signal.count();
+            if cancel.is_cancelled() || supervisor.is_ending() {
+                return true;
+            }
+            let mut next: Option<Instant> = None;
+            let mut still_pending = HashMap::new();
+            for task in supervisor.open_tasks() {
+                let Some((event, ended)) = pending(&task) else {
+                    continue;
+                };
+                let key = (task.id().to_owned(), event);
+                let since = pending_since.get(&key).copied().or(ended);
+                let since = since.unwrap_or_else(Instant::now);
+                let is_fresh = event == EventKind::Ended || since > begun;
+                let due = if follow || is_fresh { since + GRACE } else { since };
+                if due > Instant::now() {
+                    next = Some(next.map_or(due, |next| next.min(due)));
+                    still_pending.insert(key, since);
+                    continue;
+                }
+                let Some(mut claim) = Claim::take(supervisor, &task, event) else {
+                    continue;
+                };
+                number += 1;
+                send(number, &Event::of(event, &task, &supervisor.settings.redactor));
+                if !self.await_acknowledged(number, cancel, acknowledged) {
+                    return false;
+                }
+                claim.reported = true;
+            }
+            pending_since = still_pending;
+            if !follow && next.is_none() {
+                return true;
+            }
+            signal.wait(seen, next);
+        }
+    }
+
+    fn await_acknowledged(
+        &self,
+        number: u64,
+        cancel: &Cancel,
+        acknowledged: &Acknowledged,
+    ) -> bool {
+        let mut deadline = Instant::now() + ACKNOWLEDGE_LIMIT;
+        let signal = &self.supervisor.events;
+        loop {
+            let seen = signal.count();
+            if self.supervisor.is_ending() {
+                deadline = deadline.min(Instant::now() + LAST_ACKNOWLEDGEMENT);
+            }
+            if acknowledged.0.load(Ordering::SeqCst) >= number {
+                return true;
+            }
+            if cancel.is_cancelled() || Instant::now() >= deadline {
+                return false;
+            }
+            signal.wait(seen, Some(deadline));
+        }
+    }
+}
+
+/// A task's pending event, and when the task ended if that is the event.
+fn pending(task: &TaskHandle) -> Option<(EventKind, Option<Instant>)> {
+    let state = task.live.state();
+    let event = state.pending_event()?;
+    let end = state.ended.as_ref().filter(|_| event == EventKind::Ended);
+    Some((event, end.map(|end| task.live.facts.started.mono + end.duration)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_harmless_line() {
+        let event = Event {
+            event: EventKind::Ended,
+            task_id: "b6d464a7".to_owned(),
+            command: "make".to_owned(),
+            description: None,
+            status: Some("failed".to_owned()),
+            exit_code: Some(2),
+            duration_ms: Some(63_200),
+            tail: vec!["one".to_owned(), "two\n\u{1b}[2J\u{202e}x".to_owned()],
+            leftovers: 1,
+            wants: None,
+            prompt: None,
+            reason: None,
+        };
+        assert_eq!(
+            event.line(),
+            "task b6d464a7 ended (exit=2, 1m03s, 1 processes still running)  make  |  last lines: one ⏎ two  [2J x  |  read it with zsh_poll task_id=b6d464a7"
+        );
+        let text = serde_json::to_string(&event).expect("JSON");
+        assert!(text.contains(r#""event":"ended","task_id":"b6d464a7""#), "{text}");
+        assert_eq!(serde_json::from_str::<Event>(&text).expect("the same"), event);
+    }
+}

@@ -1,0 +1,77 @@
+// Has the real Claude Code, with the plugin of this HOME, run commands in its terminal
+// interface: plugin_monitor.mjs, in the directory of a project. The end of a task that nothing
+// polls must begin a turn by itself; the ends of commands that calls have answered must not.
+// Exits 1 unless they do.
+import fs from 'node:fs';
+import path from 'node:path';
+import { spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PATIENCE, check, eventually, finish } from './lib.mjs';
+import { MESSAGES, scripted } from './scripted_api.mjs';
+
+const ZSH = 'mcp__plugin_zsh-tool_zsh-tool__zsh';
+const state = path.join(process.env.HOME, '.claude.json');
+const known = fs.existsSync(state) ? JSON.parse(fs.readFileSync(state, 'utf8')) : {};
+fs.writeFileSync(state, JSON.stringify({
+  ...known,
+  hasCompletedOnboarding: true,
+  customApiKeyResponses: { approved: ['dummy'], rejected: [] },
+  projects: { [process.cwd()]: { hasTrustDialogAccepted: true, hasCompletedProjectOnboarding: true } },
+}));
+
+const api = await scripted(MESSAGES, [
+  { call: { name: ZSH, input: { command: 'echo quick-$((1+1))' } } },
+  { call: { name: ZSH, input: { command: 'false' } } },
+  { call: { name: ZSH, input: { command: 'echo early; read < go; echo late; exit 4', yield_after: 0.2 } } },
+  { text: 'the first turn is over' },
+  { text: 'the second turn is over' },
+]);
+const fifo = spawn('mkfifo', ['go']);
+await new Promise((made) => fifo.on('close', made));
+const child = spawn('script', ['-qfec', `stty rows 40 cols 140; exec claude --allowed-tools ${ZSH}`, '/dev/null'], {
+  env: { ...process.env, ANTHROPIC_BASE_URL: api.url, ANTHROPIC_API_KEY: 'dummy', TERM: 'xterm-256color' },
+  stdio: ['pipe', 'pipe', 'ignore'],
+});
+let drawn = '';
+child.stdout.on('data', (more) => (drawn += more));
+const ended = new Promise((end) => child.on('close', end));
+const seen = () => drawn.replace(/\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07]*\x07)/g, ' ');
+const sees = (what) => eventually(() => seen().includes(what));
+const monitors = () =>
+  fs.readdirSync('/proc').filter((pid) => {
+    try {
+      const environment = fs.readFileSync(`/proc/${pid}/environ`, 'latin1');
+      const command = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+      return command.includes('events\0--follow\0--of-client') && environment.includes(`HOME=${process.env.HOME}\0`);
+    } catch {
+      return false;
+    }
+  });
+
+check('its interface starts', await sees('❯'), seen().slice(-800));
+check('the monitor runs', await eventually(() => monitors().length > 0), seen().slice(-800));
+child.stdin.write('go');
+await eventually(() => /❯\s+go/.test(seen()));
+child.stdin.write('\r');
+check('the turn ends while the task goes on', await eventually(() => api.turns.length === 4), seen().slice(-800));
+check('the commands have run', api.results().at(-1)?.includes('RUNNING'), api.results());
+// A quick command's end would be an event within this time.
+await sleep(3000);
+check('what calls have answered wakes nothing', api.turns.length === 4, api.turns.length);
+// Opened for reading too, since a pipe without a reader would hold up the open.
+fs.writeFileSync('go', '\n', { flag: 'r+' });
+check('the end of the task begins a turn', await eventually(() => api.turns.length > 4), seen().slice(-1500));
+const given = JSON.stringify(api.turns[4]?.messages.slice(-2) ?? []);
+check('which says how it ended', given.includes('ended (exit=4') && given.includes('late'), given);
+await sleep(3000);
+check('and begins one turn only', api.turns.length === 5, api.turns.length);
+for (const key of ['\x03', '\x03', '\r']) {
+  child.stdin.write(key);
+  await Promise.race([ended, sleep(500)]);
+}
+const timer = setTimeout(() => child.kill(), PATIENCE * 1000);
+await ended;
+clearTimeout(timer);
+api.close();
+check('the monitor ends with it', await eventually(() => monitors().length === 0), monitors());
+finish();
