@@ -378,7 +378,7 @@ fn is_shim(directory: &Path) -> bool {
 }
 
 fn is_of_project(entry: &Entry, project: &Path) -> bool {
-    entry.detached.as_ref().is_some_and(|detached| detached.project == project)
+    entry.detached.as_ref().is_some_and(|detached| detached.project == project.to_string_lossy())
 }
 
 /// The processes above this one.

@@ -115,11 +115,11 @@ impl Tools {
     /// reported.
     pub(super) fn detached_notice(&self, about: Option<&str>) -> Option<String> {
         let state = self.supervisor.settings.state.as_ref().ok()?;
-        let project = &self.supervisor.settings.directory;
+        let project = self.supervisor.settings.directory.to_string_lossy();
         let now = self.supervisor.now();
         let ours = |task: &DetachedTask| {
             let detached = task.entry.detached.as_ref();
-            let is_of_project = detached.is_some_and(|detached| detached.project == *project);
+            let is_of_project = detached.is_some_and(|detached| detached.project == project);
             is_of_project && about != Some(&task.entry.id)
         };
         let mut parts = Vec::new();
@@ -176,9 +176,7 @@ impl DetachedTask {
             age_ms: millis(age),
             ends_in_ms: rest.map(millis),
             client: detached.map(|detached| detached.client.clone()).unwrap_or_default(),
-            project: detached
-                .map(|detached| detached.project.display().to_string())
-                .unwrap_or_default(),
+            project: detached.map(|detached| detached.project.clone()).unwrap_or_default(),
             command: self.command(COMMAND_CHARS),
             description: entry.description.clone(),
             pid: entry.pid,

@@ -156,8 +156,10 @@ impl Event {
                 facts.extend(self.exit_code.map(|code| format!("exit={code}")));
                 let took = self.duration_ms.map(Duration::from_millis);
                 facts.extend(took.map(seconds));
-                if self.leftovers > 0 {
-                    facts.push(format!("{} processes still running", self.leftovers));
+                match self.leftovers {
+                    0 => {}
+                    1 => facts.push("1 process still running".to_owned()),
+                    count => facts.push(format!("{count} processes still running")),
                 }
                 let mut text = format!("task {id} ended ({})  {command}", facts.join(", "));
                 if !self.tail.is_empty() {
@@ -378,7 +380,7 @@ mod tests {
         };
         assert_eq!(
             event.line(),
-            "task b6d464a7 ended (exit=2, 1m03s, 1 processes still running)  make  |  last lines: one ⏎ two  [2J x  |  read it with zsh_poll task_id=b6d464a7"
+            "task b6d464a7 ended (exit=2, 1m03s, 1 process still running)  make  |  last lines: one ⏎ two  [2J x  |  read it with zsh_poll task_id=b6d464a7"
         );
         let text = serde_json::to_string(&event).expect("JSON");
         assert!(text.contains(r#""event":"ended","task_id":"b6d464a7""#), "{text}");

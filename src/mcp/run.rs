@@ -99,7 +99,7 @@ impl Tools {
         request.timeout = request.timeout.or(Some(most).filter(|most| !most.is_zero()));
         request.detached = Some(Detached {
             client: call.client_name.clone(),
-            project: self.supervisor.settings.directory.clone(),
+            project: self.supervisor.settings.directory.to_string_lossy().into_owned(),
             until: request.timeout.map(|limit| self.supervisor.now() + limit.as_secs_f64()),
         });
         Ok(())

@@ -309,8 +309,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Kill,
             wire_name: "zsh_kill",
             title: "Kill a task",
-            description: "Kills a task with all processes that belong to it, also detached ones and those left behind \
-                after its end: SIGTERM, then SIGKILL after 2 s. Returns a receipt: how many were signalled, how many \
+            description: "Kills a task with all processes that belong to it, also those that left its session and those \
+                left behind after its end: SIGTERM, then SIGKILL after 2 s. Returns a receipt: how many were signalled, how many \
                 are gone, which survived and why. With signal, sends only that signal.",
             effect: Effect::DestructiveIdempotent,
             schema: schema_of::<KillArguments>(),

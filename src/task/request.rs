@@ -24,8 +24,8 @@ pub enum Stdin {
 pub struct Detached {
     /// The name of the client that has asked for it; empty if it gave none.
     pub client: String,
-    /// The directory of its project.
-    pub project: PathBuf,
+    /// The directory of its project; what is not UTF-8 in it is replaced.
+    pub project: String,
     /// When it is killed at the latest, in Unix seconds.
     pub until: Option<f64>,
 }
