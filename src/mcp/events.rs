@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::dispatch::Tools;
 use super::render::result::{command_line, millis};
+use super::rpc_error::RpcError;
 use crate::progress::condition::Condition;
+use crate::protocol::message::INTERNAL_ERROR;
 use crate::task::describe::{self, outcome_word, wanted_word};
 use crate::task::events::EventKind;
 use crate::task::journal::Entry;
@@ -157,7 +159,7 @@ impl Event {
                 let took = self.duration_ms.map(Duration::from_millis);
                 facts.extend(took.map(seconds));
                 if self.leftovers > 0 {
-                    facts.push(format!("{} processes still running", self.leftovers));
+                    facts.push(format!("{} still running", self.leftovers));
                 }
                 let mut text = format!("task {id} ended ({})  {command}", facts.join(", "));
                 if !self.tail.is_empty() {
@@ -270,15 +272,18 @@ fn shared_end(
 }
 
 impl Tools {
-    /// Sends what is pending, and if `follow` is set what will be, until the call is cancelled or
-    /// this process ends. Returns false if an event was not acknowledged.
+    /// Sends what is pending, and if `follow` is set what will be, until the call is cancelled.
+    ///
+    /// # Errors
+    /// This process ends, or an event was not acknowledged.
     pub(super) fn stream_events(
         &self,
         follow: bool,
         cancel: &Cancel,
         acknowledged: &Acknowledged,
         mut send: impl FnMut(u64, &Event),
-    ) -> bool {
+    ) -> Result<(), RpcError> {
+        let failed = |text: &str| Err(RpcError::new(INTERNAL_ERROR, text));
         let supervisor = &self.supervisor;
         let signal = &supervisor.events;
         let mut pending_since: HashMap<(String, EventKind), Instant> = HashMap::new();
@@ -287,8 +292,11 @@ impl Tools {
         cancel.wake_events(signal);
         loop {
             let seen = signal.count();
-            if cancel.is_cancelled() || supervisor.is_ending() {
-                return true;
+            if cancel.is_cancelled() {
+                return Ok(());
+            }
+            if supervisor.is_ending() {
+                return failed("this process is ending");
             }
             let mut next: Option<Instant> = None;
             let mut still_pending = HashMap::new();
@@ -312,13 +320,13 @@ impl Tools {
                 number += 1;
                 send(number, &Event::of(event, &task, &supervisor.settings.redactor));
                 if !self.await_acknowledged(number, cancel, acknowledged) {
-                    return false;
+                    return failed("an event was not acknowledged in time");
                 }
                 claim.reported = true;
             }
             pending_since = still_pending;
             if !follow && next.is_none() {
-                return true;
+                return Ok(());
             }
             signal.wait(seen, next);
         }
@@ -378,7 +386,7 @@ mod tests {
         };
         assert_eq!(
             event.line(),
-            "task b6d464a7 ended (exit=2, 1m03s, 1 processes still running)  make  |  last lines: one ⏎ two  [2J x  |  read it with zsh_poll task_id=b6d464a7"
+            "task b6d464a7 ended (exit=2, 63s, 1 still running)  make  |  last lines: one ⏎ two  [2J x  |  read it with zsh_poll task_id=b6d464a7"
         );
         let text = serde_json::to_string(&event).expect("JSON");
         assert!(text.contains(r#""event":"ended","task_id":"b6d464a7""#), "{text}");
