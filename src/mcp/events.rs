@@ -295,20 +295,24 @@ impl Tools {
             if cancel.is_cancelled() {
                 return Ok(());
             }
-            if supervisor.is_ending() {
-                return failed("this process is ending");
-            }
+            let is_ending = supervisor.is_ending();
             let mut next: Option<Instant> = None;
             let mut still_pending = HashMap::new();
             for task in supervisor.open_tasks() {
                 let Some((event, ended)) = pending(&task) else {
                     continue;
                 };
+                // A shim ends with its task: what has just ended is reported from files, but not this.
+                let is_last =
+                    event == EventKind::LeftoversGone && task.live.facts.detached.is_some();
+                if is_ending && !is_last {
+                    continue;
+                }
                 let key = (task.id().to_owned(), event);
                 let since = pending_since.get(&key).copied().or(ended);
                 let since = since.unwrap_or_else(Instant::now);
                 let is_fresh = event == EventKind::Ended || since > begun;
-                let due = if follow || is_fresh { since + GRACE } else { since };
+                let due = if !is_last && (follow || is_fresh) { since + GRACE } else { since };
                 if due > Instant::now() {
                     next = Some(next.map_or(due, |next| next.min(due)));
                     still_pending.insert(key, since);
@@ -325,6 +329,9 @@ impl Tools {
                 claim.reported = true;
             }
             pending_since = still_pending;
+            if is_ending {
+                return failed("this process is ending");
+            }
             if !follow && next.is_none() {
                 return Ok(());
             }
