@@ -170,7 +170,8 @@ pub struct EventsArguments {
     /// Keep printing until interrupted.
     #[arg(long, short)]
     pub follow: bool,
-    /// Print one JSON object per line.
+    /// Print one JSON object per line, always with the same keys: `event` is `ended`, `waiting`,
+    /// `stopped`, `stuck` or `leftovers_gone`.
     #[arg(long)]
     pub json: bool,
     /// Only tasks of servers that were started by a process above this one, and detached tasks of

@@ -204,7 +204,9 @@ impl<'a> Sources<'a> {
             if !ready.is_empty() {
                 deadline = Instant::now() + ANSWER_LIMIT;
             }
-            self.receive(&ready, report)?;
+            if self.receive(&ready, report)? {
+                self.look(report)?;
+            }
         }
         Ok(self.living.drain(..).map(|source| source.owner).collect())
     }
@@ -350,6 +352,7 @@ impl<'a> Sources<'a> {
                     }
                 }
                 Received::Nothing => {}
+                Received::Complete => source.stream = None,
                 Received::End => {
                     source.stream = None;
                     let lives = journal::server_lives(&source.owner.directory);

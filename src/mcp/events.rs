@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::dispatch::Tools;
 use super::render::result::{command_line, millis};
+use super::rpc_error::RpcError;
 use crate::progress::condition::Condition;
+use crate::protocol::message::INTERNAL_ERROR;
 use crate::task::describe::{self, outcome_word, wanted_word};
 use crate::task::events::EventKind;
 use crate::task::journal::Entry;
@@ -156,10 +158,8 @@ impl Event {
                 facts.extend(self.exit_code.map(|code| format!("exit={code}")));
                 let took = self.duration_ms.map(Duration::from_millis);
                 facts.extend(took.map(seconds));
-                match self.leftovers {
-                    0 => {}
-                    1 => facts.push("1 process still running".to_owned()),
-                    count => facts.push(format!("{count} processes still running")),
+                if self.leftovers > 0 {
+                    facts.push(format!("{} still running", self.leftovers));
                 }
                 let mut text = format!("task {id} ended ({})  {command}", facts.join(", "));
                 if !self.tail.is_empty() {
@@ -272,15 +272,18 @@ fn shared_end(
 }
 
 impl Tools {
-    /// Sends what is pending, and if `follow` is set what will be, until the call is cancelled or
-    /// this process ends. Returns false if an event was not acknowledged.
+    /// Sends what is pending, and if `follow` is set what will be, until the call is cancelled.
+    ///
+    /// # Errors
+    /// This process ends, or an event was not acknowledged.
     pub(super) fn stream_events(
         &self,
         follow: bool,
         cancel: &Cancel,
         acknowledged: &Acknowledged,
         mut send: impl FnMut(u64, &Event),
-    ) -> bool {
+    ) -> Result<(), RpcError> {
+        let failed = |text: &str| Err(RpcError::new(INTERNAL_ERROR, text));
         let supervisor = &self.supervisor;
         let signal = &supervisor.events;
         let mut pending_since: HashMap<(String, EventKind), Instant> = HashMap::new();
@@ -289,20 +292,27 @@ impl Tools {
         cancel.wake_events(signal);
         loop {
             let seen = signal.count();
-            if cancel.is_cancelled() || supervisor.is_ending() {
-                return true;
+            if cancel.is_cancelled() {
+                return Ok(());
             }
+            let is_ending = supervisor.is_ending();
             let mut next: Option<Instant> = None;
             let mut still_pending = HashMap::new();
             for task in supervisor.open_tasks() {
                 let Some((event, ended)) = pending(&task) else {
                     continue;
                 };
+                // A shim ends with its task: what has just ended is reported from files, but not this.
+                let is_last =
+                    event == EventKind::LeftoversGone && task.live.facts.detached.is_some();
+                if is_ending && !is_last {
+                    continue;
+                }
                 let key = (task.id().to_owned(), event);
                 let since = pending_since.get(&key).copied().or(ended);
                 let since = since.unwrap_or_else(Instant::now);
                 let is_fresh = event == EventKind::Ended || since > begun;
-                let due = if follow || is_fresh { since + GRACE } else { since };
+                let due = if !is_last && (follow || is_fresh) { since + GRACE } else { since };
                 if due > Instant::now() {
                     next = Some(next.map_or(due, |next| next.min(due)));
                     still_pending.insert(key, since);
@@ -314,13 +324,16 @@ impl Tools {
                 number += 1;
                 send(number, &Event::of(event, &task, &supervisor.settings.redactor));
                 if !self.await_acknowledged(number, cancel, acknowledged) {
-                    return false;
+                    return failed("an event was not acknowledged in time");
                 }
                 claim.reported = true;
             }
             pending_since = still_pending;
+            if is_ending {
+                return failed("this process is ending");
+            }
             if !follow && next.is_none() {
-                return true;
+                return Ok(());
             }
             signal.wait(seen, next);
         }
@@ -380,7 +393,7 @@ mod tests {
         };
         assert_eq!(
             event.line(),
-            "task b6d464a7 ended (exit=2, 1m03s, 1 process still running)  make  |  last lines: one ⏎ two  [2J x  |  read it with zsh_poll task_id=b6d464a7"
+            "task b6d464a7 ended (exit=2, 63s, 1 still running)  make  |  last lines: one ⏎ two  [2J x  |  read it with zsh_poll task_id=b6d464a7"
         );
         let text = serde_json::to_string(&event).expect("JSON");
         assert!(text.contains(r#""event":"ended","task_id":"b6d464a7""#), "{text}");

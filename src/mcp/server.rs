@@ -565,10 +565,7 @@ impl RunningCall {
                 send(&self.outbound, notification);
             }
         };
-        match server.tools.stream_events(follow, &self.cancel, &server.events, send_event) {
-            true => Ok(()),
-            false => Err(RpcError::new(INTERNAL_ERROR, "an event was not acknowledged in time")),
-        }
+        server.tools.stream_events(follow, &self.cancel, &server.events, send_event)
     }
 
     /// Calls a tool for a server that passes the result on, which may fail.

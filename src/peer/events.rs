@@ -29,7 +29,9 @@ pub(crate) enum Received {
     Event(u64, Value),
     /// Nothing yet: read again when the stream is readable.
     Nothing,
-    /// There will be no more events. What was not acknowledged is pending with the owner.
+    /// All that was pending has been acknowledged.
+    Complete,
+    /// There will be no more events: the owner ends, or has failed. What was not acknowledged is pending with the owner.
     End,
 }
 
@@ -71,6 +73,9 @@ impl EventStream {
             let Ok(mut message) = serde_json::from_slice::<Value>(&line) else {
                 return Received::End;
             };
+            if message.get("result").is_some() {
+                return Received::Complete;
+            }
             if message.get("method").and_then(Value::as_str) != Some(EVENT) {
                 return Received::End;
             }

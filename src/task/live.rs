@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::events::{EventSignal, ReportedEvents};
+use super::events::{EventKind, EventSignal, ReportedEvents};
 use super::output::tail::Tail;
 use super::request::Detached;
 use super::terminal::Terminal;
@@ -371,6 +371,69 @@ impl LiveState {
         self.end_reported |= self.ended.is_some();
         self.note_reported();
     }
+
+    /// The event that is to be reported now, if there is one.
+    pub fn pending_event(&self) -> Option<EventKind> {
+        if self.active_calls > 0 {
+            return None;
+        }
+        if self.ended.is_some() {
+            let reported = self.end_reported || self.end_noticed;
+            let gone = self.closed && self.reported.leftovers;
+            return match reported {
+                false => Some(EventKind::Ended),
+                true => gone.then_some(EventKind::LeftoversGone),
+            };
+        }
+        if let Some(waiting) = &self.waiting {
+            return (!self.reported.has_reported(waiting)).then_some(EventKind::Waiting);
+        }
+        if self.is_held_up_by_stop() {
+            return (!self.reported.stopped).then_some(EventKind::Stopped);
+        }
+        (self.is_stuck && !self.stuck_reported).then_some(EventKind::Stuck)
+    }
+
+    /// Marks an event as reported.
+    pub(crate) fn report_event(&mut self, event: EventKind) {
+        match event {
+            EventKind::Ended => self.end_noticed = true,
+            EventKind::Stuck => self.stuck_reported = true,
+            EventKind::Waiting | EventKind::Stopped | EventKind::LeftoversGone => {}
+        }
+        self.note_reported();
+    }
+
+    /// Makes an event pending again whose report was lost.
+    pub(crate) fn take_back_event(&mut self, event: EventKind) {
+        match event {
+            EventKind::Ended => self.end_noticed = false,
+            EventKind::Stuck => self.stuck_reported = false,
+            EventKind::Waiting => self.reported.waiting = None,
+            EventKind::Stopped => self.reported.stopped = false,
+            EventKind::LeftoversGone => self.reported.leftovers = true,
+        }
+    }
+
+    /// Notes that the present state has been reported.
+    fn note_reported(&mut self) {
+        if self.waiting.is_some() {
+            self.reported.waiting.clone_from(&self.waiting);
+        }
+        self.reported.stopped = self.is_held_up_by_stop();
+        self.reported.leftovers = self.lingers();
+    }
+
+    /// What it waits for or has stopped it was answered: the next time is another one.
+    fn forget_reported(&mut self) {
+        self.reported.waiting = None;
+        self.reported.stopped = false;
+    }
+
+    /// Whether the end of processes that outlive the task is to be reported.
+    pub(super) fn awaits_leftovers(&self) -> bool {
+        self.reported.leftovers
+    }
 }
 
 /// A task, shared between its worker and its watchers.
@@ -440,8 +503,8 @@ impl LiveTask {
             state.conditions = found.conditions;
             state.evidence = found.evidence;
             state.last_input_probe = Some((Instant::now(), found.works));
-            let is_stopped = state.is_held_up_by_stop();
-            state.reported.note_stop(is_stopped);
+            // A process that runs again and is stopped later is stopped anew.
+            state.reported.stopped &= state.is_held_up_by_stop();
             changed
         })
     }

@@ -56,7 +56,8 @@ async function headless(steps) {
   const code = await new Promise((ended) => child.on('close', ended));
   clearTimeout(timer);
   api.close();
-  return { code, printed, results: api.results(), tools: api.turns[0]?.tools ?? [] };
+  const lastMessages = api.turns.at(-1)?.messages.slice(-2) ?? [];
+  return { code, printed, results: api.results(), tools: api.turns[0]?.tools ?? [], lastMessages };
 }
 
 const { code, printed, results, tools } = await headless([
@@ -266,5 +267,17 @@ const [refused = '', allowed = ''] = guarded.results;
 check('the hook of the reference refuses by pattern', refused.includes('refused by ~/.claude/hooks/refuse.sh'), refused);
 check('and lets other commands through', allowed.includes('precious') && allowed.includes('exit=0'), allowed);
 check('and Bash is denied', !guarded.tools.some((tool) => tool.name === 'Bash') && tools.some((tool) => tool.name === 'Bash'), guarded.tools.map((tool) => tool.name));
+
+// The hook that holds up a stop, once the task that nothing polls has ended.
+const stops = `sleep 3; ZSH_TOOL_STATE_DIR=${server.env.ZSH_TOOL_STATE_DIR} ${binary} hook stop`;
+fs.writeFileSync(path.join(folder, 'settings.json'), JSON.stringify({ hooks: { Stop: [{ hooks: [{ type: 'command', command: stops }] }] } }));
+const held = await headless([
+  { call: { name: ZSH, input: { command: 'sleep 1; echo late; exit 4', yield_after: 0 } } },
+  { text: 'the first end' },
+  { text: 'the second end' },
+]);
+const reason = JSON.stringify(held.lastMessages);
+check('the stop hook holds up the first end and names the task', /task [0-9a-f]{8} ended \(exit=4/.test(reason), reason);
+check('and lets the second end through', held.code === 0 && held.printed.includes('the second end'), held.printed);
 check('nothing is left in the end', await eventually(() => running().length === 0), running());
 finish();

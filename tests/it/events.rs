@@ -268,6 +268,22 @@ fn detached_tasks_of_the_project_are_followed_across_servers_and_after_their_shi
     let hello = env.client().run("echo hello");
     assert!(!hello.text.contains(&asks), "{}", hello.text);
 
+    // Its shim lives as long as what it leaves behind.
+    let server = env.client();
+    let sleep = UniqueSleep::new();
+    let left = format!("read < go; {sleep} & echo left");
+    let left = server.call("zsh", json!({"command": left, "detach": true})).task_id();
+    go(&env);
+    let ended = next(&mut follower);
+    assert_eq!((&ended["event"], &ended["leftovers"]), (&json!("ended"), &json!(1)), "{ended}");
+    assert_eq!(ended["task_id"], json!(left), "{ended}");
+    for process in sleep.running() {
+        send_signal("KILL", process.pid);
+    }
+    let gone = next(&mut follower);
+    assert_eq!(gone["event"], "leftovers_gone", "{gone}");
+    drop(server);
+
     // Nothing follows: it is said by the first look, or by the first server.
     assert_eq!(rest(follower), "");
     for by_server in [false, true] {
