@@ -37,6 +37,8 @@ pub fn run() -> ExitCode {
         Command::Log { task, follow } => commands::log::run(&task, follow),
         Command::Kill(arguments) => commands::control::kill(&arguments),
         Command::Send(arguments) => commands::control::send(&arguments),
+        Command::Attach(arguments) => commands::attach::run(&arguments),
+        Command::RestoreTerminal => commands::attach::restore_terminal(),
         Command::Monitor { addr } => commands::monitor::run(addr),
         Command::Alan(command) => commands::alan::run(&command),
         Command::Manopt { words } => commands::manopt::run(&words),

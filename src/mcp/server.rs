@@ -6,13 +6,14 @@
 //! alone; any other belongs to the connection's handshake.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
+use super::attach::Attachment;
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
 use super::dispatch::{Answered, Client, Progress, ToolCall, ToolResult, Tools};
@@ -21,7 +22,7 @@ use super::render::result::Palette;
 use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool, ToolName};
 use crate::config::ColorChoice;
-use crate::peer::{DELIVERED, RELAY_KEY, RelayedClient};
+use crate::peer::{ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, RELAY_KEY, RelayedClient};
 use crate::protocol::era::{Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
 use crate::protocol::id::RequestId;
@@ -148,6 +149,8 @@ pub struct Server {
     /// Signalled when one is delivered or taken back.
     delivered: Condvar,
     calls: InFlight,
+    /// The person who is attached over this connection; the call keeps it.
+    attachment: Mutex<Weak<Attachment>>,
     shook_hands: AtomicBool,
     /// A stateless request has been served.
     served_stateless: AtomicBool,
@@ -163,6 +166,7 @@ impl Server {
             undelivered: Mutex::default(),
             delivered: Condvar::new(),
             calls: InFlight::default(),
+            attachment: Mutex::default(),
             shook_hands: AtomicBool::new(false),
             served_stateless: AtomicBool::new(false),
             client_name: Mutex::default(),
@@ -181,9 +185,7 @@ impl Server {
                     send(outbound, reply);
                 }
             }
-            Ok(Incoming::Notification { method, params }) => {
-                self.notification(&method, params.as_ref())
-            }
+            Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
             Ok(Incoming::Response) => {}
             Err(malformed) => {
                 if let Some(reply) = malformed.reply() {
@@ -234,6 +236,9 @@ impl Server {
                 };
                 Work::tool(params)?
             }
+            (Era::Legacy, ATTACH) if matches!(self.access, Access::ControlSocket { .. }) => {
+                self.attach(outbound, params)?
+            }
             (Era::Stateless(envelope), _) => match Operation::of_method(method) {
                 Some(operation) if self.tools.offers_tasks() => {
                     Work::task(operation, envelope, params.as_ref())?
@@ -273,9 +278,36 @@ impl Server {
         Ok(message::response(id, &initialize_result(version, INSTRUCTIONS)))
     }
 
-    fn notification(&self, method: &str, params: Option<&Value>) {
-        let id = params.and_then(|params| params.get("requestId")).and_then(RequestId::from_value);
-        match (method, id) {
+    /// Attaches a person, who keeps the connection.
+    fn attach(&self, outbound: &Outbound, params: Option<Value>) -> Result<Work, RpcError> {
+        let mut place = self.attachment.lock();
+        if place.strong_count() > 0 {
+            let text = "a person is attached over this connection: open another one";
+            return Err(RpcError::new(INVALID_REQUEST, text));
+        }
+        let attachment = Attachment::begin(&self.tools.supervisor, outbound, params)?;
+        let attachment = Arc::new(attachment);
+        *place = Arc::downgrade(&attachment);
+        if let Access::ControlSocket { pid } = self.access {
+            let pid = pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+            let task = attachment.task_id();
+            tracing::info!("process {pid} is attached to task {task} by the control socket");
+        }
+        Ok(Work::Attach(attachment))
+    }
+
+    fn notification(&self, method: &str, params: Option<Value>) {
+        if matches!(method, ATTACH_INPUT | ATTACH_RESIZE) {
+            let attachment = self.attachment.lock().upgrade();
+            match attachment {
+                Some(attachment) if method == ATTACH_INPUT => attachment.enter(params),
+                Some(attachment) => attachment.resize(params),
+                None => {}
+            }
+            return;
+        }
+        let id = params.as_ref().and_then(|params| params.get("requestId"));
+        match (method, id.and_then(RequestId::from_value)) {
             ("notifications/cancelled", Some(id)) => self.calls.cancel(&id),
             (DELIVERED, Some(id)) => {
                 self.undelivered.lock().retain(|result| result.id != id);
@@ -422,6 +454,8 @@ enum Work {
     },
     /// Query a task, or end it.
     Task { operation: Operation, task: String },
+    /// Show a task to a person.
+    Attach(Arc<Attachment>),
 }
 
 impl Work {
@@ -471,6 +505,7 @@ impl Work {
         match self {
             Work::Tool { tool, .. } => tool.wire_name,
             Work::Task { .. } => "task",
+            Work::Attach(_) => "attach",
         }
     }
 }
@@ -522,6 +557,10 @@ impl RunningCall {
                         Ok(self.call_tool(tool, arguments, token.as_ref(), client, name))
                     }
                 }
+            }
+            Work::Attach(attachment) => {
+                attachment.run(&self.id, &self.cancel)?;
+                Ok(None)
             }
             Work::Task { operation, task } => {
                 // A status that has been read counts as shown, so it must be sent.

@@ -159,6 +159,7 @@ struct TaskSummary {
     output: TaskRow,
     age: Duration,
     silent: Option<Duration>,
+    attached: bool,
     conditions: Vec<Condition>,
 }
 
@@ -186,7 +187,13 @@ impl TaskSummary {
             description: facts.description.as_deref().map(redact),
             pid: facts.pid,
         };
-        TaskSummary { output, age: view.elapsed, silent, conditions: view.conditions }
+        TaskSummary {
+            output,
+            age: view.elapsed,
+            silent,
+            attached: view.attached,
+            conditions: view.conditions,
+        }
     }
 
     fn line(&self) -> String {
@@ -199,6 +206,9 @@ impl TaskSummary {
         let mut facts = vec![format!("age {}", seconds(self.age))];
         if let Some(silent) = self.silent {
             facts.push(format!("silent {}", seconds(silent)));
+        }
+        if self.attached {
+            facts.push("person attached".to_owned());
         }
         if let Some(wanted) = row.waiting_for {
             facts.push(format!("waiting for {wanted}"));

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::attached::People;
 use super::output::tail::Tail;
 use super::request::Detached;
 use super::terminal::Terminal;
@@ -121,6 +122,10 @@ pub struct LiveState {
     /// Bytes that the terminal has dropped of lines that are too long for it, and that no
     /// result has reported.
     pub dropped_input: usize,
+    /// Those who are attached to it, and may type.
+    pub people: Option<People>,
+    /// How often the terminal has got a size: those who watch it have it drawn anew then.
+    pub resizes: u64,
     /// A result has said that the program draws a full screen.
     pub screen_reported: bool,
     /// The task's input is closed, or its end is queued.

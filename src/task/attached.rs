@@ -1,0 +1,141 @@
+//! People at a task's terminal or pipe, who answer its program in the agent's place.
+//!
+//! The terminal has the size of the person who came or resized last, and the agent's size again
+//! when the last one has left.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::commands::WorkerCommand;
+use super::input::{MAX_QUEUED_INPUT, Sending};
+use super::live::{Cancel, Input, LiveState, StateView};
+use super::registry::TaskHandle;
+use super::request::InputError;
+use super::supervisor::Supervisor;
+use super::terminal::Terminal;
+use crate::process::pty::TerminalSize;
+
+/// How long what a person types waits for a program that reads too slowly.
+const ROOM_LIMIT: Duration = Duration::from_secs(1);
+
+/// Those who are attached to a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct People {
+    /// When the first of them came.
+    since: Instant,
+    /// Each with the size of its own terminal; the terminal has the size of the last one.
+    sizes: Vec<(u64, TerminalSize)>,
+    /// The size before they came; `None` without a terminal.
+    size_before: Option<TerminalSize>,
+}
+
+impl LiveState {
+    /// How long somebody has been attached; `None` if that is not so now.
+    pub fn attached_for(&self) -> Option<Duration> {
+        self.people.as_ref().map(|people| people.since.elapsed())
+    }
+}
+
+/// A person attached to a task; leaves when this is dropped.
+pub struct Person {
+    supervisor: Arc<Supervisor>,
+    task: Arc<TaskHandle>,
+    number: u64,
+}
+
+impl Person {
+    /// Lets a person type into a task that takes input.
+    ///
+    /// # Errors
+    /// It has ended, or takes no input.
+    pub fn arrive(
+        supervisor: &Arc<Supervisor>,
+        task: &Arc<TaskHandle>,
+        size: TerminalSize,
+    ) -> Result<Person, InputError> {
+        static ARRIVALS: AtomicU64 = AtomicU64::new(0);
+        if task.live.facts.input == Input::None {
+            return Err(InputError::NoInput(task.id().to_owned()));
+        }
+        let number = ARRIVALS.fetch_add(1, Ordering::Relaxed);
+        let size_before = task.live.terminal().and_then(Terminal::size);
+        task.live.report(|state| {
+            if state.ended.is_some() {
+                return Err(InputError::Ended(task.id().to_owned()));
+            }
+            let people = state.people.get_or_insert_with(|| People {
+                since: Instant::now(),
+                sizes: Vec::new(),
+                size_before,
+            });
+            people.sizes.push((number, size));
+            Ok(())
+        })?;
+        let person = Person { supervisor: Arc::clone(supervisor), task: Arc::clone(task), number };
+        person.apply(size);
+        Ok(person)
+    }
+
+    /// The window of the person's terminal has a new size.
+    pub fn resize(&self, size: TerminalSize) {
+        self.task.live.report(|state| {
+            if let Some(people) = &mut state.people {
+                people.sizes.retain(|(number, _)| *number != self.number);
+                people.sizes.push((self.number, size));
+            }
+        });
+        self.apply(size);
+    }
+
+    /// Types for the person. Waits a moment if the program does not read.
+    ///
+    /// # Errors
+    /// Nothing was typed.
+    pub fn enter(&self, sending: Sending) -> Result<(), InputError> {
+        match self.supervisor.send(&self.task, sending.clone()) {
+            Err(InputError::Full { .. } | InputError::Busy { .. }) => {
+                let most_before = MAX_QUEUED_INPUT.saturating_sub(sending.weight());
+                self.await_room(most_before);
+                self.supervisor.send(&self.task, sending)
+            }
+            sent => sent,
+        }
+    }
+
+    fn await_room(&self, most: usize) {
+        let has_room = |state: &LiveState| match state.queued_input <= most {
+            true => StateView::Found(()),
+            false => StateView::WaitUntil(None),
+        };
+        let limit = Instant::now() + ROOM_LIMIT;
+        self.task.live.wait_for(Some(limit), &Cancel::default(), has_room, Instant::now);
+    }
+
+    /// Gives the terminal this size, if there is one, and has the task's file say who is there.
+    fn apply(&self, size: TerminalSize) {
+        // Fails if the task has ended, or has no terminal.
+        let _ = self.supervisor.resize(&self.task, size);
+        let _ = self.task.commands.send(WorkerCommand::NoteChange);
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        let size = self.task.live.report(|state| {
+            let people = state.people.as_mut()?;
+            people.sizes.retain(|(number, _)| *number != self.number);
+            let size = people.sizes.last().map(|(_, size)| *size).or(people.size_before);
+            if people.sizes.is_empty() {
+                state.people = None;
+            }
+            size
+        });
+        match size {
+            Some(size) => self.apply(size),
+            None => {
+                let _ = self.task.commands.send(WorkerCommand::NoteChange);
+            }
+        }
+    }
+}
