@@ -36,9 +36,11 @@ const KEYS: usize = 4096;
 const HINT: Duration = Duration::from_secs(4);
 /// The pause in the output after which it is written.
 const HINT_AFTER: Duration = Duration::from_millis(100);
-/// Undoes what programs switch on a terminal, and goes to its last line.
+/// Undoes what programs switch on a terminal, and goes to the line below the cursor; what is below
+/// is erased, the hint for one.
 const LEAVE: &str = "\x1b[?1047l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\
-    \x1b[?2004l\x1b[?1l\x1b>\x1b[?6l\x1b[r\x1b[?7h\x1b[4l\x1b[?25h\x1b[0 q\x1b(B\x0f\x1b[m\x1b[999;1H\r\n";
+    \x1b[?2004l\x1b[?1l\x1b>\x1b7\x1b[r\x1b8\x1b[?7h\x1b[4l\x1b[?25h\x1b[0 q\x1b(B\x0f\
+    \x1b[m\r\n\x1b[J";
 
 /// Runs the command.
 pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {

@@ -159,7 +159,6 @@ struct TaskSummary {
     output: TaskRow,
     age: Duration,
     silent: Option<Duration>,
-    attached: bool,
     conditions: Vec<Condition>,
 }
 
@@ -181,19 +180,14 @@ impl TaskSummary {
             age_ms: millis(view.elapsed),
             silent_ms: silent.map(millis),
             waiting_for: view.waiting.as_ref().map(|waiting| describe::wanted_word(waiting.wanted)),
+            attached: view.attached,
             conditions: view.conditions.iter().map(ConditionRow::from).collect(),
             leftovers: if view.running() { 0 } else { view.leftovers.len() },
             command: command.chars().take(COMMAND_CHARS).collect(),
             description: facts.description.as_deref().map(redact),
             pid: facts.pid,
         };
-        TaskSummary {
-            output,
-            age: view.elapsed,
-            silent,
-            attached: view.attached,
-            conditions: view.conditions,
-        }
+        TaskSummary { output, age: view.elapsed, silent, conditions: view.conditions }
     }
 
     fn line(&self) -> String {
@@ -207,7 +201,7 @@ impl TaskSummary {
         if let Some(silent) = self.silent {
             facts.push(format!("silent {}", seconds(silent)));
         }
-        if self.attached {
+        if row.attached {
             facts.push("person attached".to_owned());
         }
         if let Some(wanted) = row.waiting_for {

@@ -15,6 +15,7 @@ use super::request::InputError;
 use super::supervisor::Supervisor;
 use super::terminal::Terminal;
 use crate::process::pty::TerminalSize;
+use crate::text::screen::MAX_SIDE;
 
 /// How long what a person types waits for a program that reads too slowly.
 const ROOM_LIMIT: Duration = Duration::from_secs(1);
@@ -58,6 +59,7 @@ impl Person {
         if task.live.facts.input == Input::None {
             return Err(InputError::NoInput(task.id().to_owned()));
         }
+        let size = possible(size);
         let number = ARRIVALS.fetch_add(1, Ordering::Relaxed);
         let size_before = task.live.terminal().and_then(Terminal::size);
         task.live.report(|state| {
@@ -77,15 +79,25 @@ impl Person {
         Ok(person)
     }
 
-    /// The window of the person's terminal has a new size.
+    /// Follows the size of the person's terminal. If it has not changed, the screen is only drawn
+    /// anew.
     pub fn resize(&self, size: TerminalSize) {
-        self.task.live.report(|state| {
-            if let Some(people) = &mut state.people {
-                people.sizes.retain(|(number, _)| *number != self.number);
-                people.sizes.push((self.number, size));
+        let size = possible(size);
+        let is_new = self.task.live.report(|state| {
+            let Some(people) = &mut state.people else {
+                return false;
+            };
+            if people.sizes.contains(&(self.number, size)) {
+                state.resizes += 1;
+                return false;
             }
+            people.sizes.retain(|(number, _)| *number != self.number);
+            people.sizes.push((self.number, size));
+            true
         });
-        self.apply(size);
+        if is_new {
+            self.apply(size);
+        }
     }
 
     /// Types for the person. Waits a moment if the program does not read.
@@ -118,6 +130,11 @@ impl Person {
         let _ = self.supervisor.resize(&self.task, size);
         let _ = self.task.commands.send(WorkerCommand::NoteChange);
     }
+}
+
+/// The nearest size that the emulation has.
+fn possible(size: TerminalSize) -> TerminalSize {
+    TerminalSize { rows: size.rows.clamp(1, MAX_SIDE), cols: size.cols.clamp(2, MAX_SIDE) }
 }
 
 impl Drop for Person {

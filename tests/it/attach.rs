@@ -1,7 +1,10 @@
 //! `zsh-tool attach`: a person in a real terminal (tmux) takes the terminal of a task.
 
 use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -67,9 +70,8 @@ fn vim_is_drawn_typed_into_and_drawn_the_same_again() {
     window.press("Escape");
     window.type_text("yypx");
     let first = window.await_screen("vim without the hint", |screen| {
-        screen.contains("\nhello from a perso\n") && !screen.contains(HINT)
+        screen.contains("hello from a person\nello from a person\n~\n") && !screen.contains(HINT)
     });
-    assert!(first.contains("\n~\n"), "{first}");
     detach(&window);
     window.await_text(&format!("detached from task {task}"));
     let agent = client.poll(&task, json!({"screen": true}));
@@ -83,7 +85,7 @@ fn vim_is_drawn_typed_into_and_drawn_the_same_again() {
     window.press("Enter");
     window.await_text("code=0");
     let text = fs::read_to_string(env.work().join("file")).expect("the file");
-    assert_eq!(text, "hello from a person\nhello from a perso\n");
+    assert_eq!(text, "hello from a person\nello from a person\n");
     assert!(window.screen().contains("✔ exit=0"), "{}", window.screen());
 }
 
@@ -208,6 +210,10 @@ fn the_terminal_has_the_size_of_the_last_person_and_then_the_agents_again() {
     second.press("Enter");
     first.await_text("30 100");
     second.await_text("30 100");
+    // Having its hint removed is no new size.
+    first.await_screen("no hint", |screen| !screen.contains(HINT));
+    second.press("Enter");
+    second.await_screen("the size of the second", |screen| screen.matches("30 100").count() > 1);
     first.type_text("seen by both");
     second.await_text("seen by both");
     second.press("Enter");
@@ -233,7 +239,7 @@ fn the_terminal_has_the_size_of_the_last_person_and_then_the_agents_again() {
 
 #[test]
 fn the_terminal_is_restored_when_either_end_is_killed() {
-    for victim in ["client", "server", "shim"] {
+    for victim in ["client", "client by TERM", "server", "shim"] {
         let env = Env::new();
         let client = env.client();
         let more = json!({"pty": true, "detach": victim == "shim"});
@@ -250,6 +256,11 @@ fn the_terminal_is_restored_when_either_end_is_killed() {
                 send_signal("KILL", person.pid);
                 window.await_text("code=137");
             }
+            "client by TERM" => {
+                let [person] = &attached(&env)[..] else { panic!("{:?}", attached(&env)) };
+                send_signal("TERM", person.pid);
+                window.await_text("code=143");
+            }
             "server" => send_signal("KILL", client.server_pid()),
             _ => {
                 let shim = |process: &Found| process.arguments.contains("shim --guarded");
@@ -257,7 +268,7 @@ fn the_terminal_is_restored_when_either_end_is_killed() {
                 send_signal("KILL", shim.pid);
             }
         }
-        if victim != "client" {
+        if matches!(victim, "server" | "shim") {
             window.await_text("code=1");
             window.await_screen("what has happened", |screen| {
                 screen.contains("the connection to the server of task")
@@ -267,7 +278,7 @@ fn the_terminal_is_restored_when_either_end_is_killed() {
         wait_until("the restorer is gone", || restorers(&env).is_empty().then_some(()));
         window.enter("echo still here");
         window.await_text("\nstill here\n");
-        if victim == "client" {
+        if victim.starts_with("client") {
             wait_until("the person has left", || {
                 let text = client.poll(&task, json!({"listen": 0})).text;
                 (!text.contains("person attached")).then_some(())
@@ -276,7 +287,7 @@ fn the_terminal_is_restored_when_either_end_is_killed() {
         }
         drop(window);
         client.close_stdin();
-        client.wait_exit(std::time::Duration::from_secs(20));
+        client.wait_exit(Duration::from_secs(20));
         assert_none_left(env.mark());
     }
 }
@@ -295,6 +306,7 @@ fn the_end_of_the_task_is_the_end_with_its_status_line_and_exit_code() {
         window.press("Enter");
         let shown = window.await_text("code=7");
         assert!(shown.contains("last words") && shown.contains("✘ exit=7"), "{shown}");
+        assert!(!shown.contains(HINT), "{shown}");
         assert_eq!(window.settings(), before);
         let end = client.poll_to_end(&task);
         assert_eq!(end.status(), "failed", "the agent hears of it: {}", end.text);
@@ -373,6 +385,28 @@ fn a_person_who_does_not_read_delays_nothing() {
     window.await_text("code=1");
 }
 
+/// Is attached for so long without a word.
+pub fn silent_attachment_stays(time: Duration) {
+    let env = Env::new();
+    let client = env.client();
+    let task = on_terminal(&env, &client, "print seen; cat");
+    let file = server_files(&env, &format!("{task}.json")).remove(0);
+    let mut stream = UnixStream::connect(file.with_file_name("control.sock")).expect("a socket");
+    let size = json!({"rows": 24, "cols": 80});
+    let params = json!({"task_id": task, "size": size});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "zsh-tool/attach", "params": params});
+    writeln!(stream, "{request}").expect("room");
+    stream.set_read_timeout(Some(time)).expect("a socket");
+    let mut end = Ok(1);
+    while matches!(end, Ok(1..)) {
+        end = stream.read(&mut [0; 4096]);
+    }
+    assert_eq!(end.map_err(|error| error.kind()), Err(ErrorKind::WouldBlock), "it was closed");
+    let kept = client.poll(&task, json!({"listen": 0}));
+    assert!(kept.text.contains("person attached"), "{}", kept.text);
+    client.kill_task(&task);
+}
+
 #[test]
 fn without_a_terminal_a_task_or_a_known_key_it_says_what_to_do() {
     let env = Env::new();
@@ -383,7 +417,14 @@ fn without_a_terminal_a_task_or_a_known_key_it_says_what_to_do() {
     assert!(refused.stderr.contains("needs a terminal"), "{refused:?}");
     let usage = ran(&env, &["attach", &task, "--detach-key", "Nonsense"]);
     assert_eq!(usage.code, 2, "{usage:?}");
+    let on_stdin = client.request("zsh-tool/attach", json!({"task_id": task})).wait();
+    assert_eq!(on_stdin["error"]["code"], json!(-32601), "{on_stdin}");
     let window = Window::open(&env, 24, 120);
+    send_signal("STOP", client.server_pid());
+    window.zsh_tool(&format!("attach {task}"));
+    window.await_text("has not answered for 5 s: it is stopped");
+    window.await_text("code=1");
+    send_signal("CONT", client.server_pid());
     window.zsh_tool("attach");
     window.await_text("code=1");
     let shown = window.screen();

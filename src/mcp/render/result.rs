@@ -195,6 +195,7 @@ impl TaskResult {
             "queued_input": view.queued_input,
             "waiting_for": waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
             "prompt": waiting.map(|waiting| waiting.prompt.trim()),
+            "attached": view.attached,
             "reader": waiting.map(|waiting| json!({
                 "pid": waiting.reader.pid,
                 "name": waiting.reader.name,
