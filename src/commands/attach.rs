@@ -5,7 +5,7 @@
 //! terminal; others wait for keys, signals and the task's owner.
 
 use std::io::{self, IsTerminal, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
 
 /// Runs the process that restores the terminal.
 pub(crate) fn restore_terminal() -> ExitCode {
-    match restorer::attend(LEAVE.as_bytes()) {
+    match own_terminal().and_then(|terminal| restorer::attend(terminal, LEAVE.as_bytes())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -109,6 +109,10 @@ fn find(state: &Path, wanted: Option<&str>) -> Option<(PathBuf, Entry)> {
         Some(wanted) => control::find_running(state, wanted),
         None => tasks::find_waiting(state),
     }
+}
+
+fn own_terminal() -> io::Result<OwnedFd> {
+    io::stdout().as_fd().try_clone_to_owned()
 }
 
 fn own_size() -> TerminalSize {
@@ -194,7 +198,7 @@ impl Person<'_> {
         watch_signals(&tell)?;
         let raw = match self.mode {
             AttachMode::Terminal | AttachMode::WatchTerminal => {
-                let restorer = Restorer::start(&["restore-terminal"])?;
+                let restorer = Restorer::start(&["restore-terminal"], own_terminal()?)?;
                 Some((RawTerminal::enter()?, restorer))
             }
             AttachMode::Lines | AttachMode::WatchOutput => None,

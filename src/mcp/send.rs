@@ -110,8 +110,10 @@ impl Tools {
 
 /// Refuses to type between what a person types.
 fn refuse_while_attached(task: &LiveTask) -> Result<(), InputError> {
-    let attached = task.state().attached_for();
-    attached.map_or(Ok(()), |time| Err(InputError::Attached(time)))
+    match &task.state().people {
+        Some(people) => Err(InputError::Attached(people.time())),
+        None => Ok(()),
+    }
 }
 
 /// What is sent for text, with Enter after it or not, and then for keys.

@@ -4,13 +4,14 @@
 //! It is in a session of its own, so that what is sent to the terminal's processes does not reach
 //! it.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::stdio::{stdin, stdout};
+use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use super::launcher;
@@ -26,13 +27,12 @@ pub struct Restorer {
 
 impl Restorer {
     /// Starts this program with these arguments, which must call [`attend`], and waits until it
-    /// has read the settings of the terminal at stdout.
+    /// has read the settings of the terminal, which is its stdout.
     ///
     /// # Errors
-    /// It cannot be started, or stdout is no terminal.
-    pub(crate) fn start(arguments: &[&str]) -> io::Result<Restorer> {
+    /// It cannot be started, or this is no terminal.
+    pub(crate) fn start(arguments: &[&str], terminal: OwnedFd) -> io::Result<Restorer> {
         let (mut line, far) = UnixStream::pair()?;
-        let terminal = io::stdout().as_fd().try_clone_to_owned()?;
         launcher::start_apart(arguments, far.into(), Stdio::from(terminal))?;
         line.set_read_timeout(Some(START_LIMIT))?;
         line.read_exact(&mut [0])?;
@@ -46,20 +46,19 @@ impl Restorer {
     }
 }
 
-/// Is the restorer, with the other process on stdin and the terminal on stdout. `leave` is written
-/// to the terminal when it is restored.
+/// Is the restorer, with the other process on stdin. `leave` is written to the terminal when it is
+/// restored.
 ///
 /// # Errors
-/// Stdout is no terminal, or it is gone.
-pub(crate) fn attend(leave: &[u8]) -> io::Result<()> {
-    let before = tcgetattr(stdout())?;
+/// This is no terminal, or it is gone.
+pub(crate) fn attend(terminal: OwnedFd, leave: &[u8]) -> io::Result<()> {
+    let before = tcgetattr(&terminal)?;
     let mut line = UnixStream::from(stdin().try_clone_to_owned()?);
     line.write_all(&[0])?;
     if line.read(&mut [0])? > 0 {
         return Ok(());
     }
     // The settings first: writing to the terminal may have to wait for it.
-    tcsetattr(stdout(), OptionalActions::Now, &before)?;
-    io::stdout().write_all(leave)?;
-    io::stdout().flush()
+    tcsetattr(&terminal, OptionalActions::Now, &before)?;
+    File::from(terminal).write_all(leave)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::commands::WorkerCommand;
 use super::input::{MAX_QUEUED_INPUT, Sending};
-use super::live::{Cancel, Input, LiveState, StateView};
+use super::live::{Cancel, Input, LiveState, People, StateView};
 use super::registry::TaskHandle;
 use super::request::InputError;
 use super::supervisor::Supervisor;
@@ -19,24 +19,6 @@ use crate::text::screen::MAX_SIDE;
 
 /// How long what a person types waits for a program that reads too slowly.
 const ROOM_LIMIT: Duration = Duration::from_secs(1);
-
-/// Those who are attached to a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct People {
-    /// When the first of them came.
-    since: Instant,
-    /// Each with the size of its own terminal; the terminal has the size of the last one.
-    sizes: Vec<(u64, TerminalSize)>,
-    /// The size before they came; `None` without a terminal.
-    size_before: Option<TerminalSize>,
-}
-
-impl LiveState {
-    /// How long somebody has been attached; `None` if that is not so now.
-    pub fn attached_for(&self) -> Option<Duration> {
-        self.people.as_ref().map(|people| people.since.elapsed())
-    }
-}
 
 /// A person attached to a task; leaves when this is dropped.
 pub struct Person {
@@ -66,12 +48,7 @@ impl Person {
             if state.ended.is_some() {
                 return Err(InputError::Ended(task.id().to_owned()));
             }
-            let people = state.people.get_or_insert_with(|| People {
-                since: Instant::now(),
-                sizes: Vec::new(),
-                size_before,
-            });
-            people.sizes.push((number, size));
+            state.people.get_or_insert_with(|| People::new(size_before)).set_size(number, size);
             Ok(())
         })?;
         let person = Person { supervisor: Arc::clone(supervisor), task: Arc::clone(task), number };
@@ -87,13 +64,9 @@ impl Person {
             let Some(people) = &mut state.people else {
                 return false;
             };
-            if people.sizes.contains(&(self.number, size)) {
-                state.resizes += 1;
-                return false;
-            }
-            people.sizes.retain(|(number, _)| *number != self.number);
-            people.sizes.push((self.number, size));
-            true
+            let is_new = people.set_size(self.number, size);
+            state.resizes += u64::from(!is_new);
+            is_new
         });
         if is_new {
             self.apply(size);
@@ -141,11 +114,9 @@ impl Drop for Person {
     fn drop(&mut self) {
         let size = self.task.live.report(|state| {
             let people = state.people.as_mut()?;
-            people.sizes.retain(|(number, _)| *number != self.number);
-            let size = people.sizes.last().map(|(_, size)| *size).or(people.size_before);
-            if people.sizes.is_empty() {
-                state.people = None;
-            }
+            people.remove(self.number);
+            let size = people.size();
+            state.people.take_if(|people| people.count() == 0);
             size
         });
         match size {
