@@ -166,7 +166,7 @@ fn a_person_answers_a_password_prompt_that_no_tool_answers_meanwhile() {
         assert!(client.call("zsh_send", sizes).is_error);
         // The prompt does not end the wait: the person answers it.
         let wait = client
-            .call_async("zsh_poll", json!({"task_id": task, "until": "welcome", "listen": 50}));
+            .call_async("zsh_poll", json!({"task_id": task, "until": "welcome", "listen": 25}));
         let polled = client.poll(&task, json!({"listen": 1, "wait_for": "end"}));
         assert!(polled.text.contains("◷ person attached"), "{}", polled.text);
         assert!(!polled.text.contains("A person can answer"), "{}", polled.text);
@@ -368,15 +368,16 @@ fn who_only_watches_types_nothing_and_hinders_no_tool() {
 fn a_person_who_does_not_read_delays_nothing() {
     let env = Env::new();
     let client = env.client();
-    let task = on_terminal(&env, &client, "read; seq 3000000; print all; read");
+    let pipe = env.named_pipe("go");
+    let command = "print begun; read -r < go; seq 300000; print all; read";
+    let task = on_terminal(&env, &client, command);
     let window = Window::open(&env, 24, 80);
     window.zsh_tool(&format!("attach {task}"));
-    window.await_text(HINT);
-    window.press("Enter");
-    window.await_text("1000");
+    window.await_text("begun");
     let [person] = &attached(&env)[..] else { panic!("{:?}", attached(&env)) };
     send_signal("STOP", person.pid);
-    let polled = client.poll(&task, json!({"until": "^all", "listen": 50}));
+    fs::write(pipe, "\n").expect("a reader");
+    let polled = client.poll(&task, json!({"until": "^all", "listen": 25}));
     assert!(polled.text.contains("all"), "{}", polled.text);
     send_signal("CONT", person.pid);
     // Either it sees the newest screen, or it was dropped.
