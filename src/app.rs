@@ -39,6 +39,8 @@ pub fn run() -> ExitCode {
         Command::Send(arguments) => commands::control::send(&arguments),
         Command::Events(arguments) => commands::events::run(&arguments),
         Command::Hook(command) => commands::events::hook(&command),
+        Command::Attach(arguments) => commands::attach::run(&arguments),
+        Command::RestoreTerminal => commands::attach::restore_terminal(),
         Command::Monitor { addr } => commands::monitor::run(addr),
         Command::Alan(command) => commands::alan::run(&command),
         Command::Manopt { words } => commands::manopt::run(&words),

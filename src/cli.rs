@@ -72,6 +72,11 @@ pub enum Command {
     /// Answer the hook of an agent program.
     #[command(subcommand)]
     Hook(HookCommand),
+    /// Take the terminal of a task of any running server: see it, and type.
+    Attach(AttachArguments),
+    /// Restore the terminal at stdout when the process at stdin ends.
+    #[command(hide = true)]
+    RestoreTerminal,
     /// Serve a web page that shows the tasks and runs of all servers, until interrupted.
     Monitor {
         /// The address to listen on; port 0 picks a free port. On an address that other machines
@@ -185,6 +190,19 @@ pub struct EventsArguments {
 pub enum HookCommand {
     /// Hold up the end of the agent's turn while something about its tasks has not been reported.
     Stop,
+}
+
+/// Arguments of `attach`.
+#[derive(Debug, Args)]
+pub struct AttachArguments {
+    /// The task's id, or the beginning of it; without it, the one task that waits for input.
+    pub task: Option<String>,
+    /// Only watch.
+    #[arg(long)]
+    pub read_only: bool,
+    /// The key that detaches, spelled as for `send --key`.
+    #[arg(long, value_name = "KEY", default_value = "C-]")]
+    pub detach_key: String,
 }
 
 /// Arguments of `oneshot`.

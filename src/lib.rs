@@ -77,6 +77,8 @@
 //! - A run is recorded before any caller can see its end ([`task::completion`]), so that the next call
 //!   sees it. What is remembered advises; only an open circuit ([`neverhang`]) refuses.
 //! - No command line is written or logged without [`text::redact`].
+//! - While a person is attached to a task ([`task::attached`]), no tool types into it, and what the
+//!   person types is not kept.
 //! - A typed secret is masked before output goes anywhere ([`text::mask`],
 //!   [`task::output::mask`]).
 //! - A task outlives its server as files: every later server answers for it
@@ -104,7 +106,7 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `control` | 1 | `accept(2)` on the control socket |
 //! | `control-call` | one for each connection of it, at most 16, with a reader and a writer | their channels |
-//! | `call-…` | one for each call of a tool, about a client's task or for a stream of events, at most 64 | a task's monitor, the signal for events |
+//! | `call-…` | one for each call of a tool, about a client's task, for a stream of events or for a person attached, at most 64 | a task's monitor, the signal for events |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `check-wait` | one for each check of a run's agent | a status check |
 //! | `recovery` | 1 for each recovery of a run; abandoned if the run is paused, cancelled or out of time | `read(2)` of logs |
@@ -115,7 +117,7 @@
 //! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
-//! `exec` has `input` and `output` as well, `doctor` has `self-check`, the portable twins `child-end`, `guard`, `groups`
+//! `exec` has `input` and `output` as well, `attach` has `input` and `task-events`, `doctor` has `self-check`, the portable twins `child-end`, `guard`, `groups`
 //! and `look-again`. The reader, `hangup`, `control`, `signals`, `input`, `answers`, `check-wait`, an abandoned `recovery` and
 //! look-ups ([`history::manopt`]) may be blocked until the process ends; all others are joined or
 //! counted at the end. The thread that starts a child is the one that waits for it.
@@ -177,6 +179,7 @@ pub mod text {
     pub mod screen;
     pub mod sequences;
     pub mod sgr;
+    pub mod without_queries;
 }
 
 /// L1: command lines as zsh reads them, what they say, and manual pages. Pure.
@@ -228,6 +231,7 @@ pub mod process {
     pub mod probe;
     mod program;
     pub mod pty;
+    pub(crate) mod restorer;
     pub mod signals;
     pub mod snapshots;
     pub mod spawn;
@@ -307,6 +311,7 @@ pub mod alan {
 
 /// L3: one task, its output and its worker; all tasks and their limits.
 pub mod task {
+    pub mod attached;
     pub(crate) mod commands;
     pub(crate) mod completion;
     pub(crate) mod describe;
@@ -397,6 +402,7 @@ pub mod oneshot {
 /// L6: the tools of the MCP server.
 pub mod mcp {
     pub mod arguments;
+    mod attach;
     #[cfg(feature = "conformance")]
     pub mod conformance;
     pub mod control;
@@ -455,6 +461,7 @@ pub mod monitor {
 pub mod commands {
     pub mod agent_openai;
     pub mod alan;
+    pub mod attach;
     pub mod completions;
     pub mod config;
     pub mod control;

@@ -1,7 +1,8 @@
 //! Other processes that own tasks (servers, runs of agents): which of them owns a task, and calls
 //! to it over its control socket.
 //!
-//! A connection is for one call: closing it cancels the call. What a call has shown of a task's
+//! A connection is for one call, or for one person at a task's terminal ([`Peer::attach`]): closing
+//! it cancels the call. What a call has shown of a task's
 //! output counts as shown once [`Peer::delivered`] has said that it has reached its reader; if the
 //! connection ends before, the owner shows it again.
 
@@ -11,12 +12,16 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::process::descriptors::{Interest, Poller, Waker};
 use crate::process::kill::Handle;
 use crate::process::probe::StallReason;
+use crate::process::pty::TerminalSize;
 use crate::process::{local_socket, tree};
 use crate::protocol::framing::MAX_FRAME_BYTES;
 use crate::protocol::message;
@@ -38,6 +43,17 @@ pub const DELIVERED: &str = "zsh-tool/delivered";
 pub const EVENTS: &str = "zsh-tool/events";
 /// … and the notification of one, which [`DELIVERED`] acknowledges.
 pub const EVENT: &str = "zsh-tool/event";
+/// The request by which a person is attached to a task. It is answered at the task's end, with an
+/// [`AttachEnd`]; until then notifications go both ways.
+pub const ATTACH: &str = "zsh-tool/attach";
+/// To the person, once and first: an [`AttachState`].
+pub const ATTACH_STATE: &str = "zsh-tool/state";
+/// To the person: [`Bytes`] for the terminal.
+pub const ATTACH_OUTPUT: &str = "zsh-tool/output";
+/// From the person: [`Typed`].
+pub const ATTACH_INPUT: &str = "zsh-tool/input";
+/// From the person: the [`TerminalSize`] of its window. The screen is drawn anew then.
+pub const ATTACH_RESIZE: &str = "zsh-tool/resize";
 /// The id of the only request of a connection.
 const REQUEST_ID: u64 = 1;
 
@@ -151,6 +167,69 @@ pub fn text_of(result: &Value) -> &str {
     result.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The params of [`ATTACH`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachRequest {
+    pub task_id: String,
+    /// The size of the person's terminal.
+    pub size: TerminalSize,
+    /// The person only watches.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// What a person who is attached can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttachMode {
+    /// Type and see on the task's terminal.
+    Terminal,
+    /// See the task's terminal.
+    WatchTerminal,
+    /// Send lines to the task's stdin.
+    Lines,
+    /// See the output of a task without a terminal.
+    WatchOutput,
+}
+
+/// How an attachment begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachState {
+    pub mode: AttachMode,
+}
+
+/// Raw bytes; JSON has them in base64.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bytes {
+    #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
+    pub data: Vec<u8>,
+}
+
+/// What a person types.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Typed {
+    #[serde(flatten)]
+    pub bytes: Bytes,
+    /// The end of the input follows.
+    #[serde(default)]
+    pub end: bool,
+}
+
+/// How the task ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachEnd {
+    pub status_line: String,
+    pub exit_code: i32,
+}
+
+fn to_base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&BASE64.encode(bytes))
+}
+
+fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    BASE64.decode(String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
 /// A call of a tool that another process is to carry out.
 #[derive(Debug)]
 pub struct PeerCall<'a> {
@@ -237,6 +316,33 @@ impl Peer {
         }
     }
 
+    /// Attaches a person to a task.
+    ///
+    /// # Errors
+    /// The owner refuses, or does not answer.
+    pub fn attach(
+        self,
+        request: &AttachRequest,
+    ) -> Result<(AttachState, Attached, AttachedEvents), PeerError> {
+        let begun = Instant::now();
+        let failed = |error| self.failed(error, begun);
+        let message =
+            json!({"jsonrpc": "2.0", "id": REQUEST_ID, "method": ATTACH, "params": request});
+        local_socket::limit_writes(&self.stream, WRITE_LIMIT)
+            .and_then(|()| self.write(&message))
+            .and_then(|()| self.stream.set_read_timeout(Some(ANSWER_LIMIT)))
+            .map_err(failed)?;
+        let input = self.stream.try_clone().map_err(failed)?;
+        let frames = FrameReader::new(input, MAX_FRAME_BYTES);
+        let mut events = AttachedEvents { owner: self.owner.clone(), frames };
+        let AttachEvent::State(state) = events.next_event()? else {
+            let error = io::Error::other("it does not begin with its state");
+            return Err(failed(error));
+        };
+        self.stream.set_read_timeout(None).map_err(failed)?;
+        Ok((state, Attached(self), events))
+    }
+
     /// Says that the result of the call has reached its reader.
     pub fn delivered(self) {
         let notification =
@@ -256,18 +362,112 @@ impl Peer {
     }
 
     fn failed(&self, error: io::Error, begun: Instant) -> PeerError {
-        let owner = self.owner.clone();
-        match error.kind() {
-            ErrorKind::TimedOut | ErrorKind::WouldBlock => {
-                let process = journal::server_pid(&owner.directory).and_then(tree::look_up);
-                let stopped = process.is_some_and(|process| {
-                    matches!(process.stall_reason, Some(StallReason::Stopped(_)))
-                });
-                PeerError::Silent { owner, waited: begun.elapsed(), stopped }
+        failed(&self.owner, error, begun)
+    }
+}
+
+/// A person's way to a task.
+#[derive(Debug)]
+pub struct Attached(Peer);
+
+impl Attached {
+    /// Types into the task.
+    ///
+    /// # Errors
+    /// The owner is gone, or does not read.
+    pub fn enter(&self, data: Vec<u8>, end: bool) -> io::Result<()> {
+        self.notify(ATTACH_INPUT, &Typed { bytes: Bytes { data }, end })
+    }
+
+    /// Reports the size of the person's window, and asks for a new drawing.
+    ///
+    /// # Errors
+    /// As [`Attached::enter`].
+    pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
+        self.notify(ATTACH_RESIZE, &size)
+    }
+
+    fn notify(&self, method: &str, params: &impl Serialize) -> io::Result<()> {
+        self.0.write(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+    }
+}
+
+/// What comes to a person who is attached.
+#[derive(Debug)]
+pub enum AttachEvent {
+    State(AttachState),
+    Output(Vec<u8>),
+    End(AttachEnd),
+}
+
+/// Reads what comes to a person who is attached.
+#[derive(Debug)]
+pub struct AttachedEvents {
+    owner: Owner,
+    frames: FrameReader<UnixStream>,
+}
+
+impl AttachedEvents {
+    /// Waits for what comes next.
+    ///
+    /// # Errors
+    /// The owner refuses or is gone.
+    pub fn next_event(&mut self) -> Result<AttachEvent, PeerError> {
+        let begun = Instant::now();
+        loop {
+            let frame = match self.frames.next_frame() {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => return Err(self.failed(io::Error::other(error), begun)),
+                Ok(None) => return Err(PeerError::Gone(self.owner.clone())),
+                Err(error) => return Err(self.failed(error, begun)),
+            };
+            match read_event(&frame).map_err(|error| self.failed(error.into(), begun))? {
+                Some(Ok(event)) => return Ok(event),
+                Some(Err(refusal)) => return Err(PeerError::Refused(refusal)),
+                None => {}
             }
-            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => PeerError::Gone(owner),
-            _ => PeerError::Unreadable { owner, source: error },
         }
+    }
+
+    fn failed(&self, error: io::Error, begun: Instant) -> PeerError {
+        failed(&self.owner, error, begun)
+    }
+}
+
+/// What a message says; `None` if a later version sends it.
+fn read_event(frame: &[u8]) -> serde_json::Result<Option<Result<AttachEvent, String>>> {
+    let mut message: Value = serde_json::from_slice(frame)?;
+    if let Some(error) = message.get("error") {
+        let text = error.get("message").and_then(Value::as_str).unwrap_or_default();
+        return Ok(Some(Err(text.to_owned())));
+    }
+    if let Some(result) = message.get_mut("result") {
+        return Ok(Some(Ok(AttachEvent::End(serde_json::from_value(result.take())?))));
+    }
+    let params = message.get_mut("params").map(Value::take).unwrap_or_default();
+    Ok(match message.get("method").and_then(Value::as_str) {
+        Some(ATTACH_STATE) => Some(Ok(AttachEvent::State(serde_json::from_value(params)?))),
+        Some(ATTACH_OUTPUT) => {
+            let bytes: Bytes = serde_json::from_value(params)?;
+            Some(Ok(AttachEvent::Output(bytes.data)))
+        }
+        _ => None,
+    })
+}
+
+/// Why a connection to an owner has failed.
+fn failed(owner: &Owner, error: io::Error, begun: Instant) -> PeerError {
+    let owner = owner.clone();
+    match error.kind() {
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+            let process = journal::server_pid(&owner.directory).and_then(tree::look_up);
+            let stopped = process.is_some_and(|process| {
+                matches!(process.stall_reason, Some(StallReason::Stopped(_)))
+            });
+            PeerError::Silent { owner, waited: begun.elapsed(), stopped }
+        }
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => PeerError::Gone(owner),
+        _ => PeerError::Unreadable { owner, source: error },
     }
 }
 

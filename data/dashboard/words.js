@@ -79,7 +79,8 @@ const lives = (session) => isRunning(session) || leftOf(session) > 0;
 /** Why it makes no progress: `input`, `password`, `stopped`, `stuck`, `network`, `other`; null if it does. */
 function stallReason(session) {
   if (!isRunning(session)) return null;
-  if (session.waitingFor) return session.waitingFor;
+  // A person who is attached answers.
+  if (session.waitingFor) return session.attached ? null : session.waitingFor;
   const evidence = session.evidence ?? [];
   if (evidence.some((words) => words.startsWith('stopped'))) return 'stopped';
   if (session.status === 'stuck') return 'stuck';

@@ -1,6 +1,7 @@
 //! `zsh-tool kill` and `zsh-tool send`: calls about a task of any running server, over its control
 //! socket. What they show stays new for the agent whose task it is.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::{output, setup, tasks};
 use crate::cli::{KillArguments, SendArguments};
 use crate::peer::{self, Owner};
 use crate::protocol::message::put;
-use crate::task::journal;
+use crate::task::journal::{self, Entry};
 use crate::task::supervisor::KILL_LIMIT;
 
 /// How long the reply to input is waited for.
@@ -37,6 +38,19 @@ pub(crate) fn send(arguments: &SendArguments) -> ExitCode {
     conclude(&arguments.task, "zsh_send", call, LISTEN)
 }
 
+/// The task whose id begins with `wanted`, if it runs. Reports why there is none.
+pub(super) fn find_running(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
+    let (directory, entry) = tasks::find(state, wanted)?;
+    if entry.is_over() || !journal::server_lives(&directory) {
+        output::complain(format_args!(
+            "task {} has ended: `zsh-tool log {}` prints its output",
+            entry.id, entry.id
+        ));
+        return None;
+    }
+    Some((directory, entry))
+}
+
 /// Calls a tool about the task whose id begins with `wanted`, and prints its answer.
 fn conclude(wanted: &str, tool: &str, mut arguments: Value, wait: Duration) -> ExitCode {
     let (config, _) = setup::load_config();
@@ -44,16 +58,9 @@ fn conclude(wanted: &str, tool: &str, mut arguments: Value, wait: Duration) -> E
         Ok(state) => state,
         Err(code) => return code,
     };
-    let Some((directory, entry)) = tasks::find(state, wanted) else {
+    let Some((directory, entry)) = find_running(state, wanted) else {
         return ExitCode::FAILURE;
     };
-    if entry.is_over() || !journal::server_lives(&directory) {
-        output::complain(format_args!(
-            "task {} has ended: `zsh-tool log {}` prints its output",
-            entry.id, entry.id
-        ));
-        return ExitCode::FAILURE;
-    }
     put(&mut arguments, "task_id", entry.id.as_str());
     match peer::call_for_person(Owner { directory }, tool, &arguments, wait) {
         Ok(result) => output::conclude(output::print(&format!("{}\n", peer::text_of(&result))), 0),

@@ -11,6 +11,7 @@ use super::{output, setup};
 use crate::mcp::render::result;
 use crate::monitor::session::now;
 use crate::monitor::sessions::state_word;
+use crate::task::describe;
 use crate::task::journal::{self, Entry};
 use crate::task::tombstone;
 use crate::text::quantity::seconds;
@@ -61,11 +62,32 @@ pub(super) fn find(state: &Path, wanted: &str) -> Option<(PathBuf, Entry)> {
         count => {
             output::complain(format_args!(
                 "{count} tasks' ids begin with {wanted:?}, give more of it:\n{}",
-                describe(found).trim_end()
+                listed(found).trim_end()
             ));
             None
         }
     }
+}
+
+/// The only task that waits for input. Otherwise the running tasks are listed on stderr.
+pub(super) fn find_waiting(state: &Path) -> Option<(PathBuf, Entry)> {
+    let running: Vec<(PathBuf, Entry)> = journal::read_all(state)
+        .into_iter()
+        .filter(|(server, entry)| entry.outcome.is_none() && journal::server_lives(server))
+        .collect();
+    let mut waiting = running.iter().filter(|(_, entry)| entry.waiting.is_some());
+    match (waiting.next(), waiting.next()) {
+        (Some(only), None) => return Some(only.clone()),
+        _ if running.is_empty() => output::complain("no task is running"),
+        (first, _) => {
+            let which = if first.is_some() { "several tasks wait" } else { "no task waits" };
+            output::complain(format_args!(
+                "{which} for input, name the one to attach to:\n{}",
+                listed(running).trim_end()
+            ));
+        }
+    }
+    None
 }
 
 /// Tasks as aligned lines: id, status, age, server, command.
@@ -75,10 +97,10 @@ fn lines(tasks: &[Listed]) -> String {
 }
 
 /// Tasks as lines for a person who must choose one.
-fn describe(tasks: Vec<(PathBuf, Entry)>) -> String {
-    let listed: Vec<Listed> =
+fn listed(tasks: Vec<(PathBuf, Entry)>) -> String {
+    let tasks: Vec<Listed> =
         tasks.into_iter().map(|(server, entry)| Listed::new(&server, entry)).collect();
-    lines(&listed)
+    lines(&tasks)
 }
 
 struct Listed {
@@ -106,6 +128,12 @@ impl Listed {
         let mut status = state_word(entry).to_owned();
         if let Some(code) = entry.exit_code {
             status.push_str(&format!(" exit={code}"));
+        }
+        if entry.attached {
+            status.push_str(", person attached");
+        } else if let Some(waiting) = &entry.waiting {
+            status.push_str(", waits for ");
+            status.push_str(describe::wanted_word(waiting.wanted));
         }
         if entry.outcome.is_some() && !entry.leftovers.is_empty() {
             status.push_str(&format!(", {} still running", entry.leftovers.len()));
@@ -138,6 +166,8 @@ impl Listed {
             "cwd": entry.directory,
             "pid": entry.pid,
             "pty": entry.pty,
+            "waiting_for": entry.waiting.as_ref().map(|waiting| describe::wanted_word(waiting.wanted)),
+            "attached": entry.attached,
             "leftovers": entry.leftovers,
             "detached": entry.detached,
             "server": self.instance,

@@ -501,6 +501,10 @@ impl Tools {
             0.7
         };
         result.insights = insights;
+        if self.supervisor.settings.state.is_ok() {
+            let secrets_listed = self.config.secrets.iter().next().is_some();
+            result.person_line = result::person_line(&result.view, facts, secrets_listed);
+        }
         let log_path = task.spool.files().first().map(|path| path.display().to_string());
         let history = run_record.as_ref().map(|run_record| run_record.history());
         let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());

@@ -228,7 +228,9 @@ fn describe(task: &TaskHandle, status: TaskStatus, end: Option<&End>, kept: Dura
     let started = task.live.facts.started;
     let (last_output, waiting) = {
         let state = task.live.state();
-        (state.last_output, state.waiting.clone())
+        // A person who is attached answers.
+        let waiting = state.waiting.clone().filter(|_| state.people.is_none());
+        (state.last_output, waiting)
     };
     let lasted = end.map_or_else(|| started.mono.elapsed(), |end| end.duration);
     let changed_after = match (end, last_output) {

@@ -30,6 +30,8 @@ pub struct TaskRow {
     pub silent_ms: Option<u64>,
     /// What it waits for: input or password; null otherwise.
     pub waiting_for: Option<&'static str>,
+    /// Whether a person has taken its terminal, and answers.
+    pub attached: bool,
     /// Notable states of its processes.
     pub conditions: Vec<ConditionRow>,
     /// Processes that outlived its shell.

@@ -51,6 +51,7 @@ impl Tools {
         if arguments.input.is_some() && secret.is_some() {
             return Err(refused("input and secret_env are two things to type: make two calls"));
         }
+        refuse_while_attached(&task.live)?;
         // All arguments are checked before anything is sent.
         let keys = keys.iter().map(|name| Key::parse(name)).collect::<Result<Vec<Key>, _>>()?;
         if !keys.is_empty() && task.live.facts.input == Input::Pipe {
@@ -74,6 +75,7 @@ impl Tools {
             if call.cancel.is_cancelled() {
                 return Err(NoAnswer::Cancelled);
             }
+            refuse_while_attached(&task.live)?;
             self.supervisor.send_secret(&task, name, secret, enter)?;
         }
         if types {
@@ -103,6 +105,14 @@ impl Tools {
             daemons: Arc::clone(&settings.daemons),
         };
         Ok((name, self.config.secrets.resolve(name, &context)?))
+    }
+}
+
+/// Refuses to type between what a person types.
+fn refuse_while_attached(task: &LiveTask) -> Result<(), InputError> {
+    match &task.state().people {
+        Some(people) => Err(InputError::Attached(people.time())),
+        None => Ok(()),
     }
 }
 

@@ -6,13 +6,14 @@
 //! alone; any other belongs to the connection's handshake.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
+use super::attach::Attachment;
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
 use super::dispatch::{Answered, Client, Progress, ToolCall, ToolResult, Tools};
@@ -22,7 +23,9 @@ use super::render::result::Palette;
 use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool, ToolName};
 use crate::config::ColorChoice;
-use crate::peer::{DELIVERED, EVENT, EVENTS, RELAY_KEY, RelayedClient};
+use crate::peer::{
+    ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, EVENT, EVENTS, RELAY_KEY, RelayedClient,
+};
 use crate::protocol::era::{Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
 use crate::protocol::id::RequestId;
@@ -150,6 +153,8 @@ pub struct Server {
     delivered: Condvar,
     events: Acknowledged,
     calls: InFlight,
+    /// The person who is attached over this connection; the call keeps it.
+    attachment: Mutex<Weak<Attachment>>,
     shook_hands: AtomicBool,
     /// A stateless request has been served.
     served_stateless: AtomicBool,
@@ -166,6 +171,7 @@ impl Server {
             delivered: Condvar::new(),
             events: Acknowledged::default(),
             calls: InFlight::default(),
+            attachment: Mutex::default(),
             shook_hands: AtomicBool::new(false),
             served_stateless: AtomicBool::new(false),
             client_name: Mutex::default(),
@@ -184,9 +190,7 @@ impl Server {
                     send(outbound, reply);
                 }
             }
-            Ok(Incoming::Notification { method, params }) => {
-                self.notification(&method, params.as_ref())
-            }
+            Ok(Incoming::Notification { method, params }) => self.notification(&method, params),
             Ok(Incoming::Response) => {}
             Err(malformed) => {
                 if let Some(reply) = malformed.reply() {
@@ -240,6 +244,9 @@ impl Server {
             (Era::Legacy, EVENTS) if self.access != Access::Full => {
                 Work::Events { follow: events_follow(params.as_ref()) }
             }
+            (Era::Legacy, ATTACH) if matches!(self.access, Access::ControlSocket { .. }) => {
+                self.attach(outbound, params)?
+            }
             (Era::Stateless(envelope), _) => match Operation::of_method(method) {
                 Some(operation) if self.tools.offers_tasks() => {
                     Work::task(operation, envelope, params.as_ref())?
@@ -279,12 +286,39 @@ impl Server {
         Ok(message::response(id, &initialize_result(version, INSTRUCTIONS)))
     }
 
-    fn notification(&self, method: &str, params: Option<&Value>) {
-        let id = params.and_then(|params| params.get("requestId")).and_then(RequestId::from_value);
-        match (method, id) {
+    /// Attaches a person, who keeps the connection.
+    fn attach(&self, outbound: &Outbound, params: Option<Value>) -> Result<Work, RpcError> {
+        let mut place = self.attachment.lock();
+        if place.strong_count() > 0 {
+            let text = "a person is attached over this connection: open another one";
+            return Err(RpcError::new(INVALID_REQUEST, text));
+        }
+        let attachment = Attachment::begin(&self.tools.supervisor, outbound, params)?;
+        let attachment = Arc::new(attachment);
+        *place = Arc::downgrade(&attachment);
+        if let Access::ControlSocket { pid } = self.access {
+            let pid = pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+            let task = attachment.task_id();
+            tracing::info!("process {pid} is attached to task {task} by the control socket");
+        }
+        Ok(Work::Attach(attachment))
+    }
+
+    fn notification(&self, method: &str, params: Option<Value>) {
+        if matches!(method, ATTACH_INPUT | ATTACH_RESIZE) {
+            let attachment = self.attachment.lock().upgrade();
+            match attachment {
+                Some(attachment) if method == ATTACH_INPUT => attachment.enter(params),
+                Some(attachment) => attachment.resize(params),
+                None => {}
+            }
+            return;
+        }
+        let id = params.as_ref().and_then(|params| params.get("requestId"));
+        match (method, id.and_then(RequestId::from_value)) {
             ("notifications/cancelled", Some(id)) => self.calls.cancel(&id),
             (DELIVERED, Some(id)) => {
-                let event = params.and_then(|params| params.get("event")).and_then(Value::as_u64);
+                let event = params.as_ref().and_then(|params| params.get("event")?.as_u64());
                 if let Some(number) = event {
                     self.events.note(number, &self.tools.supervisor);
                 }
@@ -438,6 +472,8 @@ enum Work {
     Task { operation: Operation, task: String },
     /// Report what happens to tasks.
     Events { follow: bool },
+    /// Show a task to a person.
+    Attach(Arc<Attachment>),
 }
 
 impl Work {
@@ -488,6 +524,7 @@ impl Work {
             Work::Tool { tool, .. } => tool.wire_name,
             Work::Task { .. } => "task",
             Work::Events { .. } => "events",
+            Work::Attach(_) => "attach",
         }
     }
 }
@@ -539,6 +576,10 @@ impl RunningCall {
                         Ok(self.call_tool(tool, arguments, token.as_ref(), client, name))
                     }
                 }
+            }
+            Work::Attach(attachment) => {
+                attachment.run(&self.id, &self.cancel)?;
+                Ok(None)
             }
             Work::Task { operation, task } => {
                 // A status that has been read counts as shown, so it must be sent.

@@ -180,6 +180,7 @@ impl TaskSummary {
             age_ms: millis(view.elapsed),
             silent_ms: silent.map(millis),
             waiting_for: view.waiting.as_ref().map(|waiting| describe::wanted_word(waiting.wanted)),
+            attached: view.attached,
             conditions: view.conditions.iter().map(ConditionRow::from).collect(),
             leftovers: if view.running() { 0 } else { view.leftovers.len() },
             command: command.chars().take(COMMAND_CHARS).collect(),
@@ -199,6 +200,9 @@ impl TaskSummary {
         let mut facts = vec![format!("age {}", seconds(self.age))];
         if let Some(silent) = self.silent {
             facts.push(format!("silent {}", seconds(silent)));
+        }
+        if row.attached {
+            facts.push("person attached".to_owned());
         }
         if let Some(wanted) = row.waiting_for {
             facts.push(format!("waiting for {wanted}"));

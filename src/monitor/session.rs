@@ -46,6 +46,8 @@ pub(crate) struct Session {
     pub degraded: bool,
     /// `input` or `password`.
     pub waiting_for: Option<&'static str>,
+    /// Whether a person is attached to it, and may type.
+    pub attached: bool,
     /// The prompt that it shows.
     pub prompt: Option<String>,
     /// Unix seconds.

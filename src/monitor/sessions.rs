@@ -314,6 +314,7 @@ impl Task {
             evidence: evidence(entry, now),
             degraded: entry.progress.as_ref().is_some_and(|progress| progress.degraded),
             waiting_for: waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
+            attached: runs && entry.attached,
             prompt: prompt.filter(|prompt| !prompt.is_empty()),
             started_at: entry.started,
             elapsed_ms: millis(elapsed),
@@ -376,6 +377,7 @@ pub(crate) fn evidence(entry: &Entry, now: f64) -> Vec<String> {
     let waiting = entry.waiting.as_ref();
     let mut evidence: Vec<String> =
         waiting.map(|waiting| describe::input_proof_phrase(waiting, input)).into_iter().collect();
+    evidence.extend(entry.attached.then(|| "person attached".to_owned()));
     evidence.extend(describe::condition_phrases(&entry.conditions));
     if let Some(progress) = &entry.progress {
         let since = |at: f64| Duration::try_from_secs_f64(now - at).unwrap_or_default();

@@ -9,15 +9,19 @@ use std::process::{Command, Stdio};
 
 use super::signals;
 
-/// Starts this program with these arguments in a session of its own, with `stdin` as its stdin and
+/// Starts this program with these arguments in a session of its own, with this stdin and stdout and
 /// nothing else of ours. Returns when it has begun.
 ///
 /// # Errors
 /// It cannot be started; nothing runs then.
-pub(in crate::process) fn start_apart(arguments: &[&str], stdin: OwnedFd) -> io::Result<()> {
+pub(in crate::process) fn start_apart(
+    arguments: &[&str],
+    stdin: OwnedFd,
+    stdout: Stdio,
+) -> io::Result<()> {
     let mut command = Command::new(own_program()?);
     command.arg0("zsh-tool").args(arguments);
-    command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(stdin).stdout(stdout).stderr(Stdio::null());
     // SAFETY: only system calls that are safe between fork and exec.
     unsafe {
         command.pre_exec(|| {

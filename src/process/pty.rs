@@ -10,11 +10,12 @@ use std::process::Command;
 use pty_process::blocking;
 use rustix::stdio::stdin;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
+use serde::{Deserialize, Serialize};
 
 use super::{close_on_exec, signals, terminal_pair};
 
 /// A terminal's size in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalSize {
     /// Lines.
     pub rows: u16,

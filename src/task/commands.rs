@@ -133,6 +133,8 @@ pub enum WorkerCommand {
     Secret(SecretInput),
     /// A new window size.
     Resize(TerminalSize),
+    /// Write what has changed beside the output to the task's file.
+    NoteChange,
     /// Probe now whether the task makes progress.
     ProbeProgress,
     Shutdown,

@@ -121,25 +121,45 @@ impl Follower {
 
     /// Reads towards `end`: a chunk, or a gap before the next one.
     fn read(&mut self, end: u64) -> io::Result<TaskEvent> {
-        let to = end.min(self.next + CHUNK);
-        // The line number does not matter: bytes are read by their offset.
-        let from = LinePosition { at: Position { offset: self.next, line: 1 }, inside_line: true };
-        let piece = self.task.spool.read(from, to)?.into_iter().next();
-        let (event, next) = match piece {
-            Some(piece) if piece.start.at.offset > self.next => {
-                let start = piece.start.at.offset;
-                (TaskEvent::Gap(start - self.next), start)
-            }
-            Some(piece) if !piece.bytes.is_empty() => {
-                let end = piece.end_offset();
-                (TaskEvent::Output(piece.bytes), end)
-            }
-            _ => (TaskEvent::Gap(to - self.next), to),
-        };
-        self.next = next;
-        self.task.note_taken(Some(next));
-        Ok(event)
+        let read = read_next(&self.task, &mut self.next, end)?;
+        self.task.note_taken(Some(self.next));
+        Ok(match read {
+            Read::Bytes(bytes) => TaskEvent::Output(bytes),
+            Read::Gap(bytes) => TaskEvent::Gap(bytes),
+        })
     }
+}
+
+/// What a read of the output has brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    Bytes(Vec<u8>),
+    /// This many bytes are gone.
+    Gap(u64),
+}
+
+/// Reads raw output from `next` towards `end`, a chunk at most, and moves `next` behind it.
+///
+/// # Errors
+/// The spool cannot be read.
+pub(crate) fn read_next(task: &TaskHandle, next: &mut u64, end: u64) -> io::Result<Read> {
+    let to = end.min(*next + CHUNK);
+    // The line number does not matter: bytes are read by their offset.
+    let from = LinePosition { at: Position { offset: *next, line: 1 }, inside_line: true };
+    let piece = task.spool.read(from, to)?.into_iter().next();
+    let (read, reached) = match piece {
+        Some(piece) if piece.start.at.offset > *next => {
+            let start = piece.start.at.offset;
+            (Read::Gap(start - *next), start)
+        }
+        Some(piece) if !piece.bytes.is_empty() => {
+            let end = piece.end_offset();
+            (Read::Bytes(piece.bytes), end)
+        }
+        _ => (Read::Gap(to - *next), to),
+    };
+    *next = reached;
+    Ok(read)
 }
 
 impl Drop for Follower {

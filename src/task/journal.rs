@@ -359,6 +359,9 @@ pub struct Entry {
     /// The process that waits for input, with the prompt redacted.
     #[serde(default)]
     pub waiting: Option<Waiting>,
+    /// Whether a person is attached to it, and may type.
+    #[serde(default)]
+    pub attached: bool,
     /// States of its processes that are worth knowing.
     #[serde(default)]
     pub conditions: Vec<Condition>,
@@ -426,6 +429,7 @@ impl Entry {
             columns: state.columns,
             last_output: state.last_output.map(|at| unix_seconds(facts, at)),
             waiting: state.waiting.clone(),
+            attached: state.people.is_some(),
             conditions: state.conditions.clone(),
             progress: progress(&state, facts),
         };

@@ -123,6 +123,10 @@ pub struct LiveState {
     /// Bytes that the terminal has dropped of lines that are too long for it, and that no
     /// result has reported.
     pub dropped_input: usize,
+    /// Those who are attached to it, and may type.
+    pub people: Option<People>,
+    /// How often the terminal has got a size: those who watch it have it drawn anew then.
+    pub resizes: u64,
     /// A result has said that the program draws a full screen.
     pub screen_reported: bool,
     /// The task's input is closed, or its end is queued.
@@ -166,6 +170,53 @@ pub struct LiveState {
     shown: u64,
     /// … and the start of the line that the next byte belongs to.
     shown_line: Position,
+}
+
+/// Those who are attached to a task, and may type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct People {
+    /// When the first of them came.
+    since: Instant,
+    /// Each with the size of its own terminal; the task's has the size of the last one.
+    sizes: Vec<(u64, TerminalSize)>,
+    /// The size before they came; `None` without a terminal.
+    size_before: Option<TerminalSize>,
+}
+
+impl People {
+    /// Nobody yet, at a terminal of this size.
+    pub fn new(size_before: Option<TerminalSize>) -> People {
+        People { since: Instant::now(), sizes: Vec::new(), size_before }
+    }
+
+    /// Adds a person, or changes the size of one. Returns false if it has that size already.
+    pub fn set_size(&mut self, person: u64, size: TerminalSize) -> bool {
+        if self.sizes.contains(&(person, size)) {
+            return false;
+        }
+        self.remove(person);
+        self.sizes.push((person, size));
+        true
+    }
+
+    pub fn remove(&mut self, person: u64) {
+        self.sizes.retain(|(known, _)| *known != person);
+    }
+
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// The size that the task's terminal is to have.
+    pub fn size(&self) -> Option<TerminalSize> {
+        self.sizes.last().map(|(_, size)| *size).or(self.size_before)
+    }
+
+    /// For how long somebody has been attached.
+    pub fn time(&self) -> Duration {
+        self.since.elapsed()
+    }
 }
 
 /// How much of a task results have shown, to be restored when a result was lost on its way.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::shell::NoShell;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::SpawnError;
+use crate::text::quantity::seconds;
 
 /// What a command gets on stdin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,6 +120,9 @@ pub enum InputError {
     /// Its worker has too many commands to carry out.
     #[error("task {id} has {waiting} requests pending: try again in a moment")]
     Busy { id: String, waiting: usize },
+    /// The agent waits for the people who are attached.
+    #[error("a person has been attached to this terminal for {}: poll, or wait", seconds(*.0))]
+    Attached(Duration),
     #[error("task {0} has ended: nothing reads input any more")]
     Ended(String),
     #[error("stdin of task {0} is closed: nothing reads input any more")]

@@ -30,6 +30,18 @@ struct LiveScreen {
     screen: Screen,
     /// Output that is not drawn yet.
     undrawn: Vec<u8>,
+    /// How many bytes of output have come, drawn or not.
+    fed: u64,
+}
+
+/// What draws a task's screen on another terminal.
+#[derive(Debug, Clone)]
+pub struct Drawing {
+    pub bytes: Vec<u8>,
+    /// The output that it includes ends here.
+    pub end: u64,
+    /// Whether it shows the alternate screen.
+    pub alternate: bool,
 }
 
 /// The content of a screen.
@@ -46,6 +58,7 @@ impl Terminal {
             kept: Mutex::new(TerminalState::Live(Box::new(LiveScreen {
                 screen: Screen::new(size.rows, size.cols),
                 undrawn: Vec::new(),
+                fed: 0,
             }))),
         }
     }
@@ -107,6 +120,28 @@ impl Terminal {
         self.live(|live| is_watched(&live.screen)).unwrap_or(false)
     }
 
+    /// Whether the alternate screen is shown.
+    pub fn is_alternate(&self) -> bool {
+        self.live(|live| live.screen.is_alternate()).unwrap_or(false)
+    }
+
+    /// Its size; `None` once the task is over.
+    pub fn size(&self) -> Option<TerminalSize> {
+        self.live(|live| {
+            let (rows, cols) = live.screen.size();
+            TerminalSize { rows, cols }
+        })
+    }
+
+    /// What draws the screen elsewhere; `None` once the task is over.
+    pub fn drawing(&self) -> Option<Drawing> {
+        self.live(|live| {
+            let mut bytes = live.screen.drawing();
+            bytes.extend_from_slice(&live.undrawn);
+            Drawing { bytes, end: live.fed, alternate: live.screen.is_alternate() }
+        })
+    }
+
     /// The modes that its program has set; those of a new terminal once the task has ended.
     pub fn modes(&self) -> Modes {
         self.live(|live| live.screen.modes()).unwrap_or_default()
@@ -115,6 +150,7 @@ impl Terminal {
 
 impl LiveScreen {
     fn feed(&mut self, bytes: &[u8], until: Instant) {
+        self.fed += bytes.len() as u64;
         if self.undrawn.is_empty() {
             let drawn = draw(&mut self.screen, bytes, until);
             let rest = bytes.get(drawn..).unwrap_or_default();

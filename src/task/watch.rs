@@ -138,7 +138,8 @@ impl Watch<'_> {
                     if ended {
                         return StateView::Found(Woken::Stop(WaitEnd::Ended));
                     }
-                    if state.waiting.is_some() {
+                    // A person who is attached answers.
+                    if state.waiting.is_some() && state.people.is_none() {
                         return StateView::Found(Woken::Stop(WaitEnd::WaitsForInput));
                     }
                     if state.is_held_up_by_stop() {

@@ -306,6 +306,7 @@ impl Worker {
                     self.probes.restart();
                 }
                 WorkerCommand::Resize(size) => self.resize(size),
+                WorkerCommand::NoteChange => self.journal.note_finding(),
                 WorkerCommand::ProbeProgress => self.probes.hasten(),
                 WorkerCommand::Shutdown => {
                     self.shutting_down = true;
@@ -351,6 +352,7 @@ impl Worker {
         let resized = pty::resize(&self.spawned.output, size).is_ok();
         self.task.report(|state| {
             state.queued_sizes = state.queued_sizes.saturating_sub(1);
+            state.resizes += 1;
             if resized {
                 state.columns = Some(size.cols);
             }

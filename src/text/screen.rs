@@ -247,6 +247,29 @@ impl Screen {
         }
     }
 
+    /// What draws this screen on a terminal of the same size, whatever is on it: text, colours,
+    /// cursor and the modes of keys. Later output continues from there. Lacks what is not on the
+    /// screen: scroll margins, the saved cursor, and behind the alternate screen the usual one.
+    pub fn drawing(&self) -> Vec<u8> {
+        let screen = self.terminal.screen();
+        let switch = if screen.alternate_screen() { "\x1b[?1049h" } else { "\x1b[?1047l" };
+        let mut bytes = format!("{switch}\x1b[?6l\x1b[r\x1b[?7h\x1b(B\x0f").into_bytes();
+        bytes.extend_from_slice(screen.state_formatted().as_bytes());
+        bytes.extend_from_slice(&self.unfinished);
+        bytes
+    }
+
+    /// Whether this is the alternate screen, which full-screen programs use.
+    pub fn is_alternate(&self) -> bool {
+        self.terminal.screen().alternate_screen()
+    }
+
+    /// The number of rows and of columns.
+    pub fn size(&self) -> (u16, u16) {
+        let (rows, cols) = self.terminal.screen().size();
+        (rows.get(), cols.get())
+    }
+
     pub(crate) fn is_cursor_hidden(&self) -> bool {
         self.terminal.screen().hide_cursor()
     }

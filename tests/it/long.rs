@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::alan_faults::{commands_go_on_while_locked, kill_again_and_again};
+use crate::attach::silent_attachment_stays;
 use crate::faults::a_late_reader_finds_every_answer;
 use crate::shapes::corpus::{LONG, healthy_shapes_are_left_alone, stuck_shapes_are_named};
 use crate::shapes::reproductions::compilations_are_left_alone;
@@ -28,6 +29,12 @@ fn a_database_that_others_lock_for_a_minute_delays_no_command() {
 #[ignore = "takes long: make test-long"]
 fn a_database_that_nobody_may_read_for_a_minute_delays_no_command() {
     commands_go_on_while_locked("EXCLUSIVE", MINUTE);
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn a_person_who_types_nothing_for_longer_than_an_idle_connection_lives_stays_attached() {
+    silent_attachment_stays(MINUTE + MINUTE / 6);
 }
 
 #[test]

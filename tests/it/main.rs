@@ -9,6 +9,7 @@ mod agent_openai;
 mod agents;
 mod alan_faults;
 mod arguments;
+mod attach;
 mod calls_under_way;
 mod client_terminal;
 mod command_text;
@@ -108,6 +109,7 @@ mod support {
     pub mod schema;
     pub mod state_files;
     pub mod terminal;
+    pub mod tmux;
     pub mod trees;
     pub mod unprivileged;
     pub mod watcher;

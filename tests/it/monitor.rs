@@ -125,6 +125,7 @@ fn list_schema() -> Value {
         "evidence": {"type": "array", "items": string},
         "degraded": {"type": "boolean"},
         "waitingFor": {"enum": [null, "input", "password"]},
+        "attached": {"type": "boolean"},
         "prompt": maybe_string,
         "startedAt": {"type": "number"},
         "elapsedMs": {"type": "integer"}, "silentMs": maybe_integer, "durationMs": maybe_integer,

@@ -22,6 +22,9 @@ const LINE_CHARS: usize = 160;
 /// `next` is how many seconds to wait next, unless advice below names a call.
 pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) -> Option<String> {
     let mut parts = Vec::new();
+    if view.attached {
+        parts.push("person attached".to_owned());
+    }
     if view.silent_for >= Duration::from_secs(1) {
         parts.push(format!("silent {}", seconds(view.silent_for)));
     }
@@ -220,6 +223,7 @@ mod tests {
             queued_input: 0,
             input_closed: false,
             waiting,
+            attached: false,
             conditions: Vec::new(),
             evidence: Evidence::Whole,
             progress: None,

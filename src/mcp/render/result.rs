@@ -81,6 +81,8 @@ pub struct TaskResult {
     pub matched: Option<Match>,
     /// The screen whose rows are shown instead of lines of output.
     pub screen: Option<ScreenContent>,
+    /// How a person can type the password that the task waits for.
+    pub person_line: Option<String>,
     pub insights: Vec<Insight>,
 }
 
@@ -94,6 +96,7 @@ impl TaskResult {
             numbered: true,
             matched: None,
             screen: None,
+            person_line: None,
             insights,
         }
     }
@@ -126,6 +129,7 @@ impl TaskResult {
             lines.extend(progress::line(view, estimate, next));
         }
         lines.extend(view.waiting.as_ref().map(|waiting| waiting_line(waiting, facts.input)));
+        lines.extend(self.person_line.clone());
         lines.extend(condition_lines(&view.conditions, &facts.id));
         if let Some(advice) = advice {
             let listen = progress::next_poll(view, estimate);
@@ -191,6 +195,7 @@ impl TaskResult {
             "queued_input": view.queued_input,
             "waiting_for": waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
             "prompt": waiting.map(|waiting| waiting.prompt.trim()),
+            "attached": view.attached,
             "reader": waiting.map(|waiting| json!({
                 "pid": waiting.reader.pid,
                 "name": waiting.reader.name,
@@ -384,6 +389,16 @@ fn waiting_line(waiting: &Waiting, input: Input) -> String {
     };
     let proof = describe::input_proof_phrase(waiting, input);
     format!("⌨ WAITING FOR {what}{prompt} ({proof})")
+}
+
+/// `A person can answer: zsh-tool attach 3dc8c9ee`, where a password is awaited on a terminal.
+pub(crate) fn person_line(view: &View, facts: &Facts, secrets_listed: bool) -> Option<String> {
+    let wanted = view.waiting.as_ref()?.wanted;
+    if wanted != WantedInput::Password || facts.input != Input::Terminal {
+        return None;
+    }
+    let who = if secrets_listed { "If no listed secret fits, a person" } else { "A person" };
+    Some(format!("{who} can answer: zsh-tool attach {}", facts.id))
 }
 
 /// `⏸ STOPPED (SIGTSTP): 4711 vim — zsh_kill task_id=… signal=CONT resumes it`

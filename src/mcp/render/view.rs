@@ -31,7 +31,10 @@ pub struct View {
     pub(crate) unshown: u64,
     pub(crate) queued_input: usize,
     pub(crate) input_closed: bool,
+    /// The process that waits for input, unless a person is attached, who answers it.
     pub(crate) waiting: Option<Waiting>,
+    /// Whether a person is attached, and may type.
+    pub(crate) attached: bool,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) evidence: Evidence,
     pub(crate) progress: Option<ProgressStatus>,
@@ -79,9 +82,12 @@ impl View {
             unshown: state.unshown(),
             queued_input: state.queued_input,
             input_closed: state.input_closed,
-            waiting: state.waiting.clone().map(|waiting| Waiting {
-                prompt: if shows_prompt { waiting.prompt } else { String::new() },
-                ..waiting
+            attached: state.people.is_some(),
+            waiting: state.waiting.clone().filter(|_| state.people.is_none()).map(|waiting| {
+                Waiting {
+                    prompt: if shows_prompt { waiting.prompt } else { String::new() },
+                    ..waiting
+                }
             }),
             conditions: state.conditions.clone(),
             evidence: state.evidence,

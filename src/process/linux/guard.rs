@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::FdFlags;
@@ -188,7 +188,7 @@ impl Launches {
             return;
         }
         // The server sees by the end of the descriptor that nothing was started.
-        let _ = launcher::start_apart(&["shim"], stdin);
+        let _ = launcher::start_apart(&["shim"], stdin, Stdio::null());
         let _ = rustix::process::set_child_subreaper(Some(own));
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if !matches!(rustix::process::waitid(WaitId::Pid(server), ended), Ok(None)) {

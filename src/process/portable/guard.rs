@@ -13,7 +13,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,7 @@ impl Launcher {
     /// # Errors
     /// It cannot be started.
     pub(crate) fn launch(&self, stdin: OwnedFd) -> io::Result<()> {
-        launcher::start_apart(&["shim"], stdin)
+        launcher::start_apart(&["shim"], stdin, Stdio::null())
     }
 }
 

@@ -1,0 +1,387 @@
+//! `zsh-tool attach`: a person at the terminal of a task of any running server.
+//!
+//! The person's terminal shows what the task's terminal shows, in raw mode, and keys go to the
+//! program. A task with an open pipe takes lines instead. The main thread alone writes to the
+//! terminal; others wait for keys, signals and the task's owner.
+
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use signal_hook::consts::SIGWINCH;
+
+use super::output::{EXIT_USAGE, Output, OutputError, complain, say};
+use super::signals::{self, EXIT_SIGNALLED, StopRequest};
+use super::{control, setup, tasks};
+use crate::cli::AttachArguments;
+use crate::peer::{
+    AttachEvent, AttachMode, AttachRequest, Attached, AttachedEvents, Owner, Peer, PeerError,
+};
+use crate::process::descriptors::Waiting;
+use crate::process::pty::{self, RawTerminal, TerminalSize};
+use crate::process::restorer::{self, Restorer};
+use crate::task::journal::Entry;
+use crate::text::keys::{KNOWN, Key};
+use crate::text::screen::Modes;
+use crate::text::without_queries::WithoutQueries;
+
+/// How many events wait for the main thread.
+const QUEUED_EVENTS: usize = 64;
+/// Bytes of keys read at once.
+const KEYS: usize = 4096;
+/// For how long the last line of the screen names the key that detaches.
+const HINT: Duration = Duration::from_secs(4);
+/// The pause in the output after which it is written.
+const HINT_AFTER: Duration = Duration::from_millis(100);
+/// Undoes what programs switch on a terminal, and goes to the line below the cursor; what is below
+/// is erased, the hint for one.
+const LEAVE: &str = "\x1b[?1047l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\
+    \x1b[?2004l\x1b[?1l\x1b>\x1b7\x1b[r\x1b8\x1b[?7h\x1b[4l\x1b[?25h\x1b[0 q\x1b(B\x0f\
+    \x1b[m\r\n\x1b[J";
+
+/// Runs the command.
+pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
+    let Ok(key) = Key::parse(&arguments.detach_key) else {
+        complain(format_args!(
+            "--detach-key {:?} is not a key: known are {KNOWN}",
+            arguments.detach_key
+        ));
+        return ExitCode::from(EXIT_USAGE);
+    };
+    if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        complain(
+            "attach needs a terminal as stdin and stdout: without one `zsh-tool send` types into a \
+             task and `zsh-tool log --follow` prints its output",
+        );
+        return ExitCode::FAILURE;
+    }
+    let (config, _) = setup::load_config();
+    let state = match setup::state_directory(&config) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    let Some((directory, entry)) = find(state, arguments.task.as_deref()) else {
+        return ExitCode::FAILURE;
+    };
+    let size = own_size();
+    let request = AttachRequest { task_id: entry.id.clone(), size, read_only: arguments.read_only };
+    let attached = Peer::connect(Owner { directory }).and_then(|peer| peer.attach(&request));
+    let (begun, attached, events) = match attached {
+        Ok(attached) => attached,
+        Err(error) => {
+            complain(&error);
+            return ExitCode::FAILURE;
+        }
+    };
+    let person = Person {
+        attached,
+        mode: begun.mode,
+        size,
+        detach: key.bytes(Modes::default()),
+        key: &arguments.detach_key,
+        task: &entry.id,
+        filter: WithoutQueries::default(),
+        hint: None,
+    };
+    match person.converse(events, arguments.read_only) {
+        Ok(end) => end.conclude(&entry.id),
+        Err(error) => {
+            complain(format_args!("cannot attach to task {}: {error}", entry.id));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the process that restores the terminal.
+pub(crate) fn restore_terminal() -> ExitCode {
+    match own_terminal().and_then(|terminal| restorer::attend(terminal, LEAVE.as_bytes())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// The task that is meant: the named one, or the only one that waits for input.
+fn find(state: &Path, wanted: Option<&str>) -> Option<(PathBuf, Entry)> {
+    match wanted {
+        Some(wanted) => control::find_running(state, wanted),
+        None => tasks::find_waiting(state),
+    }
+}
+
+fn own_terminal() -> io::Result<OwnedFd> {
+    io::stdout().as_fd().try_clone_to_owned()
+}
+
+fn own_size() -> TerminalSize {
+    pty::size_of(io::stdout()).unwrap_or_default()
+}
+
+/// What the main thread waits for.
+enum Event {
+    /// From the task's owner.
+    Task(Result<AttachEvent, PeerError>),
+    Keys(Vec<u8>),
+    /// The end of stdin: Ctrl-D where lines are read, otherwise the terminal is gone.
+    InputEnd,
+    Resized,
+    Stop(i32),
+}
+
+/// How an attachment ends.
+enum Ending {
+    Detached,
+    Ended { status_line: String, exit_code: i32 },
+    Lost(PeerError),
+    Signalled(i32),
+    Unwritable(OutputError),
+}
+
+impl Ending {
+    fn conclude(self, task: &str) -> ExitCode {
+        match self {
+            Ending::Detached => {
+                say(format_args!("detached from task {task}"));
+                ExitCode::SUCCESS
+            }
+            Ending::Ended { status_line, exit_code } => {
+                say(status_line);
+                ExitCode::from(u8::try_from(exit_code).unwrap_or(u8::MAX))
+            }
+            Ending::Lost(PeerError::Gone(_)) => {
+                complain(format_args!(
+                    "the connection to the server of task {task} is lost: it has ended, or this \
+                     terminal was too slow; the terminal is restored"
+                ));
+                ExitCode::FAILURE
+            }
+            Ending::Lost(error) => {
+                complain(format_args!("{error}; the terminal is restored"));
+                ExitCode::FAILURE
+            }
+            Ending::Signalled(number) => {
+                ExitCode::from(u8::try_from(EXIT_SIGNALLED + number).unwrap_or(u8::MAX))
+            }
+            Ending::Unwritable(error) => ExitCode::from(error.report()),
+        }
+    }
+}
+
+/// The hint on the last line.
+struct Hint {
+    until: Instant,
+    write_at: Option<Instant>,
+}
+
+/// A person at this process's terminal.
+struct Person<'a> {
+    attached: Attached,
+    mode: AttachMode,
+    size: TerminalSize,
+    /// What the key that detaches sends …
+    detach: Vec<u8>,
+    /// … and its name.
+    key: &'a str,
+    task: &'a str,
+    filter: WithoutQueries,
+    /// `None` once it is gone, and where lines are read.
+    hint: Option<Hint>,
+}
+
+impl Person<'_> {
+    /// Passes everything on until one side ends, and restores the terminal.
+    fn converse(mut self, events: AttachedEvents, read_only: bool) -> io::Result<Ending> {
+        let (tell, told) = bounded(QUEUED_EVENTS);
+        let mut output = Output::stdout()?;
+        watch_signals(&tell)?;
+        let raw = match self.mode {
+            AttachMode::Terminal | AttachMode::WatchTerminal => {
+                let restorer = Restorer::start(&["restore-terminal"], own_terminal()?)?;
+                Some((RawTerminal::enter()?, restorer))
+            }
+            AttachMode::Lines | AttachMode::WatchOutput => None,
+        };
+        start("task-events", &tell, move |tell| follow(events, tell))?;
+        start("input", &tell, read_keys)?;
+        let begun = match raw {
+            Some(_) => self.begin_on_screen(&mut output),
+            None => {
+                say(self.line_hint(read_only));
+                Ok(())
+            }
+        };
+        let ending = match begun.and_then(|()| self.pass_on(&told, &mut output)) {
+            Ok(ending) => ending,
+            Err(error) => Ending::Unwritable(error),
+        };
+        if let Some((raw, restorer)) = raw {
+            let _ = output.write(LEAVE.as_bytes());
+            drop(raw);
+            restorer.dismiss();
+        }
+        Ok(ending)
+    }
+
+    /// Moves what is on the terminal out of the way.
+    fn begin_on_screen(&mut self, output: &mut Output) -> Result<(), OutputError> {
+        let now = Instant::now();
+        self.hint = Some(Hint { until: now + HINT, write_at: Some(now + HINT_AFTER) });
+        let rows = usize::from(self.size.rows);
+        output.write(format!("\x1b[{rows};1H{}", "\n".repeat(rows)).as_bytes())
+    }
+
+    fn line_hint(&self, read_only: bool) -> String {
+        let (task, key) = (self.task, self.key);
+        match self.mode {
+            AttachMode::WatchOutput if read_only => {
+                format!("zsh-tool: watching task {task}; {key} and Enter detach")
+            }
+            AttachMode::WatchOutput => format!(
+                "zsh-tool: task {task} takes no input, you only watch it; {key} and Enter detach"
+            ),
+            _ => format!(
+                "zsh-tool: attached to stdin of task {task}; C-d ends it, {key} and Enter detach"
+            ),
+        }
+    }
+
+    fn pass_on(
+        &mut self,
+        events: &Receiver<Event>,
+        output: &mut Output,
+    ) -> Result<Ending, OutputError> {
+        loop {
+            let event = match self.hint.as_ref().map(Hint::due) {
+                Some(due) => events.recv_deadline(due),
+                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let sent = match event {
+                Ok(Event::Task(Ok(AttachEvent::Output(bytes)))) => {
+                    output.write(&self.filter.pass(&bytes))?;
+                    if let Some(hint) = &mut self.hint {
+                        hint.write_at = Some(Instant::now() + HINT_AFTER);
+                    }
+                    Ok(())
+                }
+                Ok(Event::Task(Ok(AttachEvent::State(_)))) => Ok(()),
+                Ok(Event::Task(Ok(AttachEvent::End(end)))) => {
+                    let (status_line, exit_code) = (end.status_line, end.exit_code);
+                    return Ok(Ending::Ended { status_line, exit_code });
+                }
+                Ok(Event::Task(Err(error))) => return Ok(Ending::Lost(error)),
+                Ok(Event::Keys(mut keys)) => {
+                    let found = memchr::memmem::find(&keys, &self.detach);
+                    keys.truncate(found.unwrap_or(keys.len()));
+                    let sent = match self.mode {
+                        AttachMode::Terminal | AttachMode::Lines if !keys.is_empty() => {
+                            self.attached.enter(keys, false)
+                        }
+                        _ => Ok(()),
+                    };
+                    if found.is_some() {
+                        return Ok(Ending::Detached);
+                    }
+                    sent
+                }
+                Ok(Event::InputEnd) => match self.mode {
+                    AttachMode::Lines => self.attached.enter(Vec::new(), true),
+                    AttachMode::WatchOutput => Ok(()),
+                    _ => return Ok(Ending::Detached),
+                },
+                Ok(Event::Resized) => {
+                    self.size = own_size();
+                    self.attached.resize(self.size)
+                }
+                Ok(Event::Stop(number)) => return Ok(Ending::Signalled(number)),
+                Err(RecvTimeoutError::Timeout) => self.keep_hint(output)?,
+                // The thread that takes signals never ends.
+                Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Detached),
+            };
+            // The thread that reads from the owner says why it is gone, if it knows.
+            if let Err(error) = sent {
+                tracing::debug!("cannot write to the owner of the task: {error}");
+            }
+        }
+    }
+
+    /// Writes the hint, or has the screen drawn without it when its time is over.
+    fn keep_hint(&mut self, output: &mut Output) -> Result<io::Result<()>, OutputError> {
+        let Some(hint) = &mut self.hint else {
+            return Ok(Ok(()));
+        };
+        if Instant::now() >= hint.until {
+            self.hint = None;
+            return Ok(self.attached.resize(self.size));
+        }
+        hint.write_at = None;
+        let text = match self.mode {
+            AttachMode::Terminal => {
+                format!(" attached to task {}: {} detaches ", self.task, self.key)
+            }
+            _ => format!(" watching task {}: {} detaches ", self.task, self.key),
+        };
+        let text: String = text.chars().take(usize::from(self.size.cols)).collect();
+        let rows = self.size.rows;
+        let line = format!("\x1b7\x1b[{rows};1H\x1b[0;7m{text}\x1b[0m\x1b[K\x1b8");
+        output.write(line.as_bytes()).map(Ok)
+    }
+}
+
+impl Hint {
+    fn due(&self) -> Instant {
+        self.write_at.unwrap_or(self.until).min(self.until)
+    }
+}
+
+fn start(
+    name: &str,
+    tell: &Sender<Event>,
+    run: impl FnOnce(Sender<Event>) + Send + 'static,
+) -> io::Result<()> {
+    let tell = tell.clone();
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || run(tell)).map(drop)
+}
+
+fn follow(mut events: AttachedEvents, tell: Sender<Event>) {
+    loop {
+        let event = events.next_event();
+        let is_over = !matches!(event, Ok(AttachEvent::State(_) | AttachEvent::Output(_)));
+        if tell.send(Event::Task(event)).is_err() || is_over {
+            return;
+        }
+    }
+}
+
+/// The thread may remain blocked in its read until the process exits.
+fn read_keys(tell: Sender<Event>) {
+    let Ok(stdin) = io::stdin().as_fd().try_clone_to_owned() else {
+        return;
+    };
+    let mut stdin = Waiting::new(stdin);
+    let mut buffer = vec![0; KEYS];
+    loop {
+        let event = match stdin.read(&mut buffer) {
+            Ok(0) | Err(_) => Event::InputEnd,
+            Ok(count) => Event::Keys(buffer.get(..count).unwrap_or_default().to_vec()),
+        };
+        let is_over = matches!(event, Event::InputEnd);
+        if tell.send(event).is_err() || is_over {
+            return;
+        }
+    }
+}
+
+fn watch_signals(tell: &Sender<Event>) -> io::Result<()> {
+    let tell = tell.clone();
+    signals::take(None, &[SIGWINCH], move |request| {
+        let event = match request {
+            StopRequest::Else(_) => Event::Resized,
+            StopRequest::End(number) => Event::Stop(number),
+            // The restorer restores the terminal.
+            StopRequest::EndAtOnce(number) => std::process::exit(EXIT_SIGNALLED + number),
+        };
+        let _ = tell.send(event);
+    })
+}

@@ -1,0 +1,256 @@
+//! `zsh-tool/attach`: a person at a task's terminal, over the control socket.
+//!
+//! The person gets the screen as it is, then the output as the program prints it, read from the
+//! spool, so that nothing that a person does delays the task. One who falls behind gets the screen
+//! as it is then. What is typed goes to the program and is not kept.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_channel::bounded;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::render::result::{Palette, status_line};
+use super::render::view::View;
+use super::rpc_error::RpcError;
+use crate::peer::{
+    ATTACH_OUTPUT, ATTACH_STATE, AttachEnd, AttachMode, AttachRequest, AttachState, Bytes, Typed,
+};
+use crate::process::pty::TerminalSize;
+use crate::protocol::id::RequestId;
+use crate::protocol::message::{self, INVALID_PARAMS};
+use crate::protocol::transport::{Closed, Outbound};
+use crate::task::attached::Person;
+use crate::task::follower::{Read, read_next};
+use crate::task::input::Sending;
+use crate::task::live::{Cancel, Input, LiveState, StateView};
+use crate::task::registry::TaskHandle;
+use crate::task::request::InputError;
+use crate::task::supervisor::Supervisor;
+use crate::task::terminal::{Drawing, Terminal};
+
+/// How much of a pipe's output a person gets at the beginning: so many lines …
+const FIRST_LINES: usize = 100;
+/// … of so many bytes.
+const FIRST_BYTES: u64 = 64 * 1024;
+/// A person who is so many bytes behind gets the screen instead.
+const BEHIND_BYTES: u64 = 1024 * 1024;
+/// What a terminal rings where it has no room for a key.
+const BELL: &[u8] = b"\x07";
+
+/// A person attached to a task.
+pub(super) struct Attachment {
+    task: Arc<TaskHandle>,
+    /// `None` if it only watches.
+    person: Option<Person>,
+    outbound: Outbound,
+}
+
+/// Why the stream to a person ends before the task does.
+enum StreamStop {
+    Gone,
+    Unreadable(io::Error),
+}
+
+impl From<Closed> for StreamStop {
+    fn from(_: Closed) -> Self {
+        StreamStop::Gone
+    }
+}
+
+/// What a person is to get next.
+enum Next {
+    /// Output up to here.
+    Output(u64),
+    /// The screen: its size has changed.
+    Screen,
+    End(i32),
+}
+
+impl Attachment {
+    /// Attaches a person to a task of this process.
+    ///
+    /// # Errors
+    /// The task is unknown or has ended, or the params are wrong.
+    pub(super) fn begin(
+        supervisor: &Arc<Supervisor>,
+        outbound: &Outbound,
+        params: Option<Value>,
+    ) -> Result<Attachment, RpcError> {
+        let request: AttachRequest = read(params)?;
+        let unknown = || {
+            let text = "this process has no such task: `zsh-tool tasks` lists them";
+            RpcError::new(INVALID_PARAMS, text)
+        };
+        let task = supervisor.task(&request.task_id).ok_or_else(unknown)?;
+        let refused = |error: InputError| RpcError::new(INVALID_PARAMS, error.to_string());
+        if task.live.state().ended.is_some() {
+            return Err(refused(InputError::Ended(request.task_id)));
+        }
+        let types = !request.read_only && task.live.facts.input != Input::None;
+        let person = types.then(|| Person::arrive(supervisor, &task, request.size)).transpose();
+        Ok(Attachment { person: person.map_err(refused)?, outbound: outbound.clone(), task })
+    }
+
+    pub(super) fn task_id(&self) -> &str {
+        self.task.id()
+    }
+
+    /// Types what a notification brings.
+    pub(super) fn enter(&self, params: Option<Value>) {
+        let (Some(person), Ok(typed)) = (&self.person, read::<Typed>(params)) else {
+            return;
+        };
+        let sending = Sending { bytes: typed.bytes.data, end: typed.end };
+        // What follows the end of the task has no reader: its end is on the way.
+        if let Err(InputError::Full { .. } | InputError::Busy { .. }) = person.enter(sending) {
+            let bell = Bytes { data: BELL.to_vec() };
+            let _ = self.outbound.send(notification(ATTACH_OUTPUT, &bell));
+        }
+    }
+
+    /// Follows the window of the person, whose screen is drawn anew.
+    pub(super) fn resize(&self, params: Option<Value>) {
+        let Ok(size) = read::<TerminalSize>(params) else {
+            return;
+        };
+        match &self.person {
+            Some(person) => person.resize(size),
+            None => self.task.live.report(|state| state.resizes += 1),
+        }
+    }
+
+    /// Shows the task until it ends, the person leaves, or the call is cancelled; its end answers
+    /// the request.
+    pub(super) fn run(&self, id: &RequestId, cancel: &Cancel) -> Result<(), RpcError> {
+        match self.stream(id, cancel) {
+            Ok(()) | Err(StreamStop::Gone) => Ok(()),
+            Err(StreamStop::Unreadable(error)) => {
+                let text = format!("the output of task {} cannot be read: {error}", self.task.id());
+                Err(RpcError::new(message::INTERNAL_ERROR, text))
+            }
+        }
+    }
+
+    fn stream(&self, id: &RequestId, cancel: &Cancel) -> Result<(), StreamStop> {
+        self.write(notification(ATTACH_STATE, &AttachState { mode: self.mode() }))?;
+        let mut sizes = self.task.live.state().resizes;
+        let mut drawn = self.draw()?;
+        let mut next = match &drawn {
+            Some(drawn) => drawn.end,
+            None => self.show_newest_lines()?,
+        };
+        loop {
+            let has_screen = drawn.is_some();
+            let look = |state: &LiveState| {
+                StateView::Found(if has_screen && state.resizes != sizes {
+                    Next::Screen
+                } else if state.output_end.offset > next {
+                    Next::Output(state.output_end.offset)
+                } else if let Some(end) = &state.ended {
+                    Next::End(end.exit.code())
+                } else {
+                    return StateView::WaitUntil(None);
+                })
+            };
+            let found = self.task.live.wait_for(None, cancel, look, Instant::now);
+            let mut anew = false;
+            match found {
+                None => return Ok(()),
+                Some(Next::Screen) => anew = true,
+                Some(Next::Output(end)) if has_screen && end - next > BEHIND_BYTES => anew = true,
+                Some(Next::Output(end)) => {
+                    match read_next(&self.task, &mut next, end).map_err(StreamStop::Unreadable)? {
+                        Read::Bytes(bytes) => self.show(bytes)?,
+                        Read::Gap(_) => anew = has_screen,
+                    }
+                    // The usual screen has not been on this person's terminal yet.
+                    let left = |drawn: &Drawing| {
+                        drawn.alternate
+                            && !self.task.live.terminal().is_some_and(Terminal::is_alternate)
+                    };
+                    anew |= drawn.as_ref().is_some_and(left);
+                }
+                Some(Next::End(exit_code)) => {
+                    let view = View::of(&self.task.live);
+                    let status_line = status_line(&self.task.live.facts, &view, Palette::Plain);
+                    let end = AttachEnd { status_line, exit_code };
+                    return Ok(self.write(message::response(id, &end))?);
+                }
+            }
+            if anew {
+                sizes = self.task.live.state().resizes;
+                // Nothing if the task has just been closed: the rest of its output follows.
+                if let Some(screen) = self.draw()? {
+                    next = screen.end;
+                    drawn = Some(screen);
+                }
+            }
+        }
+    }
+
+    fn mode(&self) -> AttachMode {
+        match (self.task.live.facts.input, &self.person) {
+            (Input::Terminal, Some(_)) => AttachMode::Terminal,
+            (Input::Terminal, None) => AttachMode::WatchTerminal,
+            (_, Some(_)) => AttachMode::Lines,
+            (_, None) => AttachMode::WatchOutput,
+        }
+    }
+
+    /// Sends the screen; `None` if there is none.
+    fn draw(&self) -> Result<Option<Drawing>, StreamStop> {
+        let Some(mut drawing) = self.task.live.terminal().and_then(Terminal::drawing) else {
+            return Ok(None);
+        };
+        self.show(std::mem::take(&mut drawing.bytes))?;
+        Ok(Some(drawing))
+    }
+
+    /// Sends the newest lines of a task without a screen; returns where the output goes on.
+    fn show_newest_lines(&self) -> Result<u64, StreamStop> {
+        let end = self.task.live.state().output_end.offset;
+        let mut next = end.saturating_sub(FIRST_BYTES);
+        let mut newest = Vec::new();
+        while next < end {
+            if let Read::Bytes(bytes) =
+                read_next(&self.task, &mut next, end).map_err(StreamStop::Unreadable)?
+            {
+                newest.extend(bytes);
+            }
+        }
+        let complete = newest.strip_suffix(b"\n").unwrap_or(&newest);
+        let begins = memchr::memrchr_iter(b'\n', complete).nth(FIRST_LINES - 1);
+        newest.drain(..begins.map_or(0, |at| at + 1));
+        self.show(newest)?;
+        Ok(next)
+    }
+
+    fn show(&self, data: Vec<u8>) -> Result<(), StreamStop> {
+        Ok(self.write(notification(ATTACH_OUTPUT, &Bytes { data }))?)
+    }
+
+    /// Sends a message and waits until it is written, so that no more than one waits for a person
+    /// who does not read.
+    fn write(&self, message: Vec<u8>) -> Result<(), Closed> {
+        let (tell, written) = bounded(1);
+        let on_written = Box::new(move || {
+            let _ = tell.send(());
+        });
+        self.outbound.send_and(message, Some(on_written))?;
+        written.recv().map_err(|_| Closed)
+    }
+}
+
+fn read<T: DeserializeOwned>(params: Option<Value>) -> Result<T, RpcError> {
+    serde_json::from_value(params.unwrap_or_default())
+        .map_err(|error| RpcError::new(INVALID_PARAMS, error.to_string()))
+}
+
+fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
+    // Fails for maps alone whose keys are no text.
+    message::notification(method, params).unwrap_or_default()
+}

@@ -1,0 +1,129 @@
+//! People at a task's terminal or pipe, who answer its program in the agent's place.
+//!
+//! The terminal has the size of the person who came or resized last, and the agent's size again
+//! when the last one has left.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::commands::WorkerCommand;
+use super::input::{MAX_QUEUED_INPUT, Sending};
+use super::live::{Cancel, Input, LiveState, People, StateView};
+use super::registry::TaskHandle;
+use super::request::InputError;
+use super::supervisor::Supervisor;
+use super::terminal::Terminal;
+use crate::process::pty::TerminalSize;
+use crate::text::screen::MAX_SIDE;
+
+/// How long what a person types waits for a program that reads too slowly.
+const ROOM_LIMIT: Duration = Duration::from_secs(1);
+
+/// A person attached to a task; leaves when this is dropped.
+pub struct Person {
+    supervisor: Arc<Supervisor>,
+    task: Arc<TaskHandle>,
+    number: u64,
+}
+
+impl Person {
+    /// Lets a person type into a task that takes input.
+    ///
+    /// # Errors
+    /// It has ended, or takes no input.
+    pub fn arrive(
+        supervisor: &Arc<Supervisor>,
+        task: &Arc<TaskHandle>,
+        size: TerminalSize,
+    ) -> Result<Person, InputError> {
+        static ARRIVALS: AtomicU64 = AtomicU64::new(0);
+        if task.live.facts.input == Input::None {
+            return Err(InputError::NoInput(task.id().to_owned()));
+        }
+        let size = possible(size);
+        let number = ARRIVALS.fetch_add(1, Ordering::Relaxed);
+        let size_before = task.live.terminal().and_then(Terminal::size);
+        task.live.report(|state| {
+            if state.ended.is_some() {
+                return Err(InputError::Ended(task.id().to_owned()));
+            }
+            state.people.get_or_insert_with(|| People::new(size_before)).set_size(number, size);
+            Ok(())
+        })?;
+        let person = Person { supervisor: Arc::clone(supervisor), task: Arc::clone(task), number };
+        person.apply(size);
+        Ok(person)
+    }
+
+    /// Follows the size of the person's terminal. If it has not changed, the screen is only drawn
+    /// anew.
+    pub fn resize(&self, size: TerminalSize) {
+        let size = possible(size);
+        let is_new = self.task.live.report(|state| {
+            let Some(people) = &mut state.people else {
+                return false;
+            };
+            let is_new = people.set_size(self.number, size);
+            state.resizes += u64::from(!is_new);
+            is_new
+        });
+        if is_new {
+            self.apply(size);
+        }
+    }
+
+    /// Types for the person. Waits a moment if the program does not read.
+    ///
+    /// # Errors
+    /// Nothing was typed.
+    pub fn enter(&self, sending: Sending) -> Result<(), InputError> {
+        match self.supervisor.send(&self.task, sending.clone()) {
+            Err(InputError::Full { .. } | InputError::Busy { .. }) => {
+                let most_before = MAX_QUEUED_INPUT.saturating_sub(sending.weight());
+                self.await_room(most_before);
+                self.supervisor.send(&self.task, sending)
+            }
+            sent => sent,
+        }
+    }
+
+    fn await_room(&self, most: usize) {
+        let has_room = |state: &LiveState| match state.queued_input <= most {
+            true => StateView::Found(()),
+            false => StateView::WaitUntil(None),
+        };
+        let limit = Instant::now() + ROOM_LIMIT;
+        self.task.live.wait_for(Some(limit), &Cancel::default(), has_room, Instant::now);
+    }
+
+    /// Gives the terminal this size, if there is one, and has the task's file say who is there.
+    fn apply(&self, size: TerminalSize) {
+        // Fails if the task has ended, or has no terminal.
+        let _ = self.supervisor.resize(&self.task, size);
+        let _ = self.task.commands.send(WorkerCommand::NoteChange);
+    }
+}
+
+/// The nearest size that the emulation has.
+fn possible(size: TerminalSize) -> TerminalSize {
+    TerminalSize { rows: size.rows.clamp(1, MAX_SIDE), cols: size.cols.clamp(2, MAX_SIDE) }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        let size = self.task.live.report(|state| {
+            let people = state.people.as_mut()?;
+            people.remove(self.number);
+            let size = people.size();
+            state.people.take_if(|people| people.count() == 0);
+            size
+        });
+        match size {
+            Some(size) => self.apply(size),
+            None => {
+                let _ = self.task.commands.send(WorkerCommand::NoteChange);
+            }
+        }
+    }
+}
