@@ -89,7 +89,8 @@
 //!
 //! Order: the registry, then a task's monitor, then a spool's index, then the store's queue.
 //! None is held over a read, a write, a spawn or a channel send. Under the lock of a task's
-//! emulated screen ([`task::terminal`]) no other is taken. What others wait for is changed
+//! emulated screen ([`task::terminal`]) no other is taken; the signal for events
+//! ([`task::events`]) is notified under none. What others wait for is changed
 //! under the task's monitor ([`task::live::LiveTask::report`]), which notifies them; a model
 //! check (`tests/model`) shows that no wake-up is lost. A thread that waits for another's
 //! scan of the machine ([`process::snapshots`]) holds no lock.

@@ -23,6 +23,7 @@ use crate::task::live::Cancel;
 use crate::task::output::reading;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
+use crate::task::terminal::Terminal;
 use crate::task::tombstone;
 use crate::text::lines::clip;
 use crate::text::quantity::seconds;
@@ -94,6 +95,7 @@ impl Event {
                 state.columns,
             )
         };
+        let is_screen = task.live.terminal().is_some_and(Terminal::is_full_screen);
         match kind {
             EventKind::Ended => {
                 let from = to.saturating_sub(TAIL_BYTES);
@@ -105,6 +107,7 @@ impl Event {
             EventKind::Waiting => {
                 event.wants =
                     waiting.as_ref().map(|waiting| wanted_word(waiting.wanted).to_owned());
+                let waiting = waiting.filter(|_| !is_screen);
                 event.prompt = waiting.map(|waiting| shown(waiting.prompt.trim_end()));
             }
             EventKind::Stopped => {

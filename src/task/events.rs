@@ -29,6 +29,8 @@ pub enum EventKind {
 pub(crate) struct ReportedEvents {
     /// The last wait for input.
     pub(super) waiting: Option<Waiting>,
+    /// The program draws a full screen, whose last line is no prompt.
+    pub(super) is_screen: bool,
     /// It is held up by a signal.
     pub(super) stopped: bool,
     /// Its end, with processes that outlived it.
@@ -40,8 +42,8 @@ impl ReportedEvents {
     /// anew.
     pub(super) fn has_reported(&self, waiting: &Waiting) -> bool {
         self.waiting.as_ref().is_some_and(|reported| {
-            (&reported.reader, reported.wanted, &reported.prompt)
-                == (&waiting.reader, waiting.wanted, &waiting.prompt)
+            (&reported.reader, reported.wanted) == (&waiting.reader, waiting.wanted)
+                && (self.is_screen || reported.prompt == waiting.prompt)
         })
     }
 }

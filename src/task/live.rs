@@ -543,7 +543,9 @@ impl LiveTask {
     /// task, an earlier wait for input no longer counts. Returns whether anything
     /// changed.
     pub fn report_detected(&self, found: Detected) -> bool {
+        let is_screen = self.terminal().is_some_and(Terminal::is_full_screen);
         self.report(|state| {
+            state.reported.is_screen = is_screen;
             let answered = state.queued_input > 0 || state.queued_sizes > 0;
             let waiting = found.waiting.filter(|_| !answered);
             let changed = state.waiting != waiting

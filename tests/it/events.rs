@@ -86,8 +86,10 @@ fn each_kind_of_event_is_one_line() {
     assert!(ended["duration_ms"].is_u64(), "{ended}");
 
     for (command, wants, prompt) in [
-        (ASKS, "input", "Your name:"),
-        ("read < go; read -s 'a?Password: '", "password", "Password:"),
+        (ASKS, "input", json!("Your name:")),
+        ("read < go; read -s 'a?Password: '", "password", json!("Password:")),
+        // The last line of a screen is no prompt.
+        ("read < go; vim -u NONE -i NONE", "input", json!(null)),
     ] {
         let task = background(&client, command, json!({"pty": true}));
         go(&env);
