@@ -1,7 +1,7 @@
 //! What callers ask of the supervisor, when a command times out, and why the supervisor may
 //! refuse.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,8 @@ pub enum StartError {
     NoShell(#[from] NoShell),
     /// The file for a long command could not be written.
     #[error(
-        "the command is too long to pass as one argument, and writing it to {path} failed: {source}"
+        "the command is too long to pass as one argument, and its script{} cannot be written: {source}",
+        named(.path)
     )]
     Script { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
@@ -112,6 +113,11 @@ pub enum StartError {
         "cannot start a worker for the command: {0}; end some tasks, see zsh_tasks, or raise `ulimit -u` and `ulimit -n`"
     )]
     Worker(std::io::Error),
+}
+
+/// A path after a word, if there is one.
+fn named(path: &Path) -> String {
+    if path.as_os_str().is_empty() { String::new() } else { format!(" {}", path.display()) }
 }
 
 /// Why input was not accepted.

@@ -50,8 +50,12 @@ fn whatever_ends_the_server_the_next_one_continues_the_task() {
         let env = Env::new();
         let first = env.client();
         let sleep = UniqueSleep::new();
-        let started = detach(&first, &format!("echo one; read a; echo got $a; {sleep}"));
-        assert_eq!(started.status(), "running", "{}", started.text);
+        let command = format!("echo one; read a; echo got $a; {sleep}");
+        let started = first.call(
+            "zsh",
+            json!({"command": command, "detach": true, "until": "one", "yield_after": 20}),
+        );
+        assert!(started.output().starts_with("one"), "{}", started.text);
         let task = started.task_id();
         sleep.wait_for(1);
         match end {

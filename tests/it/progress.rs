@@ -471,7 +471,7 @@ fn a_deadline_that_is_to_move_and_is_not_there_is_said() {
         "command": "sleep 60", "background": true, "timeout_mode": "progress",
     });
     let result = client.call("zsh", arguments);
-    assert!(result.text.contains("there is none: give timeout"), "{}", result.text);
+    assert!(result.text.contains("has none: pass timeout"), "{}", result.text);
     client.kill_task(&result.task_id());
 }
 
