@@ -58,7 +58,7 @@ pub const ATTACH_RESIZE: &str = "zsh-tool/resize";
 const REQUEST_ID: u64 = 1;
 
 /// How the client shows results to which an answer is relayed.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RelayedClient {
     /// Its name; empty if it gave none.
@@ -66,6 +66,9 @@ pub struct RelayedClient {
     pub coloured: bool,
     /// How many bytes of a result reach the model; `None` for no limit of its own.
     pub result_bytes: Option<usize>,
+    /// For the call that a shim is started with: the shim ends its task when no process has been
+    /// connected to it for this many seconds. `None`: it does not need a connection.
+    pub lease_s: Option<f64>,
     /// A person reads the answer: what it shows is still new for the task's agent.
     pub only_looks: bool,
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use signal_hook::consts::SIGCHLD;
@@ -89,10 +89,14 @@ fn hold(instance: String) -> ExitCode {
         memory::give_back_free();
     };
     let housekeeper = setup::start_housekeeping(&supervisor, woken, rest);
-    if let Err(error) = take_call(tools, message_limit, &stopped) {
+    if let Err(error) = take_call(Arc::clone(&tools), message_limit, &stopped) {
         tracing::error!("cannot take the call: {error}");
     }
-    await_end(&supervisor, &stopping);
+    let lease = tools.lease.get().copied();
+    let begun = Instant::now();
+    let unconnected_since =
+        || control.as_ref().map_or(Some(begun), ControlSocket::unconnected_since);
+    await_end(&supervisor, &stopping, lease, unconnected_since);
     supervisor.shut_down();
     if let Some(control) = control {
         control.finish(LAST_ANSWERS);
@@ -128,14 +132,32 @@ fn take_call(tools: Arc<Tools>, message_limit: usize, stopped: &Receiver<()>) ->
     Ok(())
 }
 
-/// Waits until the task and everything that it left has ended, or this process is asked to end.
-fn await_end(supervisor: &Supervisor, stopping: &Cancel) {
+/// Waits until the task and everything that it left has ended, this process is asked to end, or no
+/// process has been connected for the time of the lease.
+fn await_end(
+    supervisor: &Supervisor,
+    stopping: &Cancel,
+    lease: Option<Duration>,
+    unconnected_since: impl Fn() -> Option<Instant>,
+) {
     for task in supervisor.tasks() {
         let closed = |state: &LiveState| match state.closed {
             true => StateView::Found(()),
             false => StateView::WaitUntil(None),
         };
-        task.live.wait_for(None, stopping, closed, std::time::Instant::now);
+        loop {
+            let now = Instant::now();
+            // While a process is connected, the lease cannot end earlier than this.
+            let end = lease.map(|lease| unconnected_since().unwrap_or(now) + lease);
+            if end.is_some_and(|end| end <= now) {
+                tracing::warn!("task {} ends: no process has been connected", task.id());
+                return;
+            }
+            let over = task.live.wait_for(end, stopping, closed, Instant::now);
+            if over.is_some() || stopping.is_cancelled() {
+                break;
+            }
+        }
     }
 }
 

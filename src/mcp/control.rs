@@ -44,6 +44,8 @@ struct Shared {
     /// The maximum size of a message in bytes.
     message_limit: usize,
     open: Mutex<Vec<Arc<Connection>>>,
+    /// When the newest of the closed connections was closed.
+    last_closed: Mutex<Instant>,
 }
 
 struct Connection {
@@ -63,7 +65,12 @@ impl ControlSocket {
         message_limit: usize,
         directory: Receiver<PathBuf>,
     ) -> io::Result<ControlSocket> {
-        let shared = Arc::new(Shared { tools, message_limit, open: Mutex::default() });
+        let shared = Arc::new(Shared {
+            tools,
+            message_limit,
+            open: Mutex::default(),
+            last_closed: Mutex::new(Instant::now()),
+        });
         let accepting = Arc::clone(&shared);
         let run = move || {
             let Ok(directory) = directory.recv() else {
@@ -79,6 +86,12 @@ impl ControlSocket {
         };
         std::thread::Builder::new().name("control".to_owned()).stack_size(STACK).spawn(run)?;
         Ok(ControlSocket { shared })
+    }
+
+    /// Since when no process has been connected; `None` while one is.
+    pub fn unconnected_since(&self) -> Option<Instant> {
+        let open = self.shared.open.lock();
+        open.is_empty().then(|| *self.shared.last_closed.lock())
     }
 
     /// Waits until the results of all calls have reached their readers, at most until the limit.
@@ -148,7 +161,9 @@ impl Shared {
             if let Err(error) = served.serve(shared.message_limit) {
                 tracing::warn!("cannot serve a connection of the control socket: {error}");
             }
-            shared.open.lock().retain(|open| !Arc::ptr_eq(open, &served));
+            let mut open = shared.open.lock();
+            open.retain(|open| !Arc::ptr_eq(open, &served));
+            *shared.last_closed.lock() = Instant::now();
         };
         self.open.lock().push(Arc::clone(&connection));
         let started = std::thread::Builder::new()

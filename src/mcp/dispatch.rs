@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -122,6 +122,7 @@ impl ToolCall<'_> {
             name: self.client_name.clone(),
             coloured: self.client.palette == Palette::Coloured,
             result_bytes: self.client.result_bytes,
+            lease_s: None,
             only_looks: false,
         }
     }
@@ -224,6 +225,9 @@ pub struct Tools {
     pub monitor: Option<MonitorAt>,
     /// How detached tasks are started.
     pub shims: Shims,
+    /// For how long the task of this shim outlives the last connection to it; without a value, it
+    /// needs none.
+    pub lease: OnceLock<Duration>,
     /// The first answer has reported the detached tasks of the project.
     detached_reported: AtomicBool,
     /// Calls that have become tasks of the client, by task id.
@@ -298,6 +302,7 @@ impl Tools {
             warnings,
             monitor,
             shims,
+            lease: OnceLock::new(),
             detached_reported: AtomicBool::new(false),
             handed_over: Mutex::default(),
         }

@@ -625,6 +625,10 @@ impl RunningCall {
         let before = known.as_ref().map(|task| task.live.state().shown_mark());
         let before = before.unwrap_or(ShownMark::NOTHING);
         let name = client.name.clone();
+        let lease = client.lease_s.and_then(|lease| Duration::try_from_secs_f64(lease).ok());
+        if let (Access::Launch, Some(lease)) = (self.server.access, lease) {
+            let _ = self.server.tools.lease.set(lease);
+        }
         let answered = self.call_tool(tool, arguments, token, shown_to, name)?;
         // The call of a launch has started the task.
         let started = || supervisor.tasks().pop().filter(|_| self.server.access == Access::Launch);

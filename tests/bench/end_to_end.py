@@ -203,6 +203,72 @@ def memory(binary):
     ]
 
 
+def detached(binary, count=20, seconds=10):
+    """What detached tasks cost while they sleep: memory of guard and shim, and their CPU time."""
+    with Server(binary) as server:
+        for _ in range(count):
+            server.call("zsh", command="sleep 600", detach=True)
+        processes = shims(server.environment["HOME"])
+        if len(processes) != 2 * count:
+            raise BenchFailed(f"{count} tasks have {len(processes)} guards and shims")
+        before = sum(map(processor_ticks, processes))
+        time.sleep(seconds)
+        ticks = sum(map(processor_ticks, processes)) - before
+        together = sum(map(proportional_kib, processes)) / 1024 / count
+        listed = server.call("zsh_tasks")[0]
+        tasks = [line.split()[0] for line in listed.splitlines() if "detached, age" in line]
+        for task in tasks[1:]:
+            server.call("zsh_kill", task_id=task)
+        await_shims(server.environment["HOME"], 2)
+        alone = sum(map(proportional_kib, shims(server.environment["HOME"]))) / 1024
+        server.call("zsh_kill", task_id=tasks[0])
+        await_shims(server.environment["HOME"], 0)
+    share = ticks / os.sysconf("SC_CLK_TCK") / seconds * 100 / count
+    return [
+        Figure(
+            "memory of a detached task", alone, "MiB", 10, 8, f"{short(together)} MiB each of {count} at once",
+            "proportional set size of its guard and shim",
+        ),
+        Figure(
+            "CPU time of a detached task that sleeps", share, "%", None, None, f"{count} tasks, {seconds} s",
+            "of one core, for guard and shim",
+        ),
+    ]
+
+
+def shims(home):
+    """The pids of guards and shims of this HOME."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                is_shim = file.read().startswith(b"zsh-tool\0shim")
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if is_shim and f"HOME={home}\0".encode() in file.read():
+                    found.append(int(pid))
+    return found
+
+
+def await_shims(home, count):
+    """Waits until this many of them are left; their ends are announced to no bystander."""
+    deadline = time.monotonic() + 10
+    while len(shims(home)) != count:
+        if time.monotonic() > deadline:
+            raise BenchFailed(f"{len(shims(home))} guards and shims are left instead of {count}")
+        time.sleep(0.05)
+
+
+def processor_ticks(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def proportional_kib(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+
+
 def start(binary, rounds=50):
     """From the start of the process to the answer to `initialize`."""
     samples = []
@@ -271,4 +337,4 @@ def size(binary):
     return [Figure("binary, stripped", os.path.getsize(measured) / MIB, "MiB", 10, 6, detail, meaning)]
 
 
-MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, start, kill, end, overhead, size]
+MEASUREMENTS = [round_trip, ping_under_load, listen_delay, end_delay, drain, memory, detached, start, kill, end, overhead, size]

@@ -13,8 +13,9 @@ use crate::support::client::{Client, PATIENCE};
 use crate::support::env::Env;
 use crate::support::oneshot::Runs;
 use crate::support::processes::{UniqueSleep, wait_until};
-use crate::support::program::{ran, zsh_tool};
+use crate::support::program::{ran, run_with_input, zsh_tool};
 use crate::support::state_files::server_files;
+use crate::support::unprivileged;
 
 /// A background task, once other processes can know of it.
 fn background(env: &Env, client: &Client, command: &str, more: Value) -> String {
@@ -223,4 +224,27 @@ fn the_agents_of_a_run_are_reached_like_other_tasks() {
     assert!(killed.text().contains("no survivors"), "{killed:?}");
     let ended = run.finish();
     assert_eq!(ended.code, 1, "{}", ended.stderr);
+}
+
+#[test]
+fn the_connection_of_another_user_is_closed_unread() {
+    let env = Env::new();
+    env.configure("log: warn\n");
+    let client = unprivileged::client(&env);
+    let task = background(&env, &client, "cat", json!({"pty": true}));
+    let socket = socket_of(&env, &task);
+    // As root, everything on the way there is opened.
+    for path in socket.ancestors().take_while(|path| path.starts_with(env.path(""))) {
+        let mode = if path == socket { 0o666 } else { 0o755 };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    }
+    let mut stranger = env.command("setpriv");
+    stranger.args(["--reuid=65533", "--regid=65533", "--clear-groups", "socat", "-"]);
+    stranger.arg(format!("UNIX-CONNECT:{}", socket.display()));
+    let request = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n";
+    let finished = run_with_input(stranger, request.as_bytes().to_vec());
+    assert_eq!(finished.text(), "", "{finished:?}");
+    let log = std::fs::read_to_string(env.path("stderr")).expect("the log");
+    assert!(log.contains("user 65533 is refused at the control socket"), "{log} {finished:?}");
+    client.kill_task(&task);
 }

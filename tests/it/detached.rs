@@ -2,12 +2,16 @@
 //! where it stopped.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, send_signal};
-use crate::support::env::{Env, unique_word};
+use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{
     Found, UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
 };
@@ -316,7 +320,7 @@ fn a_call_that_is_cancelled_leaves_nothing() {
 /// listed and runs, or nothing of it does; and nothing of another task in any case.
 #[test]
 fn killed_at_any_moment_of_the_start_the_task_is_listed_or_nothing_runs() {
-    const ROUNDS: u32 = 40;
+    const ROUNDS: u32 = 100;
     for round in 0..ROUNDS {
         let env = Env::new();
         let client = env.client();
@@ -325,7 +329,7 @@ fn killed_at_any_moment_of_the_start_the_task_is_listed_or_nothing_runs() {
         bound.wait_for(2);
         client.call_async("zsh", json!({"command": sleep.to_string(), "detach": true}));
         // Not a wait for something: the moment is meant to be any.
-        std::thread::sleep(Duration::from_micros(u64::from(round) * 1_750));
+        std::thread::sleep(Duration::from_micros(u64::from(round) * 700));
         let shim = shims(&env);
         match (round % 4, shim.first(), shim.last()) {
             // The guard ends what the server leaves.
@@ -384,5 +388,78 @@ fn twenty_at_once_are_listed_polled_and_killed() {
         assert_eq!(polled.output(), format!("1: number {number}"), "{}", polled.text);
         next.kill_task(task);
     }
+    sleep.assert_gone();
+}
+
+/// A shim that is started with a lease, as for another host: `zsh-tool shim` with the call on
+/// stdin.
+#[test]
+fn a_shim_with_a_lease_ends_its_task_when_no_process_is_connected_any_more() {
+    let env = Env::new();
+    let sleep = UniqueSleep::new();
+    let (near, far) = UnixStream::pair().expect("a pair of sockets");
+    let mut command = env.command(binary());
+    command.arg("shim").stdin(OwnedFd::from(far)).stdout(Stdio::null());
+    let mut shim = command.spawn().expect("the program starts");
+    // Its end of the socket goes with the command.
+    drop(command);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "zsh",
+        "arguments": {"command": sleep.to_string(), "detach": true},
+        "_meta": {"zsh-tool/relay": {"lease_s": 0.5}},
+    }});
+    let delivered =
+        json!({"jsonrpc": "2.0", "method": "zsh-tool/delivered", "params": {"requestId": 1}});
+    writeln!(&near, "{call}").expect("room");
+    let mut answer = String::new();
+    BufReader::new(&near).read_line(&mut answer).expect("an answer");
+    assert!(answer.contains("RUNNING"), "{answer}");
+    sleep.wait_for(1);
+    writeln!(&near, "{delivered}").expect("room");
+    let socket = wait_until("there is a control socket", || {
+        server_files(&env, "control.sock")
+            .into_iter()
+            .find(|path| UnixStream::connect(path).is_ok())
+    });
+    let connected = UnixStream::connect(&socket).expect("a connection");
+    drop(near);
+    // Longer than the lease, which is what is to be shown.
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert_eq!(sleep.running().len(), 1, "a process is connected");
+    drop(connected);
+    sleep.assert_gone();
+    shim.wait().expect("the end of the shim");
+}
+
+/// What another version writes and reads: keys that this one does not know, and none of its own.
+#[test]
+fn a_shim_of_another_version_is_listed_polled_and_killed() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let command = format!("echo one; {sleep}");
+    let started = client.call(
+        "zsh",
+        json!({"command": command, "detach": true, "until": "one", "yield_after": 20}),
+    );
+    let task = started.task_id();
+    let file =
+        wait_until("its file is written", || server_files(&env, &format!("{task}.json")).pop());
+    send_signal("STOP", shim(&env).pid);
+    let text = fs::read(&file).expect("the file");
+    let mut entry: Value = serde_json::from_slice(&text).expect("JSON");
+    let members = entry.as_object_mut().expect("an object");
+    members.insert("of_a_later_version".to_owned(), json!({"x": 1}));
+    for name in ["shown", "attached", "progress", "first_lines"] {
+        members.remove(name);
+    }
+    fs::write(&file, entry.to_string()).expect("the file");
+    let next = env.client();
+    assert_eq!(structured(&next, json!({}))["detached"][0]["task_id"], json!(task));
+    send_signal("CONT", shim(&env).pid);
+    let polled = next.poll(&task, json!({"full_output": true, "listen": 0}));
+    assert_eq!(polled.output(), "1: one", "{}", polled.text);
+    let killed = next.kill_task(&task);
+    assert!(killed.text.contains("no survivors"), "{}", killed.text);
     sleep.assert_gone();
 }
