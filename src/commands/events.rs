@@ -92,7 +92,7 @@ pub(crate) fn hook(HookCommand::Stop: &HookCommand) -> ExitCode {
     output::conclude(output::print(&format!("{answer}\n")), 0)
 }
 
-/// What a hook gets on stdin; null if it cannot be read.
+/// The JSON on a hook's stdin; null if it cannot be read.
 fn input() -> Value {
     let mut text = Vec::new();
     match std::io::stdin().lock().take(MAX_HOOK_INPUT).read_to_end(&mut text) {

@@ -63,12 +63,14 @@ fn stop(config: &Config, id: &str) -> Result<ExitCode, ExitCode> {
 fn describe_stop(stopped: StopOutcome) -> String {
     match stopped {
         StopOutcome::ByRunner { state } => format!("stopped, {state}"),
-        StopOutcome::Here { survivors: 0 } => "stopped; nobody ran it".to_owned(),
+        StopOutcome::Here { survivors: 0 } => "stopped; it was not running".to_owned(),
         StopOutcome::Here { survivors: 1 } => {
-            "stopped; nobody ran it, 1 process that was left has been ended".to_owned()
+            "stopped; it was not running, and 1 process that it had left was ended".to_owned()
         }
         StopOutcome::Here { survivors } => {
-            format!("stopped; nobody ran it, {survivors} processes that were left have been ended")
+            format!(
+                "stopped; it was not running, and {survivors} processes that it had left were ended"
+            )
         }
     }
 }

@@ -92,6 +92,9 @@ fn hold(instance: String) -> ExitCode {
     if let Err(error) = take_call(Arc::clone(&tools), message_limit, &stopped) {
         tracing::error!("cannot take the call: {error}");
     }
+    if let Some(control) = &control {
+        control.note_closed();
+    }
     let lease = tools.lease.get().copied();
     let begun = Instant::now();
     let unconnected_since =

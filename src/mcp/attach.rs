@@ -210,7 +210,7 @@ impl Attachment {
         Ok(Some(drawing))
     }
 
-    /// Sends the newest lines of a task without a screen; returns where the output goes on.
+    /// Sends the newest lines of a task without a screen; returns where the output continues.
     fn show_newest_lines(&self) -> Result<u64, StreamStop> {
         let end = self.task.live.state().output_end.offset;
         let mut next = end.saturating_sub(FIRST_BYTES);

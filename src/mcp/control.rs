@@ -88,6 +88,11 @@ impl ControlSocket {
         Ok(ControlSocket { shared })
     }
 
+    /// A connection that is not one of the socket's has just been closed.
+    pub fn note_closed(&self) {
+        *self.shared.last_closed.lock() = Instant::now();
+    }
+
     /// Since when no process has been connected; `None` while one is.
     pub fn unconnected_since(&self) -> Option<Instant> {
         let open = self.shared.open.lock();

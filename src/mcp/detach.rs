@@ -77,7 +77,12 @@ impl Tools {
                     Ok(result) => Ok(Some((peer, result))),
                     Err(PeerError::Cancelled) => Ok(None),
                     Err(PeerError::Refused(text)) => Err(text),
-                    Err(_) => {
+                    Err(PeerError::Silent { .. } | PeerError::Unreadable { .. }) => Err(
+                        "the shim for the detached task has not answered: the command may run; \
+                         see zsh_tasks before you start it again"
+                            .to_owned(),
+                    ),
+                    Err(PeerError::Gone(_)) => {
                         Err("the shim for the detached task could not be started, or was killed: \
                          nothing runs; try again, or see `zsh-tool doctor`"
                             .to_owned())

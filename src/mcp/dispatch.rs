@@ -368,10 +368,14 @@ impl Tools {
         about: Option<&str>,
         call: &ToolCall,
     ) -> String {
+        // Notices are for this process's own client.
+        if !call.relays {
+            return text;
+        }
         let redactor = &self.supervisor.settings.redactor;
         let notices = notices::take(&self.supervisor.open_tasks(), about);
         let mut lines = result::notice_lines(&notices, |text| redactor.redact(text).into_owned());
-        if call.relays && !self.detached_reported.swap(true, Ordering::Relaxed) {
+        if !self.detached_reported.swap(true, Ordering::Relaxed) {
             lines.extend(self.detached_notice(about));
         }
         lines.push(text);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::dispatch::{Answer, ToolCall, ToolResult, Tools, read, refused};
+use super::dispatch::{Answer, NoAnswer, ToolCall, ToolResult, Tools, read, refused};
 use super::render::result::{
     DIM, Palette, RED, YELLOW, command_line, millis, status_line, status_word,
 };
@@ -53,6 +53,10 @@ impl Tools {
             order.ends() && receipt.as_ref().is_ok_and(|receipt| receipt.survivors.is_empty());
         if all_gone {
             self.watch(&task, Goal::End, None, END_AFTER_KILL, call)?;
+        }
+        // A cancelled call has no answer, so it must not count as one that reports the end.
+        if !call.cancel.begin_answer() {
+            return Err(NoAnswer::Cancelled);
         }
         let view = View::report_end(&task.live);
         let facts = &task.live.facts;

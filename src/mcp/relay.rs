@@ -30,6 +30,12 @@ impl Tools {
         call: &mut ToolCall,
     ) -> Relayed {
         let arguments = arguments.unwrap_or(&Value::Null);
+        if arguments.get("secret_env").is_some_and(|name| !name.is_null()) {
+            let id = arguments.get("task_id").and_then(Value::as_str).unwrap_or_default();
+            return Relayed::Answered(Some(Answered::of(ToolResult::error(format!(
+                "secrets are not typed into detached tasks: a person can answer with `zsh-tool attach {id}`"
+            )))));
+        }
         let request = PeerCall {
             tool: tool.wire_name,
             arguments,

@@ -248,7 +248,7 @@ impl Server {
                 self.attach(outbound, params)?
             }
             (Era::Stateless(envelope), _) => match Operation::of_method(method) {
-                Some(operation) if self.tools.offers_tasks() => {
+                Some(operation) if self.tools.offers_tasks() && self.access == Access::Full => {
                     Work::task(operation, envelope, params.as_ref())?
                 }
                 _ => return Err(unknown_method(method)),

@@ -566,7 +566,7 @@ mod tests {
         let later = now + 2 * LEAST_AGE;
         let lock = Lock::take(&left).unwrap();
         remove_unfinished(sessions.path(), later).unwrap();
-        assert!(left.exists(), "somebody is making it");
+        assert!(left.exists(), "it is being made");
         drop(lock);
         remove_unfinished(sessions.path(), later).unwrap();
         assert!(!left.exists());

@@ -335,12 +335,19 @@ impl LiveState {
         }
     }
 
-    /// Discards what was seen of the task's processes.
+    /// Discards what was seen of the task's processes, which have done something since.
     pub fn forget_detected(&mut self) {
-        self.forget_reported();
+        self.reported.stopped = false;
         self.waiting = None;
         self.unconfirmed = false;
         self.conditions.clear();
+    }
+
+    /// Discards what was seen of the task's processes, whose wait is answered: the next wait is
+    /// another one, even for the same prompt.
+    pub fn forget_answered(&mut self) {
+        self.forget_detected();
+        self.forget_reported();
     }
 
     /// Whether processes of the task outlive it.
@@ -435,6 +442,10 @@ impl LiveState {
                 false => Some(EventKind::Ended),
                 true => gone.then_some(EventKind::LeftoversGone),
             };
+        }
+        // A person is there to answer, and sees what the task does.
+        if self.people.is_some() {
+            return None;
         }
         if let Some(waiting) = &self.waiting {
             return (!self.reported.has_reported(waiting)).then_some(EventKind::Waiting);

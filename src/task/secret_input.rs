@@ -48,7 +48,7 @@ impl SecretInput {
         let typed = self.type_into(task, master, input, masking);
         if typed.is_ok() {
             // The input that it waited for has come.
-            task.report(|state| state.forget_detected());
+            task.report(|state| state.forget_answered());
         }
         // The caller may have given up; the channel has room for one answer.
         let _ = self.answer.try_send(typed);

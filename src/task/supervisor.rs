@@ -533,7 +533,7 @@ impl Supervisor {
             state.queued_input += weight;
             state.input_closed = closes;
             // The input that it waits for is on its way.
-            state.forget_detected();
+            state.forget_answered();
         }
         self.command_input(task, WorkerCommand::Input(sending)).inspect_err(|_| {
             let mut state = task.live.state();
@@ -552,7 +552,7 @@ impl Supervisor {
         }
         // A waiting program reacts to it: what it draws then is the reply.
         task.live.report(|state| {
-            state.forget_detected();
+            state.forget_answered();
             state.queued_sizes += 1;
         });
         let ordered = self.command_input(task, WorkerCommand::Resize(size));

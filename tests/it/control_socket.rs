@@ -192,6 +192,16 @@ fn a_person_types_and_kills_by_the_command_line_and_the_agent_still_hears_of_it(
     let polled = client.poll(&task, json!({"listen": 25}));
     assert!(polled.output().contains("typed by a person"), "{}", polled.text);
 
+    // What a person is shown takes no notice from the agent.
+    let unseen = background(&env, &client, "sleep 0.4; exit 5", json!({}));
+    wait_until("it has ended", || {
+        let listed = ran(&env, &["tasks", "--all", "--json"]).text();
+        listed.lines().any(|line| line.contains(&unseen) && line.contains("failed")).then_some(())
+    });
+    assert_eq!(ran(&env, &["send", &task, "again"]).code, 0);
+    let noticed = client.run("echo noticed");
+    assert!(noticed.text.contains(&unseen), "{}", noticed.text);
+
     let wrong = ran(&env, &["kill", &task, "--signal", "NOPE"]);
     assert_eq!(wrong.code, 1, "{wrong:?}");
     assert!(wrong.stderr.contains("signal must be one of"), "{wrong:?}");

@@ -342,7 +342,7 @@ fn another_process_of_the_noted_pid_is_left_alone() {
     run.apply(&Event::Start, Some(other), now()).unwrap();
     drop(run);
     let stopped = oneshot(&env, &["stop", "latest"]);
-    assert!(stopped.text().contains("nobody ran it\n"), "{stopped:?}");
+    assert!(stopped.text().contains("it was not running\n"), "{stopped:?}");
     assert_eq!(tree::look_up(found.id.pid).map(|found| found.zombie), Some(false));
 }
 

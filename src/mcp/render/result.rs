@@ -397,7 +397,12 @@ pub(crate) fn person_line(view: &View, facts: &Facts, secrets_listed: bool) -> O
     if wanted != WantedInput::Password || facts.input != Input::Terminal {
         return None;
     }
-    let who = if secrets_listed { "If no listed secret fits, a person" } else { "A person" };
+    // Secrets are not typed into detached tasks.
+    let who = if secrets_listed && facts.detached.is_none() {
+        "If no listed secret fits, a person"
+    } else {
+        "A person"
+    };
     Some(format!("{who} can answer: zsh-tool attach {}", facts.id))
 }
 
