@@ -1,6 +1,7 @@
 //! `zsh-tool events` and `zsh-tool hook stop`: what an agent would otherwise poll for is said once.
 
 use std::fs;
+use std::io::Write;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -409,4 +410,41 @@ fn the_stop_hook_holds_up_a_first_stop_while_something_is_pending() {
     assert!(reason.ends_with(&format!("read it with zsh_poll task_id={task}")), "{reason}");
     quiet(stop);
     assert!(!client.run("echo next").text.contains("┌ notify"), "the hook has said it");
+}
+
+#[test]
+fn a_wait_that_prints_meanwhile_is_said_once() {
+    let env = Env::new();
+    let client = env.client();
+    env.named_pipe("go");
+    env.named_pipe("draw");
+    let mut follower = follower(&env, &[]);
+    let command = concat!(
+        r"read < go; { while read -r; do print -n '\r\e[KName: '; done < draw } & ",
+        "read 'a?Name: '",
+    );
+    let task = background(&client, command, json!({"pty": true}));
+    go(&env);
+    let mut draw =
+        fs::OpenOptions::new().write(true).open(env.work().join("draw")).expect("a reader");
+    let waits = next(&mut follower);
+    assert_eq!((&waits["event"], &waits["task_id"]), (&json!("waiting"), &json!(task)), "{waits}");
+    let output =
+        wait_until("its output is in a file", || server_files(&env, &format!("{task}.0")).pop());
+    for _ in 0..3 {
+        let before = fs::metadata(&output).expect("its output").len();
+        draw.write_all(b"\n").expect("a reader");
+        wait_until("it prints, and waits again", || {
+            let file = server_files(&env, &format!("{task}.json")).pop()?;
+            let entry: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+            let printed = fs::metadata(&output).ok()?.len() > before;
+            (printed && !entry["waiting"].is_null()).then_some(())
+        });
+    }
+    let marker = ends_later(&client);
+    go(&env);
+    let ended = next(&mut follower);
+    assert_eq!((&ended["event"], &ended["task_id"]), (&json!("ended"), &json!(marker)), "{ended}");
+    assert_eq!(rest(follower), "");
+    client.kill_task(&task);
 }
