@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::arguments::{self, Clamped};
 use super::render::insight::{self, Insight};
 use super::render::result::{self, Palette, TaskResult};
+use super::render::view::View;
 use super::tools::{RESULT_CHARS, Tool, ToolName};
 use crate::alan::insight::Level;
 use crate::config::{Config, InsightChoice, Warning};
@@ -28,7 +29,7 @@ use crate::process::guard::Launcher;
 use crate::protocol::message::put;
 use crate::protocol::stateless::ResultType;
 use crate::protocol::transport::OnWritten;
-use crate::task::live::{Cancel, Input};
+use crate::task::live::{Cancel, Delta, Input, LiveState, ShownMark};
 use crate::task::output::reading::{self, Match};
 use crate::task::recalled::RecalledTask;
 use crate::task::registry::TaskHandle;
@@ -113,9 +114,36 @@ pub struct ToolCall<'a> {
     pub takes_tasks: bool,
     /// Whether a call about a task of another process is relayed to it.
     pub relays: bool,
+    /// Whether a person reads the answer: what it shows is still new for the task's agent.
+    pub only_looks: bool,
+    /// What had been shown of the task before this call's answer, if that shows something new.
+    pub shown_before: Option<(Arc<TaskHandle>, ShownMark)>,
 }
 
 impl ToolCall<'_> {
+    /// The task for an answer that shows its new output and its end.
+    pub(super) fn show_new(&mut self, task: &Arc<TaskHandle>) -> View {
+        self.show(task, LiveState::take_delta)
+    }
+
+    /// The task for an answer that reports its end without the output.
+    pub(super) fn report_end(&mut self, task: &Arc<TaskHandle>) -> View {
+        self.show(task, |state| {
+            state.mark_end_shown();
+            state.delta()
+        })
+    }
+
+    fn show(&mut self, task: &Arc<TaskHandle>, mark: impl FnOnce(&mut LiveState) -> Delta) -> View {
+        if self.only_looks {
+            return View::of(&task.live);
+        }
+        View::when(&task.live, |state| {
+            self.shown_before = Some((Arc::clone(task), state.shown_mark()));
+            mark(state)
+        })
+    }
+
     /// The client, for another process that carries the call out.
     pub(super) fn relayed_client(&self) -> RelayedClient {
         RelayedClient {
@@ -357,7 +385,14 @@ impl Tools {
             return None;
         }
         result.text = self.with_notices(result.text, about, call);
-        Some(Answered::of(result))
+        let mut answered = Answered::of(result);
+        // The owner of a detached task keeps what has been shown; after its end, its files do.
+        let is_left = |task: &TaskHandle| task.past.is_some() && task.live.facts.detached.is_some();
+        if let Some((task, _)) = call.shown_before.as_ref().filter(|(task, _)| is_left(task)) {
+            let (supervisor, task) = (Arc::clone(&self.supervisor), Arc::clone(task));
+            answered.delivered = Some(Box::new(move || supervisor.keep_shown(&task)));
+        }
+        Some(answered)
     }
 
     /// A result's text, with what is to be reported ahead of it: tasks other than `about` that have

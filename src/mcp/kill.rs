@@ -58,7 +58,7 @@ impl Tools {
         if !call.cancel.begin_answer() {
             return Err(NoAnswer::Cancelled);
         }
-        let view = View::report_end(&task.live);
+        let view = call.report_end(&task);
         let facts = &task.live.facts;
         let run_record = self.recorder.record_of(task.id());
         let insight = run_record.and_then(|run_record| run_record.take_kill_insight());

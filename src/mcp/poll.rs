@@ -1,5 +1,6 @@
 //! `zsh_poll`: what is new of a task, or any part of its output again.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use regex::Regex;
@@ -54,7 +55,7 @@ impl Tools {
         if !call.cancel.begin_answer() {
             return Err(NoAnswer::Cancelled);
         }
-        let mut view = View::take(&task.live);
+        let mut view = call.show_new(&task);
         let delta = view.delta;
         // A poll that output ended is not empty, even if another call has taken it; nor is one
         // that found the task waiting for its caller, or stopped.
@@ -85,7 +86,7 @@ impl Tools {
     /// caller's, a screen that no new output has touched is shown at once.
     fn show_screen(
         &self,
-        task: &TaskHandle,
+        task: &Arc<TaskHandle>,
         arguments: &PollArguments,
         notes: Vec<Insight>,
         call: &mut ToolCall,
@@ -112,7 +113,7 @@ impl Tools {
         if !call.cancel.begin_answer() {
             return Err(NoAnswer::Cancelled);
         }
-        let view = View::report_end(&task.live);
+        let view = call.report_end(task);
         let screen = terminal.seen();
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let mut result = TaskResult::of(view, notes);

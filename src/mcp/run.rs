@@ -12,7 +12,6 @@ use super::dispatch::{
 use super::render::insight::Insight;
 use super::render::progress;
 use super::render::result::TaskResult;
-use super::render::view::View;
 use super::tools::{RunArguments, TimeoutMode, Tool};
 use crate::process::pty::TerminalSize;
 use crate::task::live::ActiveCall;
@@ -72,7 +71,7 @@ impl Tools {
         if self.yields_by_task(call.takes_tasks, background, &stopped) {
             return Err(self.hand_over(task, DeferredResult { max_output, notes }));
         }
-        let view = View::take(&task.live);
+        let view = call.show_new(&task);
         let spans = reading::new_output(&task.spool, &view.delta, max_output);
         if let Some(directory) = view.ended.as_ref().and_then(|end| end.moved_to.as_ref()) {
             self.supervisor.remember_cwd(directory);

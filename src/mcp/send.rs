@@ -9,7 +9,6 @@ use super::dispatch::{
 };
 use super::render::insight::Insight;
 use super::render::result::TaskResult;
-use super::render::view::View;
 use super::tools::{SendArguments, Tool};
 use crate::config::ResolveContext;
 use crate::process::pty::TerminalSize;
@@ -87,7 +86,7 @@ impl Tools {
             return Err(NoAnswer::Cancelled);
         }
         let max_output = self.config.max_output;
-        let view = View::take(&task.live);
+        let view = call.show_new(&task);
         notes.extend(after_sending(&task.live, !keys.is_empty()));
         let spans = reading::new_output(&task.spool, &view.delta, max_output);
         let result = TaskResult::of(view, notes);

@@ -132,14 +132,13 @@ impl Access {
 struct Undelivered {
     id: RequestId,
     task: Arc<TaskHandle>,
-    /// What had been shown before it, and after it.
+    /// What had been shown before it.
     before: ShownMark,
-    after: ShownMark,
 }
 
 impl Undelivered {
     fn take_back(self, supervisor: &Supervisor) {
-        supervisor.take_back(&self.task, self.before, self.after);
+        supervisor.take_back(&self.task, self.before);
     }
 }
 
@@ -573,7 +572,8 @@ impl RunningCall {
                     _ => {
                         let client = self.server.client(&self.era);
                         let name = self.server.client_name(&self.era);
-                        Ok(self.call_tool(tool, arguments, token.as_ref(), client, name))
+                        let token = token.as_ref();
+                        Ok(self.call_tool(tool, arguments, token, client, name, false).0)
                     }
                 }
             }
@@ -619,28 +619,21 @@ impl RunningCall {
     ) -> Option<Answered> {
         let palette = if client.coloured { Palette::Coloured } else { Palette::Plain };
         let shown_to = Client { palette, result_bytes: client.result_bytes };
-        let id = arguments.and_then(|arguments| arguments.get("task_id")).and_then(Value::as_str);
-        let supervisor = &self.server.tools.supervisor;
-        let known = id.and_then(|id| supervisor.task(id));
-        let before = known.as_ref().map(|task| task.live.state().shown_mark());
-        let before = before.unwrap_or(ShownMark::NOTHING);
-        let name = client.name.clone();
         let lease = client.lease_s.and_then(|lease| Duration::try_from_secs_f64(lease).ok());
         if let (Access::Launch, Some(lease)) = (self.server.access, lease) {
             let _ = self.server.tools.lease.set(lease);
         }
-        let answered = self.call_tool(tool, arguments, token, shown_to, name)?;
-        // The call of a launch has started the task.
-        let started = || supervisor.tasks().pop().filter(|_| self.server.access == Access::Launch);
-        if let Some(task) = known.or_else(started) {
-            let after = task.live.state().shown_mark();
-            let result = Undelivered { id: self.id.clone(), task, before, after };
-            match client.only_looks {
-                true => result.take_back(supervisor),
-                false => self.server.undelivered.lock().push(result),
+        let name = client.name.clone();
+        let (answered, shown_before) =
+            self.call_tool(tool, arguments, token, shown_to, name, client.only_looks);
+        if let Some((task, before)) = shown_before {
+            let result = Undelivered { id: self.id.clone(), task, before };
+            match answered {
+                Some(_) => self.server.undelivered.lock().push(result),
+                None => result.take_back(&self.server.tools.supervisor),
             }
         }
-        Some(answered)
+        answered
     }
 
     fn call_tool(
@@ -650,7 +643,8 @@ impl RunningCall {
         token: Option<&Value>,
         client: Client,
         client_name: String,
-    ) -> Option<Answered> {
+        only_looks: bool,
+    ) -> (Option<Answered>, Option<(Arc<TaskHandle>, ShownMark)>) {
         let mut tell;
         let mut progress: Option<&mut dyn FnMut(Progress)> = None;
         if let Some(token) = token {
@@ -664,8 +658,11 @@ impl RunningCall {
             client_name,
             takes_tasks: self.era.takes_tasks(),
             relays: self.server.access == Access::Full,
+            only_looks,
+            shown_before: None,
         };
-        self.server.tools.call(tool, arguments, &mut call)
+        let answered = self.server.tools.call(tool, arguments, &mut call);
+        (answered, call.shown_before)
     }
 
     fn report_progress(&self, token: &Value, progress: Progress) {

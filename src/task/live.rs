@@ -415,10 +415,10 @@ impl LiveState {
         self.screen_reported = mark.screen_reported;
     }
 
-    /// Takes back what a lost result has shown, from `before` to `after`, unless a later result
-    /// has shown more.
-    pub fn take_back(&mut self, before: ShownMark, after: ShownMark) {
-        if self.shown_mark() == after {
+    /// Takes back what a lost result has shown since `before`. What later results have shown is
+    /// shown once more: the lost lines come before it.
+    pub fn take_back(&mut self, before: ShownMark) {
+        if before.bytes <= self.shown {
             self.restore(before);
             self.forget_reported();
         }

@@ -54,6 +54,10 @@ impl Supervisor {
             }
         };
         let mut recalled = self.recalled.lock();
+        // What has been shown of a detached task is in its files, for all servers.
+        if task.live.facts.detached.is_some() {
+            return Some(RecalledTask::Task(task));
+        }
         // Two calls may have searched at once: the task has one cursor.
         if let Some(task) = recalled.iter().find(held) {
             return Some(RecalledTask::Task(Arc::clone(task)));
@@ -63,6 +67,17 @@ impl Supervisor {
         }
         recalled.push_back(Arc::clone(&task));
         Some(RecalledTask::Task(task))
+    }
+
+    /// Keeps what has been shown of a detached task whose shim is gone, so that no other server
+    /// shows it again.
+    pub(crate) fn keep_shown(&self, task: &TaskHandle) {
+        let Ok(state) = &self.settings.state else { return };
+        let Some(remains) = tombstone::find(state, &self.instance, task.id()) else { return };
+        let shown = task.live.state().shown_mark();
+        if let Err(error) = journal::write_shown(&remains.directory, task.id(), shown) {
+            tracing::warn!("cannot keep what was shown of task {}: {error}", task.id());
+        }
     }
 }
 

@@ -435,8 +435,8 @@ impl Supervisor {
     }
 
     /// Takes back what a result has shown that did not reach its reader.
-    pub fn take_back(&self, task: &Arc<TaskHandle>, before: ShownMark, after: ShownMark) {
-        task.live.report(|state| state.take_back(before, after));
+    pub fn take_back(&self, task: &Arc<TaskHandle>, before: ShownMark) {
+        task.live.report(|state| state.take_back(before));
         self.registry.lock().reopen(task);
     }
 

@@ -88,6 +88,34 @@ fn another_server_polls_types_and_kills_and_no_line_is_lost_or_shown_twice() {
 }
 
 #[test]
+fn what_a_person_is_shown_is_shown_to_the_agent_once() {
+    let env = Env::new();
+    let client = env.client();
+    let command = "while read a; do echo got $a; done";
+    let task = background(&env, &client, command, json!({"stdin_open": true, "detach": true}));
+    let seen = std::thread::scope(|scope| {
+        let agent = scope.spawn(|| {
+            let mut seen = Vec::new();
+            while seen.last().is_none_or(|last| last != "got 19") {
+                let polled = client.poll(&task, json!({"listen": 0.2}));
+                seen.extend(polled.numbered().into_iter().map(|(_, text)| text));
+            }
+            seen
+        });
+        for number in 0..20 {
+            let sent = ran(&env, &["send", &task, &number.to_string()]);
+            assert_eq!(sent.code, 0, "{sent:?}");
+        }
+        agent.join().expect("the lines")
+    });
+    let every: Vec<String> = (0..20).map(|number| format!("got {number}")).collect();
+    assert_eq!(seen, every);
+    assert_eq!(ran(&env, &["kill", &task]).code, 0);
+    let end = client.poll(&task, json!({"listen": 0}));
+    assert_eq!(end.status(), "killed", "{}", end.text);
+}
+
+#[test]
 fn what_a_lost_answer_has_shown_is_shown_again() {
     let env = Env::new();
     let client = env.client();

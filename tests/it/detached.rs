@@ -62,6 +62,8 @@ fn whatever_ends_the_server_the_next_one_continues_the_task() {
         assert!(started.output().starts_with("one"), "{}", started.text);
         let task = started.task_id();
         sleep.wait_for(1);
+        // A server that has answered again has told the shim that its first answer was delivered.
+        first.call("zsh_tasks", json!({}));
         match end {
             "EOF" => first.close_stdin(),
             "TERM" | "HUP" => first.signal(end),
@@ -209,6 +211,10 @@ fn an_end_that_nobody_saw_is_reported_with_the_rest_of_the_output() {
     assert_eq!(polled.status(), "failed", "{}", polled.text);
     assert_eq!(polled.output(), "2: two\n3: three", "{}", polled.text);
     assert!(!polled.text.contains("its server"), "{}", polled.text);
+    for reader in [&next, &env.client()] {
+        let again = reader.poll(&task, json!({}));
+        assert!(again.numbered().is_empty(), "{}", again.text);
+    }
     let listed = structured(&next, json!({"all": true}));
     assert_eq!(listed["detached"][0]["exit_code"], json!(3), "{listed}");
     assert_eq!(structured(&next, json!({}))["detached"], json!([]));

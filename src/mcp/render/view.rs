@@ -48,21 +48,8 @@ impl View {
         View::when(task, |state| state.delta())
     }
 
-    /// As [`View::of`], for a result that shows the new output: takes it, and marks the end as
-    /// reported.
-    pub fn take(task: &LiveTask) -> View {
-        View::when(task, LiveState::take_delta)
-    }
-
-    /// As [`View::of`], for a result that reports the end without the output.
-    pub fn report_end(task: &LiveTask) -> View {
-        View::when(task, |state| {
-            state.mark_end_shown();
-            state.delta()
-        })
-    }
-
-    fn when(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
+    /// As [`View::of`], with the new output that `take` takes from the state at the same moment.
+    pub(crate) fn when(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
         let now = Instant::now();
         // The last line of a full screen is no prompt: it is a frame, a menu, a status.
         let shows_prompt = !task.terminal().is_some_and(Terminal::is_full_screen);
