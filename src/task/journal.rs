@@ -306,13 +306,11 @@ pub fn write_last(
     files::replace_private(&entry_path(directory, &task.facts.id), &entry)
 }
 
-/// Changes how much results have shown in the file of a task whose owner is gone. What another
-/// version has written there stays.
+/// Changes how much results have shown in the file of a task whose owner is gone.
 pub(crate) fn write_shown(directory: &Path, task: &str, shown: ShownMark) -> io::Result<()> {
     let path = entry_path(directory, task);
-    let mut entry: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_slice(&files::read_private(&path, MAX_ENTRY_BYTES)?)?;
-    entry.insert("shown".to_owned(), serde_json::to_value(shown)?);
+    let mut entry: Entry = serde_json::from_slice(&files::read_private(&path, MAX_ENTRY_BYTES)?)?;
+    entry.shown = Some(shown);
     files::replace_private(&path, &serde_json::to_vec(&entry)?)
 }
 

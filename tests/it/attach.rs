@@ -149,6 +149,7 @@ fn a_person_answers_a_password_prompt_that_no_tool_answers_meanwhile() {
         });
         let line = format!("\nA person can answer: zsh-tool attach {task}");
         assert!(waits.text.contains(&line), "{}", waits.text);
+        assert!(!waits.text.contains("Answer it with zsh_send"), "{}", waits.text);
         wait_until("other processes know it", || {
             ran(&env, &["tasks"]).text().contains("waits for password").then_some(())
         });

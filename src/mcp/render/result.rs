@@ -131,7 +131,9 @@ impl TaskResult {
         lines.extend(view.waiting.as_ref().map(|waiting| waiting_line(waiting, facts.input)));
         lines.extend(self.person_line.clone());
         lines.extend(condition_lines(&view.conditions, &facts.id));
-        if let Some(advice) = advice {
+        // Where a person is to answer, the line about that is the advice.
+        let by_person = self.person_line.is_some() && advice == Some(Advice::SendInput);
+        if let Some(advice) = advice.filter(|_| !by_person) {
             let listen = progress::next_poll(view, estimate);
             lines.push(suggestion(&advice, &facts.id, listen));
         }
