@@ -249,6 +249,7 @@ pub mod process {
         pub mod close_on_exec;
         pub mod ends;
         pub mod guard;
+        pub mod listening;
         mod locks;
         pub mod memory;
         pub mod orphans;
@@ -270,6 +271,7 @@ pub mod process {
         pub mod groups;
         pub mod guard;
         pub mod libproc;
+        pub mod listening;
         pub mod memory;
         pub mod orphans;
         pub mod processes;
@@ -323,6 +325,8 @@ pub mod task {
     pub(crate) mod invocation;
     pub mod journal;
     pub mod live;
+    pub mod port;
+    pub mod port_watch;
     pub(crate) mod probes;
     pub(crate) mod prologue;
     pub(crate) mod recalled;

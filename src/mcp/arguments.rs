@@ -13,6 +13,9 @@ const SHOWN_CHARS: usize = 40;
 /// Arguments that are reduced to their maximum instead of refused.
 const CLAMPED: [&str; 2] = ["yield_after", "listen"];
 
+/// Texts that may be given as whole numbers.
+const NUMBERS_TOO: [&str; 1] = ["until_port"];
+
 /// A wrong argument, named so that the caller can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -94,6 +97,9 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
     let expected = property.get("type").and_then(Value::as_str).unwrap_or_default();
     let wrong = |what: &str| ArgumentError(format!("{name} must be {what}, not {}", show(value)));
     match expected {
+        "string" if value.is_u64() && NUMBERS_TOO.contains(&name) => {
+            return Ok(Value::from(value.to_string()));
+        }
         "string" => {
             if !value.is_string() {
                 return Err(wrong("a string"));

@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use super::dispatch::{Answered, Shims, ToolCall, ToolResult, Tools};
 use super::outputs::DetachedRow;
-use super::render::result::{command_line, millis};
+use super::render::result::{command_line, listening_on, millis};
 use super::tools::Tool;
 use crate::peer::{Peer, PeerCall, PeerError};
 use crate::protocol::message::put;
 use crate::task::describe::outcome_word;
 use crate::task::journal::{self, Entry};
+use crate::task::port_watch::Members;
 use crate::task::tombstone;
 use crate::text::quantity::seconds;
 
@@ -111,8 +112,12 @@ impl Tools {
     pub(super) fn detached_rows(&self, all: bool) -> Vec<(String, DetachedRow)> {
         let now = self.supervisor.now();
         let tasks = self.detached_tasks().into_iter();
-        let tasks = tasks.filter(|task| all || (task.lives && !task.entry.is_over()));
-        tasks.map(|task| (task.line(now), task.row(now))).collect()
+        let tasks: Vec<DetachedTask> =
+            tasks.filter(|task| all || (task.lives && !task.entry.is_over())).collect();
+        let ports =
+            self.supervisor.ports_of(&tasks.iter().map(DetachedTask::members).collect::<Vec<_>>());
+        let rows = tasks.iter().zip(ports).map(|(task, ports)| task.row(now, ports));
+        rows.map(|row| (row.line(), row)).collect()
     }
 
     /// What a new server has to say of detached tasks of its project, ahead of its first answer,
@@ -163,7 +168,16 @@ impl DetachedTask {
         format!("task '{}' {state}  {}", entry.id, self.command(COMMAND_CHARS))
     }
 
-    fn row(&self, now: f64) -> DetachedRow {
+    /// The processes that it may have; none if it is over.
+    fn members(&self) -> Members {
+        let lives = self.lives && !self.entry.is_over();
+        Members {
+            shell: if lives { self.entry.pid } else { 0 },
+            leftovers: if lives { self.entry.leftovers.clone() } else { Vec::new() },
+        }
+    }
+
+    fn row(&self, now: f64, listening: Vec<u16>) -> DetachedRow {
         let entry = &self.entry;
         let detached = entry.detached.as_ref();
         let age = Duration::try_from_secs_f64(now - entry.started).unwrap_or_default();
@@ -182,14 +196,17 @@ impl DetachedTask {
             ends_in_ms: rest.map(millis),
             client: detached.map(|detached| detached.client.clone()).unwrap_or_default(),
             project: detached.map(|detached| detached.project.clone()).unwrap_or_default(),
+            listening,
             command: self.command(COMMAND_CHARS),
             description: entry.description.clone(),
             pid: entry.pid,
         }
     }
+}
 
-    fn line(&self, now: f64) -> String {
-        let row = self.row(now);
+impl DetachedRow {
+    fn line(&self) -> String {
+        let row = self;
         let status = match (row.exit_code, &row.progress) {
             (Some(code), _) => format!("{} exit={code}", row.status),
             (None, Some(progress)) => format!("{}, {progress}", row.status),
@@ -204,6 +221,9 @@ impl DetachedTask {
         }
         if let Some(rest) = row.ends_in_ms {
             facts.push(format!("ends in {}", seconds(Duration::from_millis(rest))));
+        }
+        if !row.listening.is_empty() {
+            facts.push(listening_on(&row.listening));
         }
         format!("{}  {status:<20}  {}  {}", row.task_id, facts.join(", "), row.command)
     }

@@ -26,11 +26,14 @@ use crate::history::notices;
 use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
 use crate::process::guard::Launcher;
+use crate::process::listening;
 use crate::protocol::message::put;
 use crate::protocol::stateless::ResultType;
 use crate::protocol::transport::OnWritten;
-use crate::task::live::{Cancel, Delta, Input, LiveState, ShownMark};
-use crate::task::output::reading::{self, Match};
+use crate::task::live::{Cancel, Delta, End, Input, LiveState, ShownMark};
+use crate::task::output::reading;
+use crate::task::port::{self, NoPort, Port, PortFound, PortHolder};
+use crate::task::port_watch;
 use crate::task::recalled::RecalledTask;
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
@@ -441,7 +444,7 @@ impl Tools {
         &self,
         task: &TaskHandle,
         goal: Goal<'_>,
-        pattern: Option<&Regex>,
+        until: Until<'_>,
         limit: Duration,
         call: &mut ToolCall,
     ) -> Result<WaitEnd, NoAnswer> {
@@ -464,8 +467,50 @@ impl Tools {
                 Some(Tick { every: PROGRESS_EVERY, call: &mut report })
             }
         };
-        let watch = Watch { goal, pattern, limit: Instant::now() + limit, cancel, tick };
-        Ok(watch.run(task)?)
+        let mut port = until.port.map(|port| self.supervisor.port_watch(task, port));
+        let limit = Instant::now() + limit;
+        let (pattern, port) = (until.pattern, port.as_mut());
+        Ok(Watch { goal, pattern, port, limit, cancel, tick }.run(task)?)
+    }
+
+    /// Notes in a result what the wait for a line or a port has found.
+    pub(super) fn note_found(&self, result: &mut TaskResult, found: WaitEnd, port: Option<Port>) {
+        match (found, port) {
+            (WaitEnd::Matched(found), _) => result.matched = Some(found),
+            (WaitEnd::Port(PortFound::Served(server)), Some(port)) => {
+                result.served = Some((port, server));
+            }
+            (WaitEnd::Port(PortFound::Held(holder)), Some(port)) => {
+                result.insights.push(Insight::warning(self.port_in_use(port, &holder)));
+            }
+            _ => {}
+        }
+    }
+
+    /// `port 3000 is in use by 4711 node, task b6d464a7 (npm run dev)`
+    fn port_in_use(&self, port: Port, holder: &PortHolder) -> String {
+        let user = holder.user.as_ref().map(|user| format!(" of user {user}")).unwrap_or_default();
+        let Some(process) = &holder.process else {
+            let whose = if user.is_empty() { " that is not shown" } else { &user };
+            return format!("port {port} is in use by a process{whose}");
+        };
+        let task = match self.supervisor.task_of_process(process.pid) {
+            Some((id, command)) => format!(", task {id} ({})", result::command_line(&command)),
+            None => String::new(),
+        };
+        format!("port {port} is in use by {} {}{user}{task}", process.pid, process.name)
+    }
+
+    /// Names what holds the port that a failed command has found in use, or one that still runs.
+    fn address_in_use(&self, task: &TaskHandle, result: &TaskResult) -> Option<Insight> {
+        let failed = |end: &End| end.exit.code() != 0;
+        if result.view.ended.as_ref().is_some_and(|end| !failed(end)) {
+            return None;
+        }
+        let number = port::in_use(&result.shown.text, &task.live.facts.command)?;
+        let port = Port::at_any_address(number);
+        let holder = port_watch::holder_of(port)?;
+        Some(Insight::warning(self.port_in_use(port, &holder)))
     }
 
     /// Shows some of a task's output, or the screen of a full-screen program.
@@ -532,6 +577,11 @@ impl Tools {
         insights.extend(past.map(|past| insight::of_past(past, end)));
         insights.extend(limited_visibility_note(task));
         insights.append(&mut result.insights);
+        insights.extend(self.address_in_use(task, &result));
+        if !result.view.running() {
+            let leftovers = result.view.leftovers.iter().map(|left| left.pid);
+            result.listening = listening::ports_of(&leftovers.collect::<Vec<i32>>());
+        }
         let news = run_record.iter().flat_map(|run_record| run_record.take_news());
         insights.extend(news.map(Insight::from));
         if self.config.insights == InsightChoice::Useful {
@@ -651,9 +701,16 @@ pub(super) fn newest_line(task: &TaskHandle) -> String {
 }
 
 /// The line that ended a wait, if one did.
-pub(super) fn matched(stopped: WaitEnd) -> Option<Match> {
-    match stopped {
-        WaitEnd::Matched(found) => Some(found),
-        _ => None,
-    }
+/// Reads the argument `until_port`.
+pub(super) fn until_port(text: Option<&str>) -> Result<Option<Port>, NoPort> {
+    text.map(str::parse).transpose()
+}
+
+/// What ends a wait besides its goal.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Until<'a> {
+    /// A line that matches.
+    pub pattern: Option<&'a Regex>,
+    /// The task's listening at it.
+    pub port: Option<Port>,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::dispatch::{Answer, NoAnswer, ToolCall, ToolResult, Tools, read, refused};
+use super::dispatch::{Answer, NoAnswer, ToolCall, ToolResult, Tools, Until, read, refused};
 use super::render::result::{
     DIM, Palette, RED, YELLOW, command_line, millis, status_line, status_word,
 };
@@ -52,7 +52,7 @@ impl Tools {
         let all_gone =
             order.ends() && receipt.as_ref().is_ok_and(|receipt| receipt.survivors.is_empty());
         if all_gone {
-            self.watch(&task, Goal::End, None, END_AFTER_KILL, call)?;
+            self.watch(&task, Goal::End, Until::default(), END_AFTER_KILL, call)?;
         }
         // A cancelled call has no answer, so it must not count as one that reports the end.
         if !call.cancel.begin_answer() {

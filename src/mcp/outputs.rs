@@ -36,6 +36,8 @@ pub struct TaskRow {
     pub conditions: Vec<ConditionRow>,
     /// Processes that outlived its shell.
     pub leftovers: usize,
+    /// The TCP ports at which its processes listen.
+    pub listening: Vec<u16>,
     /// The first line of its command, shortened.
     pub command: String,
     /// The caller's description.
@@ -119,6 +121,8 @@ pub struct DetachedRow {
     pub client: String,
     /// The directory of the project from which it was started.
     pub project: String,
+    /// The TCP ports at which its processes listen.
+    pub listening: Vec<u16>,
     /// The first line of its command, shortened.
     pub command: String,
     /// The caller's description.

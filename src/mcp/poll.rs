@@ -7,8 +7,8 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, Client, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, compile, matched,
-    poll_call, read, refused, screen_hint, seconds_or, unreadable,
+    Answer, Client, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, Until, compile,
+    poll_call, read, refused, screen_hint, seconds_or, unreadable, until_port,
 };
 use super::render::insight::Insight;
 use super::render::result::{TaskResult, screen_rows};
@@ -47,11 +47,13 @@ impl Tools {
             return self.read_range(&task, &arguments, notes, max_output, call.client);
         }
         let pattern = compile("until", arguments.until.as_deref())?;
+        let port = until_port(arguments.until_port.as_deref())?;
+        let until = Until { pattern: pattern.as_ref(), port };
         let listen = seconds_or(DEFAULT_LISTEN, "listen", arguments.listen)?;
         let _active_call = ActiveCall::begin(&task.live);
         self.supervisor.look(&task);
         let begun = Instant::now();
-        let stopped = self.watch(&task, goal(&arguments), pattern.as_ref(), listen, call)?;
+        let stopped = self.watch(&task, goal(&arguments), until, listen, call)?;
         if !call.cancel.begin_answer() {
             return Err(NoAnswer::Cancelled);
         }
@@ -61,7 +63,11 @@ impl Tools {
         // that found the task waiting for its caller, or stopped.
         let woken = matches!(
             stopped,
-            WaitEnd::Output | WaitEnd::WaitsForInput | WaitEnd::TaskStopped | WaitEnd::Stuck
+            WaitEnd::Output
+                | WaitEnd::WaitsForInput
+                | WaitEnd::TaskStopped
+                | WaitEnd::Stuck
+                | WaitEnd::Port(_)
         );
         let brought_output = delta.new_bytes() > 0 || woken;
         let waited = begun.elapsed().min(listen);
@@ -78,7 +84,7 @@ impl Tools {
             reading::new_output(&task.spool, &delta, max_output)
         };
         let mut result = TaskResult::of(view, notes);
-        result.matched = matched(stopped);
+        self.note_found(&mut result, stopped, port);
         self.show(&task, result, spans, Numbering::Numbered, max_output, call.client)
     }
 
@@ -102,13 +108,15 @@ impl Tools {
         };
         let terminal = task.live.terminal().ok_or_else(no_screen)?;
         let pattern = compile("until", arguments.until.as_deref())?;
+        let port = until_port(arguments.until_port.as_deref())?;
+        let until = Until { pattern: pattern.as_ref(), port };
         let _active_call = ActiveCall::begin(&task.live);
-        let asks_to_wait =
-            arguments.listen.is_some() || arguments.wait_for.is_some() || pattern.is_some();
+        let awaits = pattern.is_some() || port.is_some();
+        let asks_to_wait = arguments.listen.is_some() || arguments.wait_for.is_some() || awaits;
         let mut stopped = None;
         if asks_to_wait || task.live.state().unshown() > 0 {
             let listen = seconds_or(DEFAULT_LISTEN, "listen", arguments.listen)?;
-            stopped = Some(self.watch(task, goal(arguments), pattern.as_ref(), listen, call)?);
+            stopped = Some(self.watch(task, goal(arguments), until, listen, call)?);
         }
         if !call.cancel.begin_answer() {
             return Err(NoAnswer::Cancelled);
@@ -118,7 +126,9 @@ impl Tools {
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let mut result = TaskResult::of(view, notes);
         result.shown = screen_rows(&screen.view, call.client.room(max_output), id);
-        result.matched = stopped.and_then(matched);
+        if let Some(stopped) = stopped {
+            self.note_found(&mut result, stopped, port);
+        }
         result.screen = Some(screen);
         Ok(self.task_result(task, result, call.client.palette))
     }
@@ -237,6 +247,7 @@ fn refuse_contradictions(arguments: &PollArguments) -> Result<(), NoAnswer> {
         ("listen", arguments.listen.is_some_and(|seconds| seconds > 0.0)),
         ("wait_for", arguments.wait_for.is_some()),
         ("until", arguments.until.is_some()),
+        ("until_port", arguments.until_port.is_some()),
         full_output,
     ]);
     if let Some(reader) = reads.first()

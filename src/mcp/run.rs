@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, DeferredResult, NoAnswer, Numbering, ToolCall, Tools, compile, matched, read, refused,
-    seconds_or,
+    Answer, DeferredResult, NoAnswer, Numbering, ToolCall, Tools, Until, compile, read, refused,
+    seconds_or, until_port,
 };
 use super::render::insight::Insight;
 use super::render::progress;
@@ -33,6 +33,7 @@ impl Tools {
     ) -> Answer {
         let (arguments, mut notes) = read::<RunArguments>(tool, arguments)?;
         let pattern = compile("until", arguments.until.as_deref())?;
+        let port = until_port(arguments.until_port.as_deref())?;
         let detach = arguments.detach.unwrap_or(false);
         let background = detach || arguments.background.unwrap_or(false);
         let default = if background { BACKGROUND_YIELD } else { self.config.yield_after };
@@ -56,12 +57,14 @@ impl Tools {
             task.live.state().usual = progress::longest_expected(estimate);
         }
         let _active_call = ActiveCall::of_start(&task.live);
-        // A call that waits for a line is answered when the line comes.
-        let at_once = pattern.is_none() && self.answers_by_task(call.takes_tasks, background);
+        // A call that waits for a line or a port is answered when that comes.
+        let awaits = pattern.is_some() || port.is_some();
+        let at_once = !awaits && self.answers_by_task(call.takes_tasks, background);
         if at_once && call.cancel.begin_answer() {
             return Err(self.hand_over(task, DeferredResult { max_output, notes }));
         }
-        let stopped = self.watch(&task, Goal::End, pattern.as_ref(), yield_after, call)?;
+        let until = Until { pattern: pattern.as_ref(), port };
+        let stopped = self.watch(&task, Goal::End, until, yield_after, call)?;
         if !call.cancel.begin_answer() {
             // A client that cancels a command's first call wants the command gone; it does not
             // read the receipt.
@@ -77,7 +80,7 @@ impl Tools {
             self.supervisor.remember_cwd(directory);
         }
         let mut result = TaskResult::of(view, notes);
-        result.matched = matched(stopped);
+        self.note_found(&mut result, stopped, port);
         self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, read, refused, seconds_or,
+    Answer, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, Until, read, refused, seconds_or,
 };
 use super::render::insight::Insight;
 use super::render::result::TaskResult;
@@ -81,7 +81,7 @@ impl Tools {
             let bytes = bytes_for(&task.live, text, enter, &keys);
             self.supervisor.send(&task, Sending { bytes, end: eof })?;
         }
-        self.watch(&task, Goal::Reply { after, typed }, None, listen, call)?;
+        self.watch(&task, Goal::Reply { after, typed }, Until::default(), listen, call)?;
         if !call.cancel.begin_answer() {
             return Err(NoAnswer::Cancelled);
         }

@@ -10,13 +10,14 @@ use super::memory;
 use super::outputs::{ConditionRow, DetachedRow, HealthOutput, StrayRow, TaskRow, TasksOutput};
 use super::render::insight;
 use super::render::progress;
-use super::render::result::{command_line, millis, status_word};
+use super::render::result::{command_line, listening_on, millis, status_word};
 use super::render::view::View;
 use super::tools::{NoArguments, TasksArguments, Tool};
 use crate::config::Warning;
 use crate::process::processes;
 use crate::progress::condition::Condition;
 use crate::task::describe;
+use crate::task::port_watch::Members;
 use crate::task::registry::TaskHandle;
 use crate::text::quantity::{seconds, size};
 
@@ -37,8 +38,12 @@ impl Tools {
             every.iter().rev().filter(|task| all || !task.live.state().closed).collect();
         let more = listed.len().saturating_sub(limit);
         let redact = |text: &str| supervisor.settings.redactor.redact(text).into_owned();
-        let rows: Vec<TaskSummary> =
-            listed.iter().take(limit).map(|task| TaskSummary::of(task, &redact)).collect();
+        let shown = || listed.iter().take(limit);
+        let members: Vec<Members> = shown().map(|task| members(task)).collect();
+        let ports = supervisor.ports_of(&members);
+        let rows: Vec<TaskSummary> = (shown().zip(ports))
+            .map(|(task, ports)| TaskSummary::of(task, ports, &redact))
+            .collect();
         let (mut lines, detached): (Vec<String>, Vec<DetachedRow>) =
             self.detached_rows(all).into_iter().unzip();
         lines.extend(rows.iter().map(TaskSummary::line));
@@ -154,6 +159,13 @@ impl Tools {
     }
 }
 
+/// The processes that a task may have; none if it is over.
+fn members(task: &TaskHandle) -> Members {
+    let state = task.live.state();
+    let leftovers = state.leftovers.iter().map(|left| left.pid).collect();
+    Members { shell: if state.closed { 0 } else { task.live.facts.shell.pid }, leftovers }
+}
+
 /// A row of the list, with what only its line shows.
 struct TaskSummary {
     output: TaskRow,
@@ -163,7 +175,7 @@ struct TaskSummary {
 }
 
 impl TaskSummary {
-    fn of(task: &TaskHandle, redact: &impl Fn(&str) -> String) -> TaskSummary {
+    fn of(task: &TaskHandle, listening: Vec<u16>, redact: &impl Fn(&str) -> String) -> TaskSummary {
         let facts = &task.live.facts;
         let view = View::of(&task.live);
         let silent = (!task.live.state().closed).then_some(view.silent_for);
@@ -183,9 +195,10 @@ impl TaskSummary {
             attached: view.attached,
             conditions: view.conditions.iter().map(ConditionRow::from).collect(),
             leftovers: if view.running() { 0 } else { view.leftovers.len() },
+            listening,
             command: command.chars().take(COMMAND_CHARS).collect(),
             description: facts.description.as_deref().map(redact),
-            pid: facts.pid,
+            pid: facts.shell.pid,
         };
         TaskSummary { output, age: view.elapsed, silent, conditions: view.conditions }
     }
@@ -210,6 +223,9 @@ impl TaskSummary {
         facts.extend(describe::condition_phrases(&self.conditions));
         if row.leftovers > 0 {
             facts.push(format!("{} still running", row.leftovers));
+        }
+        if !row.listening.is_empty() {
+            facts.push(listening_on(&row.listening));
         }
         let facts = facts.join(", ");
         let mut line = format!("{}  {status:<20}  {facts:<24}  {}", row.task_id, row.command);

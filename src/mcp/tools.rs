@@ -70,6 +70,8 @@ pub struct RunArguments {
     pub detached_hours: Option<f64>,
     /// Return as soon as a line of output matches this regular expression (Rust syntax).
     pub until: Option<String>,
+    /// Return as soon as the command listens at this TCP port: 3000 or host:port.
+    pub until_port: Option<String>,
     /// Terminal height in lines with pty. Default 24, from 1 to 500.
     #[schemars(range(min = 1, max = 500))]
     pub rows: Option<u16>,
@@ -96,6 +98,8 @@ pub struct PollArguments {
     pub wait_for: Option<WaitFor>,
     /// Return as soon as a new line matches this regular expression (Rust syntax); other output does not end the wait.
     pub until: Option<String>,
+    /// As in zsh.
+    pub until_port: Option<String>,
     /// First line to read again, counted from 1; does not wait.
     #[schemars(range(min = 1))]
     pub from_line: Option<u64>,

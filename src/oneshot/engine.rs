@@ -246,7 +246,7 @@ impl<'a> Engine<'a> {
                 return self.apply(&Event::SpawnFailed);
             }
         };
-        let pid = task.live.facts.pid;
+        let pid = task.live.facts.shell.pid;
         let process = tree::look_up(pid).map_or(Identity { pid, started: 0 }, |found| found.id);
         self.apply_with(event, Some(process))?;
         let ended = self.follow(executor, role, iteration, &task)?;

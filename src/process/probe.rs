@@ -80,6 +80,18 @@ impl ProcessInfo {
     }
 }
 
+/// A TCP socket that listens.
+// Where sockets cannot be seen, nothing constructs them.
+#[cfg_attr(any(not(target_os = "linux"), feature = "portable"), allow(dead_code))]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    /// Where: an IPv4 address also if the socket is one of IPv6.
+    pub address: std::net::SocketAddr,
+    pub inode: u64,
+    /// The user who has made it.
+    pub uid: u32,
+}
+
 /// What keeps a process, or its main thread, from running.
 ///
 /// Limits: for a process with several threads it is the state of the main one. Which signal

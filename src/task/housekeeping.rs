@@ -129,7 +129,7 @@ impl Supervisor {
                     // The lock is not held while /proc is read.
                     let closed = task.live.state().closed;
                     !closed
-                        && (task.live.facts.pid == process.session
+                        && (task.live.facts.shell.pid == process.session
                             || tree::cookie_of(process.id.pid).is_some_and(|cookie| cookie == ours))
                 };
                 !tasks.iter().any(of_task)

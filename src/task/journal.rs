@@ -420,7 +420,7 @@ impl Entry {
             detached: facts.detached.clone(),
             shown: facts.detached.as_ref().map(|_| state.shown_mark()),
             directory: facts.directory.display().to_string(),
-            pid: facts.pid,
+            pid: facts.shell.pid,
             started: facts.started.unix_seconds(),
             pty: facts.input == Input::Terminal,
             outcome: end.map(|end| end.outcome),

@@ -17,6 +17,7 @@ use super::terminal::Terminal;
 use crate::base::clock::Now;
 use crate::base::sync::{Guard, Monitor};
 use crate::process::descriptors::Waker;
+use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
 use crate::process::signals::Exit;
 use crate::progress::condition::{Condition, Evidence};
@@ -57,7 +58,7 @@ pub struct Facts {
     /// The limit up to which progress extends the timeout; `None` if it is fixed.
     pub timeout_max: Option<Duration>,
     pub input: Input,
-    pub pid: i32,
+    pub shell: Identity,
     /// A remark about the shell that ran it, such as a fallback.
     pub shell_note: Option<String>,
 }

@@ -17,6 +17,7 @@ use super::supervisor::Supervisor;
 use super::tombstone::{self, Remains};
 use crate::base::clock::Now;
 use crate::process::signals::{Exit, Signal};
+use crate::process::tree::Identity;
 use crate::shell::outcome::Outcome;
 use crate::text::lines::Position;
 
@@ -111,7 +112,7 @@ fn revive(remains: Remains, reopened: Reopened, now: Now) -> TaskHandle {
             true => Input::Terminal,
             false => Input::Pipe,
         },
-        pid: entry.pid,
+        shell: Identity { pid: entry.pid, started: 0 },
         shell_note: None,
     };
     let unknown = Exit::Signal(Signal::Kill.number());

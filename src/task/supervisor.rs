@@ -110,7 +110,7 @@ pub struct Supervisor {
     pub(crate) instance: String,
     pub(super) registry: Arc<Mutex<Registry>>,
     pub(super) budget: Arc<Budget>,
-    snapshots: Arc<Snapshots>,
+    pub(super) snapshots: Arc<Snapshots>,
     directory: OnceLock<Result<ServerDir, String>>,
     /// Notified when the pending event of a task changes.
     pub(crate) events: Arc<EventSignal>,
@@ -266,7 +266,7 @@ impl Supervisor {
         shell: &Shell,
         on_end: Option<OnEnd>,
     ) -> Result<Arc<TaskHandle>, StartError> {
-        let cookie = format!("{}/{id}", self.instance);
+        let cookie = self.cookie(id);
         let directory = self.start_directory(&request);
         let environment = invocation::environment(
             &self.settings.environment,
@@ -327,7 +327,7 @@ impl Supervisor {
             timeout: request.timeout,
             timeout_max: request.timeout_max,
             input,
-            pid: 0,
+            shell: Identity::default(),
             shell_note: shell.note.clone(),
         };
         let journal = Journal::new(
@@ -364,7 +364,7 @@ impl Supervisor {
                     return;
                 }
             };
-            let facts = Facts { pid: spawned.id.pid, ..facts };
+            let facts = Facts { shell: spawned.id, ..facts };
             let task = LiveTask::new(facts).with_events(events);
             let task = Arc::new(match emulated {
                 Some(size) => task.with_terminal(size),
@@ -427,6 +427,11 @@ impl Supervisor {
     /// Finds a task.
     pub fn task(&self, id: &str) -> Option<Arc<TaskHandle>> {
         self.registry.lock().by_id.get(id).cloned()
+    }
+
+    /// The value of the variable by which a task's processes are recognised.
+    pub(super) fn cookie(&self, id: &str) -> String {
+        format!("{}/{id}", self.instance)
     }
 
     /// The tasks that run, linger, or whose end was not reported yet, oldest first.

@@ -8,6 +8,8 @@ use regex::Regex;
 
 use super::live::{Cancel, LiveState, StateView};
 use super::output::reading::{self, Match, PatternWatch};
+use super::port::PortFound;
+use super::port_watch::{LOOK_AGAIN, PortWatch};
 use super::registry::TaskHandle;
 
 /// How long to wait for more after the first new output, so that a line does not arrive in
@@ -45,6 +47,8 @@ pub enum WaitEnd {
     Ended,
     /// A line matched.
     Matched(Match),
+    /// The port is served, or another process holds it.
+    Port(PortFound),
     /// The task waits for input.
     WaitsForInput,
     /// A signal has stopped the task.
@@ -68,6 +72,8 @@ pub struct Watch<'a> {
     pub goal: Goal<'a>,
     /// A matching line ends the wait; other output does not.
     pub pattern: Option<&'a Regex>,
+    /// The task's listening at this port ends the wait; output does not.
+    pub port: Option<&'a mut PortWatch>,
     pub limit: Instant,
     /// Ends the wait early.
     pub cancel: &'a Cancel,
@@ -123,9 +129,16 @@ impl Watch<'_> {
             {
                 return Ok(WaitEnd::Matched(found));
             }
+            let mut slice = next_tick.map_or(self.limit, |tick| tick.min(self.limit));
+            if let Some(port) = &mut self.port {
+                if let Some(found) = port.look() {
+                    return Ok(WaitEnd::Port(found));
+                }
+                slice = slice.min(Instant::now() + LOOK_AGAIN);
+            }
             let searched = pattern.as_ref().map(|pattern| pattern.seen);
-            let goal = if searched.is_some() { Goal::End } else { self.goal };
-            let slice = next_tick.map_or(self.limit, |tick| tick.min(self.limit));
+            let awaits_more = searched.is_some() || self.port.is_some();
+            let goal = if awaits_more { Goal::End } else { self.goal };
             let woken = task.live.wait_for(
                 Some(slice),
                 self.cancel,
@@ -133,8 +146,7 @@ impl Watch<'_> {
                     if searched.is_some_and(|searched| state.output_end.offset > searched) {
                         return StateView::Found(Woken::MoreToMatch);
                     }
-                    let ended =
-                        state.closed || (state.ended.is_some() && !told && searched.is_none());
+                    let ended = state.closed || (state.ended.is_some() && !told && !awaits_more);
                     if ended {
                         return StateView::Found(Woken::Stop(WaitEnd::Ended));
                     }

@@ -18,6 +18,7 @@ use zsh_tool::agent::stream::Framer;
 use zsh_tool::base::clock::{Clock, SystemClock};
 use zsh_tool::mcp::render::result::{Palette, TaskResult};
 use zsh_tool::mcp::render::view::View;
+use zsh_tool::process::probe::Identity;
 use zsh_tool::process::signals::Exit;
 use zsh_tool::progress::tracker::{ChangeKind, Totals, Tracker, TrackerSettings};
 use zsh_tool::protocol::message;
@@ -173,7 +174,7 @@ fn facts() -> Facts {
         timeout: Some(Duration::from_secs(120)),
         timeout_max: None,
         input: Input::None,
-        pid: 1,
+        shell: Identity { pid: 1, started: 0 },
         shell_note: None,
     }
 }

@@ -49,6 +49,7 @@ mod oneshot_runs;
 mod oneshot_watch;
 mod output;
 mod own_shell;
+mod ports;
 mod progress;
 mod prompting_programs;
 mod protocol;

@@ -1,5 +1,6 @@
 //! Reports how a command ended: a status line on stderr, or one JSON object.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 
 use serde_json::json;
@@ -38,7 +39,7 @@ pub(crate) fn status(task: &TaskHandle, leftovers: &[ProcessName], config: &Conf
         say(format_args!(
             "{} {noun} still running and had to be ended: {}",
             leftovers.len(),
-            result::name_leftovers(leftovers)
+            result::name_leftovers(leftovers, &BTreeMap::new())
         ));
     }
 }

@@ -3,6 +3,7 @@
 //! States, reasons and outcomes become words here and in the siblings of this file. The text
 //! holds what a model acts on; `_meta` repeats it for programs.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -23,6 +24,7 @@ use crate::task::describe::{self, ConditionKind};
 use crate::task::journal::Entry;
 use crate::task::live::{End, Facts, Input};
 use crate::task::output::reading::Match;
+use crate::task::port::Port;
 use crate::task::terminal::ScreenContent;
 use crate::text::ansi::{self, Colours};
 use crate::text::lines::{Room, Shown, clip};
@@ -79,6 +81,10 @@ pub struct TaskResult {
     pub numbered: bool,
     /// The line that `until` matched.
     pub matched: Option<Match>,
+    /// The port that the task now serves, by this process of it if that is shown.
+    pub served: Option<(Port, Option<ProcessName>)>,
+    /// The ports at which processes listen that the command has left, by pid.
+    pub listening: BTreeMap<i32, Vec<u16>>,
     /// The screen whose rows are shown instead of lines of output.
     pub screen: Option<ScreenContent>,
     /// How a person can type the password that the task waits for.
@@ -95,6 +101,8 @@ impl TaskResult {
             new_bytes: 0,
             numbered: true,
             matched: None,
+            served: None,
+            listening: BTreeMap::new(),
             screen: None,
             person_line: None,
             insights,
@@ -116,7 +124,7 @@ impl TaskResult {
         lines.push(RULE.to_owned());
         lines.push(status_line(facts, view, palette));
         lines.extend(self.screen.as_ref().map(screen_line));
-        lines.extend(leftover_line(facts, view));
+        lines.extend(leftover_line(facts, view, &self.listening));
         lines.extend(self.position_line(facts));
         // Repeated here, since some clients cut the middle out of a result, with the markers in
         // it.
@@ -146,6 +154,11 @@ impl TaskResult {
         let mut parts = Vec::new();
         if let Some(found) = &self.matched {
             parts.push(format!("until matched line {}", found.line));
+        }
+        if let Some((port, server)) = &self.served {
+            let server =
+                server.as_ref().map(|server| format!(" by {} {}", server.pid, server.name));
+            parts.push(format!("port {port} is served{}", server.unwrap_or_default()));
         }
         let shows_position = self.numbered || self.view.running();
         if shows_position && self.shown.to_line > 0 {
@@ -194,6 +207,7 @@ impl TaskResult {
             "omitted_lines": self.shown.omitted_lines,
             "omitted_bytes": self.shown.omitted_bytes,
             "matched_line": self.matched.as_ref().map(|found| found.line),
+            "served_port": self.served.as_ref().map(|(port, _)| port.number),
             "queued_input": view.queued_input,
             "waiting_for": waiting.map(|waiting| describe::wanted_word(waiting.wanted)),
             "prompt": waiting.map(|waiting| waiting.prompt.trim()),
@@ -221,11 +235,15 @@ impl TaskResult {
     }
 }
 
-fn leftover_line(facts: &Facts, view: &View) -> Option<String> {
+fn leftover_line(
+    facts: &Facts,
+    view: &View,
+    listening: &BTreeMap<i32, Vec<u16>>,
+) -> Option<String> {
     if view.leftovers.is_empty() || view.running() {
         return None;
     }
-    let named = name_leftovers(&view.leftovers);
+    let named = name_leftovers(&view.leftovers, listening);
     let count = view.leftovers.len();
     let (noun, them) = if count == 1 { ("process", "it") } else { ("processes", "them") };
     let id = &facts.id;
@@ -345,16 +363,28 @@ pub(crate) fn status_word(view: &View) -> &'static str {
 }
 
 /// `4711 node, 4712 esbuild`
-pub(crate) fn name_leftovers(leftovers: &[ProcessName]) -> String {
+pub(crate) fn name_leftovers(
+    leftovers: &[ProcessName],
+    listening: &BTreeMap<i32, Vec<u16>>,
+) -> String {
     let mut named: Vec<String> = leftovers
         .iter()
         .take(LEFTOVERS_NAMED)
-        .map(|left| format!("{} {}", left.pid, left.name))
+        .map(|left| match listening.get(&left.pid) {
+            Some(ports) => format!("{} {} ({})", left.pid, left.name, listening_on(ports)),
+            None => format!("{} {}", left.pid, left.name),
+        })
         .collect();
     if leftovers.len() > LEFTOVERS_NAMED {
         named.push(format!("{} more", leftovers.len() - LEFTOVERS_NAMED));
     }
     named.join(", ")
+}
+
+/// `listening on 3000, 3001`
+pub(crate) fn listening_on(ports: &[u16]) -> String {
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    format!("listening on {}", ports.join(", "))
 }
 
 /// Warnings before information, each of the task's own on one line and of the history's on

@@ -213,8 +213,18 @@ pub(crate) fn arguments(pid: i32) -> Vec<u8> {
 /// The name of a process's effective user, or `uid N`.
 pub(crate) fn user_of(pid: i32) -> Option<String> {
     let uid = effective_uid(&std::fs::read_to_string(directory(pid).join("status")).ok()?)?;
+    Some(user_name(uid))
+}
+
+/// The name of a user, or `uid N`.
+pub(crate) fn user_name(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    Some(name_of(uid, &users).map_or_else(|| format!("uid {uid}"), str::to_owned))
+    name_of(uid, &users).map_or_else(|| format!("uid {uid}"), str::to_owned)
+}
+
+/// The effective user of this process.
+pub(crate) fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// The second number of the line `Uid:`.

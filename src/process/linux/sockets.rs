@@ -87,6 +87,11 @@ impl Sockets {
     }
 }
 
+/// The number in `socket:[12345]`.
+pub(super) fn inode_of(name: &str) -> Option<u64> {
+    name.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
 fn number(line: &str, column: usize) -> Option<u64> {
     line.split_ascii_whitespace().nth(column)?.parse().ok()
 }
@@ -211,7 +216,7 @@ mod tests {
 
     fn inode_of(socket: &impl AsRawFd) -> Option<u64> {
         let name = std::fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).ok()?;
-        name.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+        super::inode_of(name.to_str()?)
     }
 
     /// The socket of one line of a table.

@@ -14,7 +14,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
 use super::calls::{self, Awaited, Call, ThreadDirectory};
 use super::locks;
-use super::sockets::{self, LOCAL, Socket, Sockets};
+use super::sockets::{self, LOCAL, Socket, Sockets, inode_of};
 use crate::process::probe::{Identity, InputSource, ProcessInfo, StallReason};
 use crate::process::processes;
 use crate::progress::wait::ProcessName;
@@ -275,11 +275,6 @@ pub(crate) fn holder_outside(names: &HashSet<&str>, family: &[ProcessInfo]) -> O
         }
     });
     found
-}
-
-/// The number in `socket:[12345]`.
-fn inode_of(name: &str) -> Option<u64> {
-    name.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 fn is_pipe(thread: &ThreadDirectory, descriptor: i32) -> bool {

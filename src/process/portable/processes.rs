@@ -64,6 +64,16 @@ pub(crate) fn user_of(_pid: i32) -> Option<String> {
     None
 }
 
+/// A user, by number.
+pub(crate) fn user_name(uid: u32) -> String {
+    format!("uid {uid}")
+}
+
+/// The effective user of this process.
+pub(crate) fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// How much can be seen of a process.
 pub(crate) fn evidence_of(_pid: i32) -> Option<Evidence> {
     Some(Evidence::Nothing)

@@ -1,0 +1,178 @@
+//! Looks whether a task listens at a port. The kernel reports no `listen`, so a call that waits
+//! for one looks again and again, while it waits.
+
+use std::collections::BTreeSet;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::journal::{self, Entry};
+use super::port::{Port, PortFound, PortHolder};
+use super::registry::TaskHandle;
+use super::supervisor::Supervisor;
+use crate::process::listening;
+use crate::process::probe::Listener;
+use crate::process::processes;
+use crate::process::snapshots::Snapshots;
+use crate::process::tree::{self, MatchCriteria, ProcessInfo, Snapshot, TaskProcesses};
+
+/// The pause between two looks, each of which reads two small tables.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How old the scan of the machine may be that finds processes in other network namespaces.
+const SCAN_AGE: Duration = Duration::from_secs(1);
+/// How long another process may hold the port before the wait ends: a server that is being
+/// restarted needs a moment.
+const HELD_FOR: Duration = Duration::from_secs(1);
+/// How long a connection is tried, to an address of this machine.
+const CONNECT: Duration = Duration::from_millis(50);
+
+/// How old the scan of the machine may be by which the ports of tasks are listed.
+const LIST_AGE: Duration = Duration::from_millis(200);
+
+/// The processes of a task that a list is about.
+pub(crate) struct Members {
+    /// The pid of its shell, which leads its session.
+    pub shell: i32,
+    /// What has outlived it.
+    pub leftovers: Vec<i32>,
+}
+
+impl Members {
+    fn pids(&self, snapshot: &Snapshot) -> BTreeSet<i32> {
+        let in_session = snapshot.processes().filter(|process| process.session == self.shell);
+        let below = snapshot.descendants(self.shell);
+        let pids = in_session.chain(below).map(|process| process.id.pid);
+        pids.chain(self.leftovers.iter().copied()).chain([self.shell]).collect()
+    }
+}
+
+impl Supervisor {
+    /// A wait for this task to listen at a port.
+    pub(crate) fn port_watch(&self, task: &TaskHandle, port: Port) -> PortWatch {
+        let processes = TaskProcesses::new(MatchCriteria {
+            shell: task.live.facts.shell,
+            cookie: self.cookie(task.id()),
+            output: None,
+            daemons: Arc::default(),
+        });
+        PortWatch { port, processes, snapshots: Arc::clone(&self.snapshots), held_since: None }
+    }
+
+    /// The ports at which each of these tasks listens, in order.
+    pub(crate) fn ports_of(&self, tasks: &[Members]) -> Vec<Vec<u16>> {
+        if tasks.is_empty() {
+            return Vec::new();
+        }
+        let snapshot = self.snapshots.recent(LIST_AGE);
+        let members: Vec<BTreeSet<i32>> = tasks.iter().map(|task| task.pids(&snapshot)).collect();
+        let all: Vec<i32> = members.iter().flatten().copied().collect();
+        let ports = listening::ports_of(&all);
+        let of_task = |pids: &BTreeSet<i32>| {
+            let own: BTreeSet<u16> =
+                pids.iter().filter_map(|pid| ports.get(pid)).flatten().copied().collect();
+            own.into_iter().collect()
+        };
+        members.iter().map(of_task).collect()
+    }
+
+    /// The task that a process belongs to, with its command line redacted: one of this server, or
+    /// of another one of this user.
+    pub(crate) fn task_of_process(&self, pid: i32) -> Option<(String, String)> {
+        let cookie = tree::cookie_of(pid)?;
+        let (instance, id) = cookie.split_once('/')?;
+        if let Some(task) = self.task(id).filter(|_| instance == self.instance) {
+            let command = self.settings.redactor.redact(&task.live.facts.command).into_owned();
+            return Some((id.to_owned(), command));
+        }
+        let servers = journal::servers(self.settings.state.as_ref().ok()?);
+        let is_its = |path: &&std::path::PathBuf| path.ends_with(instance);
+        let Entry { command, .. } = journal::read(servers.iter().find(is_its)?, id)?;
+        Some((id.to_owned(), command))
+    }
+}
+
+/// A wait for a port.
+pub struct PortWatch {
+    pub port: Port,
+    processes: TaskProcesses,
+    snapshots: Arc<Snapshots>,
+    /// Since when another process holds the port.
+    held_since: Option<Instant>,
+}
+
+impl PortWatch {
+    /// Looks once.
+    pub(super) fn look(&mut self) -> Option<PortFound> {
+        let own = std::process::id() as i32;
+        let Some(mut listening) = listening::listeners(own) else {
+            return self.accepts_connections().then_some(PortFound::Served(None));
+        };
+        listening.retain(|listener| self.port.is_served_by(listener.address));
+        let age = if listening.is_empty() { SCAN_AGE } else { Duration::ZERO };
+        let snapshot = self.snapshots.recent(age);
+        let members = self.processes.living(&snapshot);
+        if let Some(server) = self.server_in_other_namespace(&members, own) {
+            return Some(PortFound::Served(Some(server.label())));
+        }
+        if listening.is_empty() {
+            self.held_since = None;
+            return None;
+        }
+        if let Some(server) = members.iter().find(|member| holds(member, &listening) == Some(true))
+        {
+            return Some(PortFound::Served(Some(server.label())));
+        }
+        let holder = listening::holder(&listening);
+        let hides = |member: &&ProcessInfo| holds(member, &listening).is_none();
+        if holder.is_none() && members.iter().any(|member| hides(&member)) {
+            return self.accepts_connections().then_some(PortFound::Served(None));
+        }
+        let since = *self.held_since.get_or_insert_with(Instant::now);
+        (since.elapsed() >= HELD_FOR).then(|| PortFound::Held(named(holder, &listening)))
+    }
+
+    /// A process of the task that listens at the port in a network namespace of its own.
+    fn server_in_other_namespace<'a>(
+        &self,
+        members: &'a [ProcessInfo],
+        own: i32,
+    ) -> Option<&'a ProcessInfo> {
+        let here = listening::network_namespace(own);
+        members.iter().find(|member| {
+            let there = listening::network_namespace(member.id.pid);
+            if there.is_none() || there == here {
+                return false;
+            }
+            let mut listening = listening::listeners(member.id.pid).unwrap_or_default();
+            listening.retain(|listener| self.port.is_served_by(listener.address));
+            holds(member, &listening) == Some(true)
+        })
+    }
+
+    fn accepts_connections(&self) -> bool {
+        let addresses = self.port.addresses();
+        addresses.iter().any(|address| TcpStream::connect_timeout(address, CONNECT).is_ok())
+    }
+}
+
+/// Which process holds a port now; `None` if none does.
+pub(crate) fn holder_of(port: Port) -> Option<PortHolder> {
+    let mut listening = listening::listeners(std::process::id() as i32)?;
+    listening.retain(|listener| port.is_served_by(listener.address));
+    (!listening.is_empty()).then(|| named(listening::holder(&listening), &listening))
+}
+
+fn named(holder: Option<ProcessInfo>, listening: &[Listener]) -> PortHolder {
+    let own = processes::effective_user();
+    let other = listening.iter().map(|listener| listener.uid).find(|uid| *uid != own);
+    PortHolder {
+        process: holder.map(|holder| holder.label()),
+        user: other.map(processes::user_name),
+    }
+}
+
+/// Whether a process holds one of these sockets; `None` where it does not show that.
+fn holds(process: &ProcessInfo, listening: &[Listener]) -> Option<bool> {
+    let sockets = listening::sockets_of(process.id.pid)?;
+    Some(listening.iter().any(|listener| sockets.contains(&listener.inode)))
+}
