@@ -421,13 +421,20 @@ fn a_shim_with_a_lease_ends_its_task_when_no_process_is_connected_any_more() {
             .into_iter()
             .find(|path| UnixStream::connect(path).is_ok())
     });
+    // Connections without a valid request do not count.
+    let idle = UnixStream::connect(&socket).expect("a connection");
+    let garbage = UnixStream::connect(&socket).expect("a connection");
+    writeln!(&garbage, "garbage").expect("room");
+    writeln!(&garbage, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "no"})).expect("room");
     let connected = UnixStream::connect(&socket).expect("a connection");
+    writeln!(&connected, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).expect("room");
     drop(near);
     // Longer than the lease, which is what is to be shown.
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(sleep.running().len(), 1, "a process is connected");
     drop(connected);
     sleep.assert_gone();
+    drop((idle, garbage));
     shim.wait().expect("the end of the shim");
 }
 
