@@ -325,8 +325,10 @@ fn killed_at_any_moment_of_the_start_the_task_is_listed_or_nothing_runs() {
         let env = Env::new();
         let client = env.client();
         let (bound, sleep) = (UniqueSleep::new(), UniqueSleep::new());
-        client.start_task(&format!("(setsid {bound} &); {bound}"));
-        bound.wait_for(2);
+        // The last one is started again whenever it is ended, as long as its shell lives.
+        let again = format!("while true; do {bound}; done");
+        client.start_task(&format!("(setsid {bound} &); (setsid zsh -fc '{again}' &); {bound}"));
+        bound.wait_for(3);
         client.call_async("zsh", json!({"command": sleep.to_string(), "detach": true}));
         // Not a wait for something: the moment is meant to be any.
         std::thread::sleep(Duration::from_micros(u64::from(round) * 700));
