@@ -467,6 +467,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_pause_is_the_last_and_a_lasting_connection_ends_long_ones() {
+        let now = Instant::now();
+        let mut source = Source {
+            owner: Owner { directory: PathBuf::new() },
+            stream: None,
+            held: Vec::new(),
+            connected: now,
+            again: None,
+            pause: FIRST_PAUSE,
+        };
+        for _ in 0..20 {
+            source.disconnect();
+            assert!(source.again.take().is_some());
+        }
+        assert_eq!(source.pause, LAST_PAUSE);
+        source.connected = now.checked_sub(LASTING).expect("the machine is up for longer");
+        source.disconnect();
+        assert_eq!(source.pause, FIRST_PAUSE * 2);
+    }
+
+    #[test]
     fn only_a_first_stop_is_held_up() {
         assert!(may_hold(&json!({"hook_event_name": "Stop", "stop_hook_active": false})));
         assert!(may_hold(&json!({})));
