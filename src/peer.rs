@@ -289,9 +289,7 @@ impl Peer {
             "params": {"name": call.tool, "arguments": call.arguments, "_meta": meta},
         });
         let begun = Instant::now();
-        let written = local_socket::limit_writes(&self.stream, WRITE_LIMIT)
-            .and_then(|()| self.write(&request));
-        written.map_err(|error| self.failed(error, begun))?;
+        self.request(&request).map_err(|error| self.failed(error, begun))?;
         let (waker, wakes) = Waker::new().map_err(|error| self.failed(error, begun))?;
         call.cancel.wake_by(waker);
         let input = AwaitedInput { stream: &self.stream, wakes, deadline: begun + call.limit };
@@ -331,8 +329,7 @@ impl Peer {
         let failed = |error| self.failed(error, begun);
         let message =
             json!({"jsonrpc": "2.0", "id": REQUEST_ID, "method": ATTACH, "params": request});
-        local_socket::limit_writes(&self.stream, WRITE_LIMIT)
-            .and_then(|()| self.write(&message))
+        self.request(&message)
             .and_then(|()| self.stream.set_read_timeout(Some(ANSWER_LIMIT)))
             .map_err(failed)?;
         let input = self.stream.try_clone().map_err(failed)?;
@@ -358,6 +355,11 @@ impl Peer {
         }
     }
 
+    fn request(&self, message: &Value) -> io::Result<()> {
+        local_socket::limit_writes(&self.stream, WRITE_LIMIT)?;
+        unless_closed(self.write(message))
+    }
+
     fn write(&self, message: &Value) -> io::Result<()> {
         let mut line = message.to_string();
         line.push('\n');
@@ -369,7 +371,8 @@ impl Peer {
     }
 }
 
-/// A person's way to a task.
+/// A person's way to a task. Its writes wait for an owner that does not read; after one that has
+/// failed, the connection cannot be used any more.
 #[derive(Debug)]
 pub struct Attached(Peer);
 
@@ -378,7 +381,7 @@ impl Attached {
     ///
     /// # Errors
     /// The owner is gone, or does not read.
-    pub fn enter(&self, data: Vec<u8>, end: bool) -> io::Result<()> {
+    pub fn enter(&self, data: Vec<u8>, end: bool) -> Result<(), PeerError> {
         self.notify(ATTACH_INPUT, &Typed { bytes: Bytes { data }, end })
     }
 
@@ -386,12 +389,14 @@ impl Attached {
     ///
     /// # Errors
     /// As [`Attached::enter`].
-    pub fn resize(&self, size: TerminalSize) -> io::Result<()> {
+    pub fn resize(&self, size: TerminalSize) -> Result<(), PeerError> {
         self.notify(ATTACH_RESIZE, &size)
     }
 
-    fn notify(&self, method: &str, params: &impl Serialize) -> io::Result<()> {
-        self.0.write(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+    fn notify(&self, method: &str, params: &impl Serialize) -> Result<(), PeerError> {
+        let begun = Instant::now();
+        let written = self.0.write(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        written.map_err(|error| self.0.failed(error, begun))
     }
 }
 
@@ -456,6 +461,19 @@ fn read_event(frame: &[u8]) -> serde_json::Result<Option<Result<AttachEvent, Str
         }
         _ => None,
     })
+}
+
+/// How a request was written. An owner that has closed the connection may have said why, which is
+/// read next.
+fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) =>
+        {
+            Ok(())
+        }
+        written => written,
+    }
 }
 
 /// Why a connection to an owner has failed.

@@ -2,15 +2,16 @@
 //!
 //! The person's terminal shows what the task's terminal shows, in raw mode, and keys go to the
 //! program. A task with an open pipe takes lines instead. The main thread alone writes to the
-//! terminal; others wait for keys, signals and the task's owner.
+//! terminal; others wait for keys, signals and the task's owner, and write to it.
 
+use std::convert::Infallible;
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use signal_hook::consts::SIGWINCH;
 
 use super::output::{EXIT_USAGE, Output, OutputError, complain, say};
@@ -32,6 +33,11 @@ use crate::text::without_queries::WithoutQueries;
 const QUEUED_EVENTS: usize = 64;
 /// Bytes of keys read at once.
 const KEYS: usize = 4096;
+/// How many messages wait for an owner that does not read; a bell replaces further keys.
+const QUEUED_MESSAGES: usize = 256;
+/// How long the last of them may take to be written when the person detaches.
+const LAST_KEYS: Duration = Duration::from_secs(1);
+const BELL: &[u8] = b"\x07";
 /// For how long the last line of the screen names the key that detaches.
 const HINT: Duration = Duration::from_secs(4);
 /// The pause in the output after which it is written.
@@ -77,7 +83,6 @@ pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
         }
     };
     let person = Person {
-        attached,
         mode: begun.mode,
         size,
         detach: key.bytes(Modes::default()),
@@ -86,7 +91,7 @@ pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
         filter: WithoutQueries::default(),
         hint: None,
     };
-    match person.converse(events, arguments.read_only) {
+    match person.converse(attached, events, arguments.read_only) {
         Ok(end) => end.conclude(&entry.id),
         Err(error) => {
             complain(format_args!("cannot attach to task {}: {error}", entry.id));
@@ -128,6 +133,13 @@ enum Event {
     InputEnd,
     Resized,
     Stop(i32),
+}
+
+/// What is written to the task's owner.
+enum Message {
+    Keys(Vec<u8>),
+    InputEnd,
+    Size(TerminalSize),
 }
 
 /// How an attachment ends.
@@ -177,7 +189,6 @@ struct Hint {
 
 /// A person at this process's terminal.
 struct Person<'a> {
-    attached: Attached,
     mode: AttachMode,
     size: TerminalSize,
     /// What the key that detaches sends …
@@ -192,8 +203,15 @@ struct Person<'a> {
 
 impl Person<'_> {
     /// Passes everything on until one side ends, and restores the terminal.
-    fn converse(mut self, events: AttachedEvents, read_only: bool) -> io::Result<Ending> {
+    fn converse(
+        mut self,
+        attached: Attached,
+        events: AttachedEvents,
+        read_only: bool,
+    ) -> io::Result<Ending> {
         let (tell, told) = bounded(QUEUED_EVENTS);
+        let (send, messages) = bounded(QUEUED_MESSAGES);
+        let (writing, written) = bounded(0);
         let mut output = Output::stdout()?;
         watch_signals(&tell)?;
         let raw = match self.mode {
@@ -205,6 +223,7 @@ impl Person<'_> {
         };
         start("task-events", &tell, move |tell| follow(events, tell))?;
         start("input", &tell, read_keys)?;
+        start("keys", &tell, move |tell| pass_keys(&attached, &messages, &tell, &writing))?;
         let begun = match raw {
             Some(_) => self.begin_on_screen(&mut output),
             None => {
@@ -212,10 +231,15 @@ impl Person<'_> {
                 Ok(())
             }
         };
-        let ending = match begun.and_then(|()| self.pass_on(&told, &mut output)) {
+        let ending = match begun.and_then(|()| self.pass_on(&told, &send, &mut output)) {
             Ok(ending) => ending,
             Err(error) => Ending::Unwritable(error),
         };
+        drop((send, told));
+        if matches!(ending, Ending::Detached) {
+            // It ends with the last message.
+            let _ = written.recv_timeout(LAST_KEYS);
+        }
         if let Some((raw, restorer)) = raw {
             let _ = output.write(LEAVE.as_bytes());
             drop(raw);
@@ -250,6 +274,7 @@ impl Person<'_> {
     fn pass_on(
         &mut self,
         events: &Receiver<Event>,
+        send: &Sender<Message>,
         output: &mut Output,
     ) -> Result<Ending, OutputError> {
         loop {
@@ -257,15 +282,15 @@ impl Person<'_> {
                 Some(due) => events.recv_deadline(due),
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            let sent = match event {
+            let message = match event {
                 Ok(Event::Task(Ok(AttachEvent::Output(bytes)))) => {
                     output.write(&self.filter.pass(&bytes))?;
                     if let Some(hint) = &mut self.hint {
                         hint.write_at = Some(Instant::now() + HINT_AFTER);
                     }
-                    Ok(())
+                    None
                 }
-                Ok(Event::Task(Ok(AttachEvent::State(_)))) => Ok(()),
+                Ok(Event::Task(Ok(AttachEvent::State(_)))) => None,
                 Ok(Event::Task(Ok(AttachEvent::End(end)))) => {
                     let (status_line, exit_code) = (end.status_line, end.exit_code);
                     return Ok(Ending::Ended { status_line, exit_code });
@@ -274,46 +299,45 @@ impl Person<'_> {
                 Ok(Event::Keys(mut keys)) => {
                     let found = memchr::memmem::find(&keys, &self.detach);
                     keys.truncate(found.unwrap_or(keys.len()));
-                    let sent = match self.mode {
-                        AttachMode::Terminal | AttachMode::Lines if !keys.is_empty() => {
-                            self.attached.enter(keys, false)
-                        }
-                        _ => Ok(()),
-                    };
+                    let types = matches!(self.mode, AttachMode::Terminal | AttachMode::Lines);
+                    let message = (types && !keys.is_empty()).then_some(Message::Keys(keys));
                     if found.is_some() {
+                        // Without room for it, it is lost with what is before it.
+                        let _ = message.map(|message| send.try_send(message));
                         return Ok(Ending::Detached);
                     }
-                    sent
+                    message
                 }
                 Ok(Event::InputEnd) => match self.mode {
-                    AttachMode::Lines => self.attached.enter(Vec::new(), true),
-                    AttachMode::WatchOutput => Ok(()),
+                    AttachMode::Lines => Some(Message::InputEnd),
+                    AttachMode::WatchOutput => None,
                     _ => return Ok(Ending::Detached),
                 },
                 Ok(Event::Resized) => {
                     self.size = own_size();
-                    self.attached.resize(self.size)
+                    Some(Message::Size(self.size))
                 }
                 Ok(Event::Stop(number)) => return Ok(Ending::Signalled(number)),
                 Err(RecvTimeoutError::Timeout) => self.keep_hint(output)?,
                 // The thread that takes signals never ends.
                 Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Detached),
             };
-            // The thread that reads from the owner says why it is gone, if it knows.
-            if let Err(error) = sent {
-                tracing::debug!("cannot write to the owner of the task: {error}");
+            // If the owner is gone, an event that says so follows.
+            if let Some(Err(TrySendError::Full(_))) = message.map(|message| send.try_send(message))
+            {
+                output.write(BELL)?;
             }
         }
     }
 
     /// Writes the hint, or has the screen drawn without it when its time is over.
-    fn keep_hint(&mut self, output: &mut Output) -> Result<io::Result<()>, OutputError> {
+    fn keep_hint(&mut self, output: &mut Output) -> Result<Option<Message>, OutputError> {
         let Some(hint) = &mut self.hint else {
-            return Ok(Ok(()));
+            return Ok(None);
         };
         if Instant::now() >= hint.until {
             self.hint = None;
-            return Ok(self.attached.resize(self.size));
+            return Ok(Some(Message::Size(self.size)));
         }
         hint.write_at = None;
         let text = match self.mode {
@@ -325,7 +349,7 @@ impl Person<'_> {
         let text: String = text.chars().take(usize::from(self.size.cols)).collect();
         let rows = self.size.rows;
         let line = format!("\x1b7\x1b[{rows};1H\x1b[0;7m{text}\x1b[0m\x1b[K\x1b8");
-        output.write(line.as_bytes()).map(Ok)
+        output.write(line.as_bytes()).map(|()| None)
     }
 }
 
@@ -349,6 +373,30 @@ fn follow(mut events: AttachedEvents, tell: Sender<Event>) {
         let event = events.next_event();
         let is_over = !matches!(event, Ok(AttachEvent::State(_) | AttachEvent::Output(_)));
         if tell.send(Event::Task(event)).is_err() || is_over {
+            return;
+        }
+    }
+}
+
+/// Writes to the owner, until there are no more messages or a write has failed; `_writing` is
+/// dropped then.
+fn pass_keys(
+    attached: &Attached,
+    messages: &Receiver<Message>,
+    tell: &Sender<Event>,
+    _writing: &Sender<Infallible>,
+) {
+    for message in messages {
+        let written = match message {
+            Message::Keys(keys) => attached.enter(keys, false),
+            Message::InputEnd => attached.enter(Vec::new(), true),
+            Message::Size(size) => attached.resize(size),
+        };
+        if let Err(error) = written {
+            // The thread that reads from the owner knows better why it is gone.
+            if !matches!(error, PeerError::Gone(_)) {
+                let _ = tell.send(Event::Task(Err(error)));
+            }
             return;
         }
     }

@@ -32,12 +32,17 @@ use crate::task::tombstone;
 
 /// The first pause before an owner is tried again: its socket comes with its first task …
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
-/// … and the last one: a process that has no socket by then has none.
+/// … and the longest one.
 const LAST_PAUSE: Duration = Duration::from_secs(30);
+/// After a connection that lasted for so long, the first pause is the next.
+const LASTING: Duration = Duration::from_secs(10);
 /// How often directories are checked when the user has no inotify watches left.
 const BLIND_RECHECK: Duration = Duration::from_secs(1);
-/// How long a shim may take to end after its connection.
-const END_LIMIT: Duration = Duration::from_secs(1);
+/// An owner that has not answered anything by then is frozen.
+const FROZEN_AFTER: Duration = Duration::from_secs(1);
+/// How long owners may take to send all that is pending to a hook, which keeps them waiting until
+/// all have. They wait longer.
+const HOOK_LIMIT: Duration = Duration::from_secs(3);
 /// The largest input of a hook.
 const MAX_HOOK_INPUT: u64 = 1 << 20;
 /// How many ancestors of this process are looked at.
@@ -60,7 +65,7 @@ pub(crate) fn run(arguments: &EventsArguments) -> ExitCode {
     let mut sources = Sources::new(state, setup::supervisor(&config), arguments.of_client);
     let printed = match arguments.follow {
         true => sources.follow(&mut print),
-        false => sources.pending(&mut print).map(|silent| {
+        false => sources.pending(ANSWER_LIMIT, &mut print).map(|silent| {
             for owner in silent {
                 output::complain(format_args!("process {owner} owns tasks and does not answer"));
             }
@@ -78,18 +83,15 @@ pub(crate) fn hook(HookCommand::Stop: &HookCommand) -> ExitCode {
     let Ok(state) = &config.state_dir else {
         return ExitCode::SUCCESS;
     };
-    let mut lines = Vec::new();
-    let mut collect = |event: &Event| {
-        lines.push(event.line());
-        Ok(())
-    };
-    // An owner that does not answer has nothing to say.
-    let _ = Sources::new(state, setup::supervisor(&config), true).pending(&mut collect);
+    let mut sources = Sources::new(state, setup::supervisor(&config), true);
+    let lines = sources.hold();
     if lines.is_empty() {
         return ExitCode::SUCCESS;
     }
     let answer = json!({"decision": "block", "reason": lines.join("\n")});
-    output::conclude(output::print(&format!("{answer}\n")), 0)
+    let printed = output::print(&format!("{answer}\n"));
+    sources.release(printed.is_ok());
+    output::conclude(printed, 0)
 }
 
 /// The JSON on a hook's stdin; null if it cannot be read.
@@ -138,6 +140,9 @@ impl Scope {
 struct Source {
     owner: Owner,
     stream: Option<EventStream>,
+    /// What the stream has brought and a hook has yet to print.
+    held: Vec<Event>,
+    connected: Instant,
     /// When to connect next; `None` if connected, or if there is nothing to connect to.
     again: Option<Instant>,
     pause: Duration,
@@ -146,6 +151,7 @@ struct Source {
 impl Source {
     fn connect(&mut self, scope: &Scope, follow: bool) {
         self.again = None;
+        self.connected = Instant::now();
         match scope.includes(&self.owner.directory) {
             Some(true) => self.stream = EventStream::open(&self.owner, follow).ok(),
             Some(false) => return,
@@ -156,9 +162,31 @@ impl Source {
         }
     }
 
+    /// The connection has ended: what was not acknowledged is pending again.
+    fn disconnect(&mut self) {
+        self.stream = None;
+        self.held.clear();
+        if self.connected.elapsed() >= LASTING {
+            self.pause = FIRST_PAUSE;
+        }
+        self.try_later();
+    }
+
     fn try_later(&mut self) {
-        self.again = (self.pause <= LAST_PAUSE).then(|| Instant::now() + self.pause);
-        self.pause *= 2;
+        self.again = Some(Instant::now() + self.pause);
+        self.pause = (self.pause * 2).min(LAST_PAUSE);
+    }
+
+    /// Until when more of what is pending is awaited, if any may come: an owner that answers gets
+    /// the limit.
+    fn awaited_until(&self, begun: Instant, limit: Duration) -> Option<Instant> {
+        let limit = match &self.stream {
+            Some(stream) if stream.is_complete => None,
+            Some(stream) if !stream.answers => Some(FROZEN_AFTER),
+            Some(_) => Some(limit),
+            None => self.again.map(|_| limit),
+        };
+        limit.map(|limit| begun + limit)
     }
 }
 
@@ -168,6 +196,10 @@ struct Sources<'a> {
     /// Reads what ended shims have left.
     supervisor: Arc<Supervisor>,
     living: Vec<Source>,
+    /// What is pending is held for [`Sources::release`].
+    holds: bool,
+    /// The reports of ends that were claimed meanwhile: directories and tasks.
+    claimed: Vec<(PathBuf, String)>,
     /// The directories of ended processes, which have been looked at.
     ended: HashSet<PathBuf>,
 }
@@ -181,34 +213,68 @@ impl<'a> Sources<'a> {
                 project: supervisor.settings.directory.clone(),
             },
         };
-        Sources { state, scope, supervisor, living: Vec::new(), ended: HashSet::new() }
+        Sources {
+            state,
+            scope,
+            supervisor,
+            living: Vec::new(),
+            holds: false,
+            claimed: Vec::new(),
+            ended: HashSet::new(),
+        }
     }
 
-    /// Reports what is pending. Returns the owners that did not answer.
-    fn pending(&mut self, report: Report) -> Result<Vec<Owner>, OutputError> {
-        self.look(report)?;
-        for source in &mut self.living {
-            source.connect(&self.scope, false);
-        }
-        let mut deadline = Instant::now() + ANSWER_LIMIT;
-        loop {
-            self.living.retain(|source| source.stream.is_some());
-            let rest = deadline.saturating_duration_since(Instant::now());
-            if self.living.is_empty() || rest.is_zero() {
-                break;
+    /// The lines of what is pending; it is pending again unless [`Sources::release`] is called.
+    fn hold(&mut self) -> Vec<String> {
+        self.holds = true;
+        let mut lines = Vec::new();
+        let mut collect = |event: &Event| {
+            lines.push(event.line());
+            Ok(())
+        };
+        // An owner that does not answer has nothing to say.
+        let _ = self.pending(HOOK_LIMIT, &mut collect);
+        lines.extend(self.living.iter().flat_map(|source| &source.held).map(Event::line));
+        lines
+    }
+
+    /// Acknowledges what was held if it has been printed.
+    fn release(&mut self, printed: bool) {
+        if !printed {
+            for (directory, task) in &self.claimed {
+                tombstone::return_report(directory, task);
             }
+            return;
+        }
+        for stream in self.living.iter_mut().filter_map(|source| source.stream.as_mut()) {
+            // The owner may be gone.
+            let _ = stream.acknowledge();
+        }
+    }
+
+    /// Reports what is pending. Returns the owners that did not answer, or not within the limit.
+    fn pending(&mut self, limit: Duration, report: Report) -> Result<Vec<Owner>, OutputError> {
+        let begun = Instant::now();
+        self.look(report)?;
+        loop {
+            if self.connect_due(false) {
+                self.look(report)?;
+                continue;
+            }
+            let now = Instant::now();
+            let awaited = |source: &Source| source.awaited_until(begun, limit);
+            let until = self.living.iter().filter_map(awaited).filter(|until| *until > now).max();
+            let Some(until) = until else {
+                let late = self.living.iter().filter(|source| awaited(source).is_some());
+                return Ok(late.map(|source| source.owner.clone()).collect());
+            };
+            let again = self.living.iter().filter_map(|source| source.again).min();
             let mut poller = Poller::default();
             self.watch(&mut poller);
-            poller.wait(Some(rest));
+            poller.wait(Some(again.unwrap_or(until).min(until).saturating_duration_since(now)));
             let ready = self.ready(&poller);
-            if !ready.is_empty() {
-                deadline = Instant::now() + ANSWER_LIMIT;
-            }
-            if self.receive(&ready, report)? {
-                self.look(report)?;
-            }
+            self.receive(&ready, report)?;
         }
-        Ok(self.living.drain(..).map(|source| source.owner).collect())
     }
 
     /// Reports what is pending and what happens, until the reader of stdout is gone.
@@ -226,7 +292,7 @@ impl<'a> Sources<'a> {
                 }
                 self.look(report)?;
             }
-            is_changed = self.connect_due();
+            is_changed = self.connect_due(true);
             if is_changed {
                 continue;
             }
@@ -243,7 +309,7 @@ impl<'a> Sources<'a> {
             }
             is_changed = poller.ready(folder);
             let ready = self.ready(&poller);
-            is_changed |= self.receive(&ready, report)?;
+            self.receive(&ready, report)?;
         }
     }
 
@@ -259,6 +325,8 @@ impl<'a> Sources<'a> {
                 self.living.push(Source {
                     owner: Owner { directory },
                     stream: None,
+                    held: Vec::new(),
+                    connected: Instant::now(),
                     again: Some(Instant::now()),
                     pause: FIRST_PAUSE,
                 });
@@ -272,7 +340,7 @@ impl<'a> Sources<'a> {
         Ok(())
     }
 
-    fn report_ended(&self, directory: &Path, report: Report) -> Result<(), OutputError> {
+    fn report_ended(&mut self, directory: &Path, report: Report) -> Result<(), OutputError> {
         for entry in journal::read_server(directory) {
             let reported = entry.shown.is_some_and(|shown| shown.end_reported());
             let is_meant = match &self.scope {
@@ -293,20 +361,23 @@ impl<'a> Sources<'a> {
                 tombstone::return_report(directory, &entry.id);
                 return Err(error);
             }
+            if self.holds {
+                self.claimed.push((directory.to_owned(), entry.id));
+            }
         }
         Ok(())
     }
 
     /// Connects to the owners that are due. Returns whether one of them has ended.
-    fn connect_due(&mut self) -> bool {
+    fn connect_due(&mut self, follow: bool) -> bool {
         let now = Instant::now();
         for source in &mut self.living {
             if source.again.is_some_and(|again| again <= now) {
-                source.connect(&self.scope, true);
+                source.connect(&self.scope, follow);
             }
         }
         let has_ended = |source: &Source| {
-            source.again.is_some() && !journal::server_lives(&source.owner.directory)
+            source.stream.is_none() && !journal::server_lives(&source.owner.directory)
         };
         self.living.iter().any(has_ended)
     }
@@ -328,9 +399,8 @@ impl<'a> Sources<'a> {
             .collect()
     }
 
-    /// Reads from the streams at these places. Returns whether an owner has ended.
-    fn receive(&mut self, ready: &[usize], report: Report) -> Result<bool, OutputError> {
-        let mut has_ended = false;
+    /// Reads from the streams at these places.
+    fn receive(&mut self, ready: &[usize], report: Report) -> Result<(), OutputError> {
         for place in ready {
             let Some(source) = self.living.get_mut(*place) else {
                 continue;
@@ -339,32 +409,27 @@ impl<'a> Sources<'a> {
                 continue;
             };
             match stream.receive() {
-                Received::Event(number, data) => {
-                    match serde_json::from_value::<Event>(data) {
-                        Ok(event) => report(&event)?,
-                        Err(error) => output::complain(format_args!(
-                            "process {} reports an event that this version does not know: {error}",
-                            source.owner
-                        )),
+                Received::Events(events) => {
+                    let is_any = !events.is_empty();
+                    for event in events {
+                        match serde_json::from_value::<Event>(event) {
+                            Ok(event) if self.holds => source.held.push(event),
+                            Ok(event) => report(&event)?,
+                            Err(error) => output::complain(format_args!(
+                                "process {} reports an event that this version does not know: {error}",
+                                source.owner
+                            )),
+                        }
                     }
-                    if stream.acknowledge(number).is_ok() {
-                        source.pause = FIRST_PAUSE;
-                    }
-                }
-                Received::Nothing => {}
-                Received::Complete => source.stream = None,
-                Received::End => {
-                    source.stream = None;
-                    let lives = journal::server_lives(&source.owner.directory);
-                    if lives && !source.owner.await_end(END_LIMIT) {
-                        source.try_later();
-                    } else {
-                        has_ended = true;
+                    if is_any && !self.holds {
+                        // One that is gone has taken it back.
+                        let _ = stream.acknowledge();
                     }
                 }
+                Received::End => source.disconnect(),
             }
         }
-        Ok(has_ended)
+        Ok(())
     }
 
     fn drop_ended(&mut self) {
@@ -400,6 +465,27 @@ fn ancestors() -> Vec<Identity> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_pause_is_the_last_and_a_lasting_connection_ends_long_ones() {
+        let now = Instant::now();
+        let mut source = Source {
+            owner: Owner { directory: PathBuf::new() },
+            stream: None,
+            held: Vec::new(),
+            connected: now,
+            again: None,
+            pause: FIRST_PAUSE,
+        };
+        for _ in 0..20 {
+            source.disconnect();
+            assert!(source.again.take().is_some());
+        }
+        assert_eq!(source.pause, LAST_PAUSE);
+        source.connected = now.checked_sub(LASTING).expect("the machine is up for longer");
+        source.disconnect();
+        assert_eq!(source.pause, FIRST_PAUSE * 2);
+    }
 
     #[test]
     fn only_a_first_stop_is_held_up() {

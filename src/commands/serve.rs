@@ -60,7 +60,7 @@ pub(crate) fn run(guarded: Option<String>, launcher: Option<i32>) -> ExitCode {
     let instance = files::random_id();
     let spared = || setup::load_config().0.daemons;
     let arguments = ["serve", "--guarded", &instance, "--launcher"];
-    match guard::run(Role::Server, &arguments, spared) {
+    match guard::run(Role::Server, &instance, &arguments, spared) {
         Ok((exit, reaped)) => {
             if exit != Exit::Code(0) {
                 conclude(&instance, exit, &reaped);

@@ -43,7 +43,7 @@ pub(crate) fn run(guarded: Option<String>) -> ExitCode {
     }
     let instance = format!("{SHIM_PREFIX}{}", files::random_id());
     let spared = || setup::load_config().0.daemons;
-    match guard::run(Role::Shim, &["shim", "--guarded", &instance], spared) {
+    match guard::run(Role::Shim, &instance, &["shim", "--guarded", &instance], spared) {
         Ok((exit, reaped)) => {
             if exit != Exit::Code(0) {
                 serve::conclude(&instance, exit, &reaped);

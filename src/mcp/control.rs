@@ -4,7 +4,7 @@
 //! It starts nothing: whatever can reach the socket from a sandbox must not get a shell by it, so
 //! `zsh` and `secret_env` are refused. Connections of other users are closed unread.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -17,10 +17,12 @@ use parking_lot::Mutex;
 use super::dispatch::Tools;
 use super::server::{Access, Server};
 use crate::process::local_socket::{self, LocalListener, PeerProcess};
+use crate::protocol::message;
 use crate::protocol::transport::{Outbound, Transport};
 use crate::task::journal::CONTROL_SOCKET;
 
-/// The maximum number of connections: a further one replaces the one that has been idle longest.
+/// The maximum number of connections. A further one replaces the one that has been idle longest,
+/// else the longest stream of events, whose client connects again.
 const MAX_CONNECTIONS: usize = 16;
 /// A connection without a call is closed after this time.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
@@ -28,6 +30,8 @@ const IDLE_LIMIT: Duration = Duration::from_secs(60);
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 /// How long calls that were cancelled, because their client is gone, get to end.
 const LAST_CALLS: Duration = Duration::from_secs(1);
+/// The code of the error for a connection for which there is no room.
+const BUSY: i64 = -32000;
 /// The pause after an accept that failed because no descriptors are left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 /// These threads need little stack; what they read is on the heap.
@@ -44,13 +48,14 @@ struct Shared {
     /// The maximum size of a message in bytes.
     message_limit: usize,
     open: Mutex<Vec<Arc<Connection>>>,
-    /// When the newest of the closed connections was closed.
+    /// When the newest of the closed connections that had made a request was closed.
     last_closed: Mutex<Instant>,
 }
 
 struct Connection {
     stream: UnixStream,
     server: Arc<Server>,
+    opened: Instant,
     last_message: Mutex<Instant>,
 }
 
@@ -93,10 +98,11 @@ impl ControlSocket {
         *self.shared.last_closed.lock() = Instant::now();
     }
 
-    /// Since when no process has been connected; `None` while one is.
+    /// Since when no process that has made a valid request has been connected; `None` while one is.
     pub fn unconnected_since(&self) -> Option<Instant> {
         let open = self.shared.open.lock();
-        open.is_empty().then(|| *self.shared.last_closed.lock())
+        let is_used = open.iter().any(|connection| connection.server.has_requested());
+        (!is_used).then(|| *self.shared.last_closed.lock())
     }
 
     /// Waits until the results of all calls have reached their readers, at most until the limit.
@@ -126,9 +132,15 @@ impl Shared {
                 continue;
             }
             if !self.make_room() {
-                tracing::warn!(
-                    "all {MAX_CONNECTIONS} connections of the control socket have calls"
+                let text = format!(
+                    "process {} is busy: all {MAX_CONNECTIONS} connections of its control socket have calls; try again when one is over",
+                    std::process::id()
                 );
+                tracing::warn!("{text}");
+                let mut refusal = message::error(None, BUSY, &text, None);
+                refusal.push(b'\n');
+                // A new connection has room for it. Its client may be gone.
+                let _ = (&stream).write_all(&refusal);
                 continue;
             }
             if let Err(error) = self.open(stream, peer) {
@@ -137,15 +149,18 @@ impl Shared {
         }
     }
 
-    /// Ends the connection that has been idle longest if there is no room for a further one.
-    /// Returns whether there is room.
+    /// Ends the connection that has been idle longest, or streams events longest, if there is no
+    /// room for a further one. Returns whether there is room.
     fn make_room(&self) -> bool {
         let mut open = self.open.lock();
         if open.len() < MAX_CONNECTIONS {
             return true;
         }
         let idle = open.iter().enumerate().filter(|(_, connection)| !connection.server.is_busy());
-        let longest = idle.min_by_key(|(_, connection)| *connection.last_message.lock());
+        let idle = idle.min_by_key(|(_, connection)| *connection.last_message.lock());
+        let streams =
+            open.iter().enumerate().filter(|(_, connection)| connection.server.streams_events());
+        let longest = idle.or_else(|| streams.min_by_key(|(_, connection)| connection.opened));
         let Some((place, _)) = longest else {
             return false;
         };
@@ -159,6 +174,7 @@ impl Shared {
         let connection = Arc::new(Connection {
             stream,
             server: Arc::new(Server::new(Arc::clone(&self.tools), access)),
+            opened: Instant::now(),
             last_message: Mutex::new(Instant::now()),
         });
         let (shared, served) = (Arc::clone(self), Arc::clone(&connection));
@@ -168,7 +184,9 @@ impl Shared {
             }
             let mut open = shared.open.lock();
             open.retain(|open| !Arc::ptr_eq(open, &served));
-            *shared.last_closed.lock() = Instant::now();
+            if served.server.has_requested() {
+                *shared.last_closed.lock() = Instant::now();
+            }
         };
         self.open.lock().push(Arc::clone(&connection));
         let started = std::thread::Builder::new()

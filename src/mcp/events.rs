@@ -1,8 +1,9 @@
 //! What an agent would otherwise poll for, as the lines of `zsh-tool events`, and the stream of it
 //! over the control socket (`zsh-tool/events`).
 //!
-//! The stream sends one event at a time and waits until its reader has acknowledged it. A reader
-//! that does not gets no further ones; what it has not acknowledged is pending again.
+//! A stream that follows sends one event at a time and waits until its reader has acknowledged it.
+//! One of what is pending sends all of it, says that this is all, and waits then. A reader that does
+//! not acknowledge gets no further ones; what it has not acknowledged is pending again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const ACKNOWLEDGE_LIMIT: Duration = Duration::from_secs(5);
 /// … and how long if this process ends meanwhile.
 const LAST_ACKNOWLEDGEMENT: Duration = Duration::from_millis(300);
+const UNACKNOWLEDGED: &str = "an event was not acknowledged in time";
 /// How many of the last lines of an ended task are shown …
 const TAIL_LINES: usize = 3;
 /// … from this many bytes at the output's end.
@@ -224,7 +226,7 @@ impl Acknowledged {
 /// An event that one reader is to report. Dropped, it is pending again.
 struct Claim<'a> {
     supervisor: &'a Supervisor,
-    task: &'a Arc<TaskHandle>,
+    task: Arc<TaskHandle>,
     event: EventKind,
     reported: bool,
 }
@@ -233,7 +235,7 @@ impl<'a> Claim<'a> {
     /// `None` if it has been reported meanwhile.
     fn take(
         supervisor: &'a Supervisor,
-        task: &'a Arc<TaskHandle>,
+        task: &Arc<TaskHandle>,
         event: EventKind,
     ) -> Option<Claim<'a>> {
         {
@@ -248,6 +250,7 @@ impl<'a> Claim<'a> {
             Some(directory) => tombstone::claim_report(&directory, task.id()),
             None => true,
         };
+        let task = Arc::clone(task);
         claimed.then_some(Claim { supervisor, task, event, reported: false })
     }
 }
@@ -255,10 +258,10 @@ impl<'a> Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if !self.reported {
-            if let Some(directory) = shared_end(self.supervisor, self.task, self.event) {
+            if let Some(directory) = shared_end(self.supervisor, &self.task, self.event) {
                 tombstone::return_report(&directory, self.task.id());
             }
-            self.supervisor.take_back_event(self.task, self.event);
+            self.supervisor.take_back_event(&self.task, self.event);
         }
     }
 }
@@ -276,6 +279,7 @@ fn shared_end(
 
 impl Tools {
     /// Sends what is pending, and if `follow` is set what will be, until the call is cancelled.
+    /// `send` gets the number of the newest event, and no event after all that is pending.
     ///
     /// # Errors
     /// This process ends, or an event was not acknowledged.
@@ -284,7 +288,7 @@ impl Tools {
         follow: bool,
         cancel: &Cancel,
         acknowledged: &Acknowledged,
-        mut send: impl FnMut(u64, &Event),
+        mut send: impl FnMut(u64, Option<&Event>),
     ) -> Result<(), RpcError> {
         let failed = |text: &str| Err(RpcError::new(INTERNAL_ERROR, text));
         let supervisor = &self.supervisor;
@@ -292,6 +296,16 @@ impl Tools {
         let mut pending_since: HashMap<(String, EventKind), Instant> = HashMap::new();
         let begun = Instant::now();
         let mut number = 0;
+        let mut claims: Vec<Claim> = Vec::new();
+        let deliver = |number: u64, claims: &mut Vec<Claim>| {
+            let all = self.await_acknowledged(number, cancel, acknowledged);
+            let passed_on = acknowledged.0.load(Ordering::SeqCst);
+            for (claim, number) in claims.iter_mut().rev().zip((1..=number).rev()) {
+                claim.reported = number <= passed_on;
+            }
+            claims.clear();
+            all
+        };
         cancel.wake_events(signal);
         loop {
             let seen = signal.count();
@@ -321,17 +335,24 @@ impl Tools {
                     still_pending.insert(key, since);
                     continue;
                 }
-                let Some(mut claim) = Claim::take(supervisor, &task, event) else {
+                let Some(claim) = Claim::take(supervisor, &task, event) else {
                     continue;
                 };
                 number += 1;
-                send(number, &Event::of(event, &task, &supervisor.settings.redactor));
-                if !self.await_acknowledged(number, cancel, acknowledged) {
-                    return failed("an event was not acknowledged in time");
+                claims.push(claim);
+                send(number, Some(&Event::of(event, &task, &supervisor.settings.redactor)));
+                if follow && !deliver(number, &mut claims) {
+                    return failed(UNACKNOWLEDGED);
                 }
-                claim.reported = true;
             }
             pending_since = still_pending;
+            let is_all = is_ending || next.is_none();
+            if is_all && !claims.is_empty() {
+                send(number, None);
+                if !deliver(number, &mut claims) {
+                    return failed(UNACKNOWLEDGED);
+                }
+            }
             if is_ending {
                 return failed("this process is ending");
             }

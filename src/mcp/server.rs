@@ -154,6 +154,10 @@ pub struct Server {
     calls: InFlight,
     /// The person who is attached over this connection; the call keeps it.
     attachment: Mutex<Weak<Attachment>>,
+    /// A request was valid.
+    has_requested: AtomicBool,
+    /// A request was one for events.
+    streams_events: AtomicBool,
     shook_hands: AtomicBool,
     /// A stateless request has been served.
     served_stateless: AtomicBool,
@@ -171,6 +175,8 @@ impl Server {
             events: Acknowledged::default(),
             calls: InFlight::default(),
             attachment: Mutex::default(),
+            has_requested: AtomicBool::new(false),
+            streams_events: AtomicBool::new(false),
             shook_hands: AtomicBool::new(false),
             served_stateless: AtomicBool::new(false),
             client_name: Mutex::default(),
@@ -182,9 +188,9 @@ impl Server {
         let incoming = received.map_err(Malformed::from).and_then(|frame| parse(&frame));
         match incoming {
             Ok(Incoming::Request { id, method, params }) => {
-                let reply = self
-                    .request(outbound, &id, &method, params)
-                    .unwrap_or_else(|refusal| Some(refusal.reply(&id)));
+                let reply = self.request(outbound, &id, &method, params);
+                self.has_requested.fetch_or(reply.is_ok(), Ordering::Relaxed);
+                let reply = reply.unwrap_or_else(|refusal| Some(refusal.reply(&id)));
                 if let Some(reply) = reply {
                     send(outbound, reply);
                 }
@@ -241,6 +247,7 @@ impl Server {
                 Work::tool(params)?
             }
             (Era::Legacy, EVENTS) if self.access != Access::Full => {
+                self.streams_events.store(true, Ordering::Relaxed);
                 Work::Events { follow: events_follow(params.as_ref()) }
             }
             (Era::Legacy, ATTACH) if matches!(self.access, Access::ControlSocket { .. }) => {
@@ -351,6 +358,16 @@ impl Server {
     /// Whether a call is under way.
     pub fn is_busy(&self) -> bool {
         self.calls.any()
+    }
+
+    /// Whether the client has made a valid request.
+    pub fn has_requested(&self) -> bool {
+        self.has_requested.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client has asked for events, which it does again when its connection is lost.
+    pub fn streams_events(&self) -> bool {
+        self.streams_events.load(Ordering::Relaxed)
     }
 
     /// Cancels the calls under way: their client is gone.
@@ -600,7 +617,7 @@ impl RunningCall {
 
     fn stream_events(&self, follow: bool) -> Result<(), RpcError> {
         let server = &self.server;
-        let send_event = |number: u64, event: &Event| {
+        let send_event = |number: u64, event: Option<&Event>| {
             let params = json!({"event": number, "data": event});
             if let Ok(notification) = message::notification(EVENT, &params) {
                 send(&self.outbound, notification);

@@ -4,7 +4,7 @@
 //! when the last one has left.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::commands::WorkerCommand;
@@ -25,6 +25,8 @@ pub struct Person {
     supervisor: Arc<Supervisor>,
     task: Arc<TaskHandle>,
     number: u64,
+    /// The program has not read within the limit: what is typed no longer waits for it.
+    starved: AtomicBool,
 }
 
 impl Person {
@@ -51,7 +53,12 @@ impl Person {
             state.people.get_or_insert_with(|| People::new(size_before)).set_size(number, size);
             Ok(())
         })?;
-        let person = Person { supervisor: Arc::clone(supervisor), task: Arc::clone(task), number };
+        let person = Person {
+            supervisor: Arc::clone(supervisor),
+            task: Arc::clone(task),
+            number,
+            starved: AtomicBool::new(false),
+        };
         person.apply(size);
         Ok(person)
     }
@@ -78,14 +85,16 @@ impl Person {
     /// # Errors
     /// Nothing was typed.
     pub fn enter(&self, sending: Sending) -> Result<(), InputError> {
-        match self.supervisor.send(&self.task, sending.clone()) {
-            Err(InputError::Full { .. } | InputError::Busy { .. }) => {
-                let most_before = MAX_QUEUED_INPUT.saturating_sub(sending.weight());
-                self.await_room(most_before);
-                self.supervisor.send(&self.task, sending)
-            }
-            sent => sent,
+        let is_full = |sent: &Result<(), InputError>| {
+            matches!(sent, Err(InputError::Full { .. } | InputError::Busy { .. }))
+        };
+        let mut sent = self.supervisor.send(&self.task, sending.clone());
+        if is_full(&sent) && !self.starved.load(Ordering::Relaxed) {
+            self.await_room(MAX_QUEUED_INPUT.saturating_sub(sending.weight()));
+            sent = self.supervisor.send(&self.task, sending);
         }
+        self.starved.store(is_full(&sent), Ordering::Relaxed);
+        sent
     }
 
     fn await_room(&self, most: usize) {

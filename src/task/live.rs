@@ -751,6 +751,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_an_attached_person_sees_is_pending_once_the_person_has_left() {
+        let mut state = LiveState::new();
+        state.active_calls = 0;
+        state.is_stuck = true;
+        assert_eq!(state.pending_event(), Some(EventKind::Stuck));
+        state.people = Some(People::new(None));
+        assert_eq!(state.pending_event(), None);
+        state.people = None;
+        assert_eq!(state.pending_event(), Some(EventKind::Stuck));
+    }
+
+    #[test]
     fn a_call_is_cancelled_until_its_answer_begins() {
         let cancel = Cancel::default();
         assert!(cancel.begin_answer());

@@ -3,7 +3,7 @@
 // what the model is given. Exits 1 when a check failed.
 import fs from 'node:fs';
 import path from 'node:path';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { PATIENCE, check, eventually, finish, running, scratch } from './lib.mjs';
 import { RESPONSES, scripted } from './scripted_api.mjs';
 
@@ -12,6 +12,7 @@ const call = (name, input) => ({ call: { name: { name, namespace: 'mcp__zsh_tool
 const taskIn = (result) => /task=([0-9a-f]{8})/.exec(result)?.[1] ?? 'none';
 
 const project = path.join(scratch, 'project');
+const state = path.join(scratch, 'state');
 fs.mkdirSync(path.join(scratch, '.codex'));
 fs.mkdirSync(project);
 
@@ -31,10 +32,10 @@ wire_api = "responses"
 [mcp_servers.zsh_tool]
 command = "${binary}"
 args = ["serve"]
-env = { ZSH_TOOL_STATE_DIR = "${path.join(scratch, 'state')}" }
+env = { ZSH_TOOL_STATE_DIR = "${state}" }
 `,
   );
-  const args = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', 'go'];
+  const args = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '--dangerously-bypass-hook-trust', 'go'];
   const environment = { PATH: `${programs}:${process.env.PATH}`, HOME: scratch };
   const child = spawn('codex', args, { cwd: project, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
   let printed = '';
@@ -44,7 +45,7 @@ env = { ZSH_TOOL_STATE_DIR = "${path.join(scratch, 'state')}" }
   const code = await new Promise((ended) => child.on('close', ended));
   clearTimeout(timer);
   api.close();
-  return { code, printed, results: api.results(), tools: api.turns[0]?.tools ?? [] };
+  return { code, printed, results: api.results(), tools: api.turns[0]?.tools ?? [], turns: api.turns };
 }
 
 const { code, printed, results, tools } = await run('scripted', [
@@ -88,4 +89,33 @@ const unknown = await run('scripted', [call('zsh', long), { text: 'the script is
 const [cut = ''] = unknown.results;
 check('with a model that it does not know Codex cuts the marker', cut.includes('truncated') && !omission.test(cut), ends(cut));
 check('and the model reads it at the end', reminder.test(cut), ends(cut));
+
+// Its Stop hook: a task that ends while the model says its last word is one more turn.
+const command = `ZSH_TOOL_STATE_DIR=${state} ${binary} hook stop`;
+const hooks = { hooks: { Stop: [{ hooks: [{ type: 'command', command }] }] } };
+fs.writeFileSync(path.join(scratch, '.codex/hooks.json'), JSON.stringify(hooks));
+execFileSync('mkfifo', [path.join(project, 'go')]);
+const listed = () => {
+  const environment = { PATH: process.env.PATH, HOME: scratch, ZSH_TOOL_STATE_DIR: state };
+  return execFileSync(binary, ['tasks', '--all', '--json'], { cwd: project, env: environment, encoding: 'utf8' });
+};
+let ended = 'none';
+const held = await run(
+  'scripted',
+  [
+    call('zsh', { command: 'read < go; exit 4', background: true }),
+    (result) => {
+      ended = taskIn(result);
+      fs.writeFileSync(path.join(project, 'go'), '\n');
+      const isOver = (line) => line.includes(ended) && line.includes('failed');
+      const limit = Date.now() + PATIENCE * 1000;
+      while (!listed().split('\n').some(isOver) && Date.now() < limit);
+      return { text: 'the first word' };
+    },
+    { text: 'the script is over' },
+  ],
+);
+const asked = held.turns.map((turn) => JSON.stringify(turn.input).includes(`task ${ended} ended (exit=4`));
+check('the Stop hook begins a turn with the end of the task', JSON.stringify(asked) === '[false,false,true]', { asked, printed: held.printed.slice(-1500) });
+check('and holds up the turn once', held.code === 0 && held.printed.includes('the script is over'), held.printed.slice(-1500));
 finish();

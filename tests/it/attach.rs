@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::client::{Client, send_signal};
 use crate::support::env::{Env, unique_word};
-use crate::support::processes::{Found, assert_none_left, processes_with, wait_until};
+use crate::support::processes::{Found, UniqueSleep, assert_none_left, processes_with, wait_until};
 use crate::support::program::ran;
 use crate::support::state_files::server_files;
 use crate::support::tmux::Window;
@@ -361,6 +361,37 @@ fn who_only_watches_types_nothing_and_hinders_no_tool() {
     let shown = window.await_text("by the agent");
     assert!(!shown.contains("not typed"), "{shown}");
     detach(&window);
+    client.kill_task(&task);
+}
+
+#[test]
+fn a_person_detaches_while_neither_the_program_nor_the_server_reads_a_long_paste() {
+    let env = Env::new();
+    let client = env.client();
+    let paste = env.path("paste");
+    fs::write(&paste, "x".repeat(6 << 20)).expect("a file");
+    let sleep = UniqueSleep::new();
+    let task = on_terminal(&env, &client, &format!("stty raw -echo; print ready; {sleep}"));
+    sleep.wait_for(1);
+    let window = Window::open(&env, 24, 80);
+    let before = window.settings();
+    for is_frozen in [false, true] {
+        window.zsh_tool(&format!("attach {task}"));
+        window.await_text(HINT);
+        if is_frozen {
+            send_signal("STOP", client.server_pid());
+        }
+        window.paste(&paste);
+        window.press("C-]");
+        window.await_text("code=0");
+        assert_eq!(window.settings(), before);
+        send_signal("CONT", client.server_pid());
+        wait_until("the person has left", || {
+            let poll = client.poll(&task, json!({"listen": 0}));
+            (!poll.text.contains("person attached")).then_some(())
+        });
+    }
+    drop(window);
     client.kill_task(&task);
 }
 

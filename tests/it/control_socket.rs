@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::support::client::{Client, PATIENCE};
 use crate::support::env::Env;
 use crate::support::oneshot::Runs;
 use crate::support::processes::{UniqueSleep, wait_until};
-use crate::support::program::{ran, run_with_input, zsh_tool};
+use crate::support::program::{Program, ran, run_with_input, zsh_tool};
 use crate::support::state_files::server_files;
 use crate::support::unprivileged;
 
@@ -285,4 +285,66 @@ fn the_connection_of_another_user_is_closed_unread() {
     let log = std::fs::read_to_string(env.path("stderr")).expect("the log");
     assert!(log.contains("user 65533 is refused at the control socket"), "{log} {finished:?}");
     client.kill_task(&task);
+}
+
+const CONNECTIONS: usize = 16;
+
+/// Connections each of which has one call, begun when this returns.
+fn busy(socket: &Path, count: usize, call: &Value) -> Vec<UnixStream> {
+    let busy = |_| {
+        let stream = UnixStream::connect(socket).expect("a connection");
+        writeln!(&stream, "{call}").expect("room");
+        // Requests are begun in their order.
+        ask(&stream, &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
+        stream
+    };
+    (0..count).map(busy).collect()
+}
+
+#[test]
+fn streams_of_events_make_room_and_connect_again() {
+    let env = Env::new();
+    let client = env.client();
+    let pipe = env.named_pipe("go");
+    let mut follower = Program::start(zsh_tool(&env, &["events", "--follow", "--json"]));
+    let task = background(&env, &client, "cat", json!({"pty": true}));
+    let ends = |client: &Client| {
+        let task = background(&env, client, "read < go", json!({}));
+        std::fs::write(&pipe, "\n").expect("a reader");
+        task
+    };
+    let first = ends(&client);
+    assert!(follower.read_line().contains(&first));
+    let events = json!({"jsonrpc": "2.0", "id": 1, "method": "zsh-tool/events",
+        "params": {"follow": true}});
+    let streams = busy(&socket_of(&env, &task), 2 * CONNECTIONS, &events);
+    let sent = ran(&env, &["send", &task, "typed by a person"]);
+    assert_eq!(sent.code, 0, "{sent:?}");
+    drop(streams);
+    let second = ends(&client);
+    // That the other task waits for input is an event as well.
+    while !follower.read_line().contains(&second) {}
+    follower.signal("TERM");
+    follower.finish();
+}
+
+#[test]
+fn an_owner_whose_connections_all_have_calls_is_busy_and_not_gone() {
+    let env = Env::new();
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let task = background(&env, &client, &sleep.to_string(), json!({"detach": true}));
+    let socket = socket_of(&env, &task);
+    let poll = call_of("zsh_poll", json!({"task_id": task, "listen": 25}));
+    let polls = busy(&socket, CONNECTIONS, &poll);
+    let killed = ran(&env, &["kill", &task]);
+    assert_eq!(killed.code, 1, "{killed:?}");
+    assert!(killed.stderr.contains("is busy: all 16 connections"), "{killed:?}");
+    let polled = client.poll(&task, json!({"listen": 0}));
+    assert!(polled.is_error && polled.text.contains("is busy"), "{}", polled.text);
+    drop(polls);
+    wait_until("there is room", || {
+        let killed = ran(&env, &["kill", &task]);
+        (killed.code == 0).then_some(())
+    });
 }

@@ -5,7 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -322,6 +323,57 @@ fn a_call_that_is_cancelled_leaves_nothing() {
     wait_until("no shim is left", || shims(&env).is_empty().then_some(()));
 }
 
+/// A library that holds the guard while it starts a shim, as long as the file `hold` exists; `held`
+/// says that it does.
+fn holding_library(env: &Env) -> PathBuf {
+    let (source, library) = (env.path("hold.c"), env.path("hold.so"));
+    let text = format!(
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <fcntl.h>\n#include <string.h>\n\
+         #include <sys/prctl.h>\n#include <unistd.h>\n\
+         pid_t fork(void) {{\n\
+           char name[16] = \"\";\n\
+           prctl(PR_GET_NAME, name);\n\
+           while (strcmp(name, \"ztool\") == 0 && access(\"{hold}\", F_OK) == 0) {{\n\
+             close(open(\"{held}\", O_WRONLY | O_CREAT, 0600));\n\
+             usleep(1000);\n\
+           }}\n\
+           return ((pid_t (*)(void))dlsym(RTLD_NEXT, \"fork\"))();\n\
+         }}\n",
+        hold = env.path("hold").display(),
+        held = env.path("held").display(),
+    );
+    fs::write(&source, text).expect("a source file");
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(compiled.expect("cc, which Rust links with").success());
+    library
+}
+
+#[test]
+fn what_is_started_while_the_guard_is_no_subreaper_ends_with_the_server() {
+    let env = Env::new();
+    // The static build takes no library: the dynamic one stands for both.
+    let mut serve = env.command(env!("CARGO_BIN_EXE_zsh-tool"));
+    serve.arg("serve").env("LD_PRELOAD", holding_library(&env));
+    let client = Client::start(serve, env.path("stderr"));
+    client.initialize();
+    let (go, late, early) = (env.named_pipe("go"), UniqueSleep::new(), UniqueSleep::new());
+    client.start_task(&format!("setsid zsh -fc 'read < go; setsid {late} &' & {early}"));
+    early.wait_for(1);
+    fs::write(env.path("hold"), "").expect("a file");
+    client.call_async("zsh", json!({"command": "true", "detach": true}));
+    wait_until("the guard is held", || env.path("held").exists().then_some(()));
+    send_signal("KILL", client.server_pid());
+    // Its parent ends with this, and leaves it to the system.
+    fs::write(go, "\n").expect("a reader");
+    late.wait_for(1);
+    assert_eq!(early.running().len(), 1);
+    fs::remove_file(env.path("hold")).expect("the file");
+    client.wait_exit(EXIT);
+    late.assert_gone();
+    early.assert_gone();
+}
+
 /// Kills one of the processes after a random moment of the start, and then either the task is
 /// listed and runs, or nothing of it does; and nothing of another task in any case.
 #[test]
@@ -427,13 +479,20 @@ fn a_shim_with_a_lease_ends_its_task_when_no_process_is_connected_any_more() {
             .into_iter()
             .find(|path| UnixStream::connect(path).is_ok())
     });
+    // Connections without a valid request do not count.
+    let idle = UnixStream::connect(&socket).expect("a connection");
+    let garbage = UnixStream::connect(&socket).expect("a connection");
+    writeln!(&garbage, "garbage").expect("room");
+    writeln!(&garbage, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "no"})).expect("room");
     let connected = UnixStream::connect(&socket).expect("a connection");
+    writeln!(&connected, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).expect("room");
     drop(near);
     // Longer than the lease, which is what is to be shown.
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(sleep.running().len(), 1, "a process is connected");
     drop(connected);
     sleep.assert_gone();
+    drop((idle, garbage));
     shim.wait().expect("the end of the shim");
 }
 

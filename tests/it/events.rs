@@ -1,13 +1,14 @@
 //! `zsh-tool events` and `zsh-tool hook stop`: what an agent would otherwise poll for is said once.
 
 use std::fs;
-use std::io::Write;
-use std::time::Instant;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, PATIENCE, send_signal};
-use crate::support::env::{Env, binary};
+use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{UniqueSleep, assert_none_left, processes_with, wait_until};
 use crate::support::program::{Finished, Program, ran, run_with_input, zsh_tool};
 use crate::support::state_files::server_files;
@@ -35,6 +36,10 @@ fn go(env: &Env) {
 /// Lets the task end and waits until its file says so.
 fn let_end(env: &Env, task: &str) {
     go(env);
+    await_end(env, task);
+}
+
+fn await_end(env: &Env, task: &str) {
     wait_until("the task has ended", || {
         let file = server_files(env, &format!("{task}.json")).pop()?;
         let entry: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
@@ -447,4 +452,110 @@ fn a_wait_that_prints_meanwhile_is_said_once() {
     assert_eq!((&ended["event"], &ended["task_id"]), (&json!("ended"), &json!(marker)), "{ended}");
     assert_eq!(rest(follower), "");
     client.kill_task(&task);
+}
+
+const STOP: &str = r#"{"hook_event_name": "Stop", "stop_hook_active": false}"#;
+
+#[test]
+fn what_the_stop_hook_cannot_print_stays_pending() {
+    let env = Env::new();
+    let client = env.client();
+    // The shim of the last one ends with it, so that it is reported from files.
+    let tasks = [false, false, true].map(|detach| {
+        let command = format!("read < {}; exit 4", env.named_pipe(&unique_word()).display());
+        background(&client, &command, json!({"detach": detach}))
+    });
+    for pipe in fs::read_dir(env.work()).expect("the pipes") {
+        fs::write(pipe.expect("a pipe").path(), "\n").expect("a reader");
+    }
+    for task in &tasks[..2] {
+        await_end(&env, task);
+    }
+    wait_until("the shim is gone", || {
+        let processes = processes_with(env.mark());
+        let is_shim = |arguments: &str| arguments.starts_with("zsh-tool shim");
+        (!processes.iter().any(|process| is_shim(&process.arguments))).then_some(())
+    });
+    let mut deaf = Program::start(zsh_tool(&env, &["hook", "stop"]));
+    deaf.close_stdout();
+    let mut stdin = deaf.stdin.take().expect("a piped stdin");
+    stdin.write_all(STOP.as_bytes()).expect("room");
+    drop(stdin);
+    assert_eq!(deaf.finish().code, 141);
+
+    let held = hook(&env, STOP);
+    let answer: Value = serde_json::from_slice(&held.stdout).expect("JSON");
+    let reason = answer["reason"].as_str().expect("a reason");
+    assert_eq!(reason.lines().count(), tasks.len(), "{reason}");
+    assert!(tasks.iter().all(|task| reason.contains(task)), "{reason}");
+    assert_eq!(hook(&env, STOP).text(), "");
+}
+
+#[test]
+fn frozen_owners_hold_up_neither_the_hook_nor_the_events_of_others() {
+    let env = Env::new();
+    let client = env.client();
+    env.named_pipe("go");
+    let mut follower = follower(&env, &[]);
+    // Both are connected once they have brought something.
+    let others = [0, 1].map(|_| {
+        let other = env.client();
+        let task = ends_later(&other);
+        go(&env);
+        assert_eq!(next(&mut follower)["task_id"], json!(task));
+        other
+    });
+    let frozen = ends_later(&others[0]);
+    let_end(&env, &frozen);
+    assert_eq!(next(&mut follower)["task_id"], json!(frozen));
+    for other in &others {
+        send_signal("STOP", other.server_pid());
+    }
+    let ours = ends_later(&client);
+    go(&env);
+    assert_eq!(next(&mut follower)["task_id"], json!(ours));
+    assert_eq!(rest(follower), "");
+
+    let ours = ends_later(&client);
+    let_end(&env, &ours);
+    let begun = Instant::now();
+    let held = hook(&env, STOP);
+    // One that answers gets longer than a frozen one, which gets a second.
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(held.text().contains(&ours), "{held:?}");
+    for other in &others {
+        send_signal("CONT", other.server_pid());
+    }
+}
+
+#[test]
+fn what_a_person_sees_is_pending_when_the_person_has_left() {
+    let env = Env::new();
+    let client = env.client();
+    env.named_pipe("go");
+    let task = background(&client, ASKS, json!({"pty": true}));
+    let socket = wait_until("other processes can know of it", || {
+        let socket = server_files(&env, "control.sock").pop()?;
+        let known = !server_files(&env, &format!("{task}.json")).is_empty();
+        known.then_some(socket)
+    });
+    let mut person = UnixStream::connect(socket).expect("a connection");
+    let params = json!({"task_id": task, "size": {"rows": 24, "cols": 80}});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "zsh-tool/attach", "params": params});
+    writeln!(person, "{request}").expect("room");
+    let mut answer = String::new();
+    BufReader::new(&person).read_line(&mut answer).expect("an answer");
+    assert!(answer.contains("zsh-tool/state"), "{answer}");
+    go(&env);
+    wait_until("it waits for input", || {
+        let listed = ran(&env, &["tasks", "--json"]).text();
+        listed.lines().any(|line| line.contains(&task) && line.contains("Your name:")).then_some(())
+    });
+    assert_eq!(pending(&env), "");
+    drop(person);
+    let said = wait_until("the person has left", || {
+        let said = pending(&env);
+        (!said.is_empty()).then_some(said)
+    });
+    assert!(said.contains(&task) && said.contains("Your name:"), "{said}");
 }

@@ -8,6 +8,7 @@
 //! starts the server is the guard's only one: the signal comes at the end of the parent
 //! *thread*.
 
+use std::collections::HashSet;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -21,15 +22,17 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
+use rustix::process::{Pid, WaitOptions};
 
-use crate::process::kill::{Handle, handles};
+use crate::process::kill::handles;
 use crate::process::launcher;
 use crate::process::signals::{self, Exit, Request, Requests, Signal, is_ignored};
 use crate::process::terminate::{GRACE, PATIENCE, Termination};
-use crate::process::tree::{Identity, Snapshot};
+use crate::process::tree::{Identity, ProcessInfo, Snapshot, cookie_of};
 use crate::process::{descriptors, memory, orphans};
 
+/// A server that ends so long after a launch has not ended during it.
+const SETTLED: Duration = Duration::from_secs(1);
 /// How often to search for new descendants while waiting.
 const RESCAN: Duration = Duration::from_millis(50);
 
@@ -46,12 +49,13 @@ pub(crate) enum Role {
 /// Starts the server under guard, waits for its end and ends the processes that it left.
 /// Programs named in `spared` that lead a session of their own survive, and so do the children
 /// that this process had before. Returns the server's exit, and those of the processes that
-/// outlived it, by pid.
+/// outlived it, by pid. `instance` is the server's name in the cookies of its tasks.
 ///
 /// # Errors
 /// When the server cannot be started; the caller may serve unguarded then.
 pub(crate) fn run(
     role: Role,
+    instance: &str,
     arguments: &[&str],
     spared: impl FnOnce() -> Vec<String>,
 ) -> io::Result<(Exit, Vec<(i32, Exit)>)> {
@@ -93,7 +97,8 @@ pub(crate) fn run(
     let mut requests = Requests::default();
     let (exit, hurry) = wait_for_server(server, &signals, &mut requests, &mut launches);
     let mut reaped = Vec::new();
-    if reap_all(&mut reaped) || !launches.lost.is_empty() {
+    let mut lost = launches.lost(instance);
+    if reap_all(&mut reaped) || lost.is_some() {
         let spared = spared();
         let grace = if hurry { Duration::ZERO } else { GRACE };
         Termination::begin(grace, PATIENCE).finish(
@@ -105,7 +110,9 @@ pub(crate) fn run(
                 let may_live =
                     !left.is_empty() || (!snapshot.is_whole() && orphans::has_children());
                 let mut found = handles(left);
-                found.extend(launches.lost.iter().filter_map(|lost| Handle::open(*lost).ok()));
+                if let Some(lost) = &mut lost {
+                    found.extend(handles(lost.find(&snapshot, &spared)));
+                }
                 (may_live || !found.is_empty()).then_some(found)
             },
             |_, limit| {
@@ -129,8 +136,43 @@ pub(crate) fn attend() -> io::Result<()> {
 /// them.
 struct Launches {
     requests: UnixStream,
-    /// Processes that may have found no subreaper when the server ended during a launch.
-    lost: Vec<Identity>,
+    /// When the last launch was over, and what was below the guard before it.
+    last: Option<(Instant, HashSet<Identity>)>,
+}
+
+/// Processes that have found no subreaper: the server ended during a launch.
+struct Lost {
+    /// They or their ancestors …
+    known: HashSet<Identity>,
+    /// … and the beginning of the cookies of those that were started since.
+    cookies: String,
+}
+
+impl Lost {
+    /// Those that live, but for the named programs that lead a session of their own, and what is
+    /// below these.
+    fn find<'a>(&mut self, snapshot: &'a Snapshot, spared: &[String]) -> Vec<&'a ProcessInfo> {
+        let carries_cookie = |process: &ProcessInfo| {
+            cookie_of(process.id.pid).is_some_and(|cookie| cookie.starts_with(&self.cookies))
+        };
+        let is_spared =
+            |process: &ProcessInfo| process.session == process.id.pid && process.is_named(spared);
+        let (mut found, mut left_alone) = (Vec::new(), HashSet::new());
+        for process in snapshot.processes() {
+            if self.known.contains(&process.id) || carries_cookie(process) {
+                let below = snapshot.descendants(process.id.pid);
+                if is_spared(process) {
+                    left_alone.extend(below.iter().map(|process| process.id).chain([process.id]));
+                } else {
+                    found.extend(below.into_iter().chain([process]));
+                }
+            }
+        }
+        // What they start later is found even after their end.
+        self.known.extend(found.iter().map(|process| process.id));
+        found.retain(|process| !process.zombie && !left_alone.contains(&process.id));
+        found
+    }
 }
 
 impl Launches {
@@ -150,15 +192,15 @@ impl Launches {
                 ) == 0
         };
         match announced {
-            true => Ok((Launches { requests, lost: Vec::new() }, launcher.into())),
+            true => Ok((Launches { requests, last: None }, launcher.into())),
             false => Err(io::Error::last_os_error()),
         }
     }
 
     /// Starts the shims that are asked for.
-    fn serve(&mut self, server: Pid) {
+    fn serve(&mut self) {
         while let Some(stdin) = self.next() {
-            self.launch(server, stdin);
+            self.launch(stdin);
         }
     }
 
@@ -178,9 +220,8 @@ impl Launches {
     }
 
     /// A shim must not be a descendant of the guard, so the guard is no subreaper for a moment. If
-    /// the server is killed in that moment, its orphans go elsewhere: what was below the guard
-    /// before is ended in any case.
-    fn launch(&mut self, server: Pid, stdin: OwnedFd) {
+    /// the server is killed in that moment, its orphans go elsewhere: [`Launches::lost`].
+    fn launch(&mut self, stdin: OwnedFd) {
         let before = Snapshot::take();
         let before = orphans::below(&before, &[]).into_iter().map(|process| process.id).collect();
         let own = rustix::process::getpid();
@@ -190,10 +231,14 @@ impl Launches {
         // The server sees by the end of the descriptor that nothing was started.
         let _ = launcher::start_apart(&["shim"], stdin, Stdio::null());
         let _ = rustix::process::set_child_subreaper(Some(own));
-        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        if !matches!(rustix::process::waitid(WaitId::Pid(server), ended), Ok(None)) {
-            self.lost = before;
-        }
+        self.last = Some((Instant::now(), before));
+    }
+
+    /// What may be lost when the server has just ended. Its end may be seen later than its orphans
+    /// have gone elsewhere.
+    fn lost(&mut self, instance: &str) -> Option<Lost> {
+        let (_, known) = self.last.take().filter(|(over, _)| over.elapsed() < SETTLED)?;
+        Some(Lost { known, cookies: format!("{instance}/") })
     }
 }
 
@@ -240,7 +285,7 @@ fn wait_for_server(
         if let Some(exit) = reap_for(server) {
             return (exit, hurry);
         }
-        launches.serve(server);
+        launches.serve();
         let Some(signal) = signals.wait(None) else {
             continue;
         };

@@ -76,6 +76,7 @@ type Groups = Arc<Mutex<BTreeSet<i32>>>;
 /// When the server cannot be started; the caller may serve unguarded then.
 pub(crate) fn run(
     role: Role,
+    _instance: &str,
     arguments: &[&str],
     _spared: impl FnOnce() -> Vec<String>,
 ) -> io::Result<(Exit, Vec<(i32, Exit)>)> {

@@ -1,7 +1,7 @@
 //! A person's terminal window: tmux, whose screen tests read.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use super::env::{Env, binary};
@@ -55,6 +55,12 @@ impl<'a> Window<'a> {
     /// Presses a key, by tmux's name.
     pub fn press(&self, key: &str) {
         self.tmux(&["send-keys", key]);
+    }
+
+    /// Pastes the content of a file.
+    pub fn paste(&self, file: &Path) {
+        self.tmux(&["load-buffer", &file.to_string_lossy()]);
+        self.tmux(&["paste-buffer"]);
     }
 
     /// Runs the program under test with these arguments, and then prints its exit code.
