@@ -24,6 +24,8 @@ use crate::task::journal::CONTROL_SOCKET;
 /// The maximum number of connections. A further one replaces the one that has been idle longest,
 /// else the longest stream of events, whose client connects again.
 const MAX_CONNECTIONS: usize = 16;
+/// A connection that has sent something so recently may be about to send more.
+const RECENT: Duration = Duration::from_secs(1);
 /// A connection without a call is closed after this time.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// A client that does not read an answer for this long is dropped.
@@ -156,12 +158,9 @@ impl Shared {
         if open.len() < MAX_CONNECTIONS {
             return true;
         }
-        let idle = open.iter().enumerate().filter(|(_, connection)| !connection.server.is_busy());
-        let idle = idle.min_by_key(|(_, connection)| *connection.last_message.lock());
-        let streams =
-            open.iter().enumerate().filter(|(_, connection)| connection.server.streams_events());
-        let longest = idle.or_else(|| streams.min_by_key(|(_, connection)| connection.opened));
-        let Some((place, _)) = longest else {
+        let places = open.iter().enumerate();
+        let ending = places.filter_map(|(place, connection)| Some((connection.worth()?, place)));
+        let Some((_, place)) = ending.min() else {
             return false;
         };
         open.swap_remove(place).end();
@@ -202,6 +201,17 @@ impl Shared {
 }
 
 impl Connection {
+    /// How little a further connection is kept out for this one: what is idle ends first, then the
+    /// streams of events, then what has just come; of each the oldest. `None` if it has a call.
+    fn worth(&self) -> Option<(u8, Instant)> {
+        let last_message = *self.last_message.lock();
+        match self.server.is_busy() {
+            true => self.server.streams_events().then_some((1, self.opened)),
+            false if last_message.elapsed() >= RECENT => Some((0, last_message)),
+            false => Some((2, last_message)),
+        }
+    }
+
     /// Serves until the client closes the connection, does not read, or is idle for too long.
     fn serve(self: &Arc<Self>, message_limit: usize) -> io::Result<()> {
         let receiver = Arc::clone(self);
