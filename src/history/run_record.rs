@@ -15,10 +15,11 @@ use super::manopt::{self, OptionsPolicy};
 use super::recently_shown::RecentlyShown;
 use crate::alan::history::History;
 use crate::alan::insight::after::{self, EndFacts};
-use crate::alan::insight::{Insight, before};
+use crate::alan::insight::{self, Insight, before};
 use crate::alan::kill::{KillFacts, KillInsight, classify};
 use crate::alan::run::{EndedRun, Ending, Run};
 use crate::alan::store::Store;
+use crate::config::InsightChoice;
 use crate::neverhang::{Lease, RunEnd};
 use crate::process::memory;
 use crate::shell::lint::Lint;
@@ -130,9 +131,16 @@ impl RunRecord {
     }
 
     /// Takes the insights that no result of this run has reported, without tables of options that
-    /// results of other runs of the command have just shown.
-    pub fn take_news(&self) -> Vec<Insight> {
+    /// results of other runs of the command have just shown. `is_alone` says that the result has
+    /// no other remarks.
+    pub fn take_news(&self, choice: InsightChoice, is_alone: bool) -> Vec<Insight> {
+        // Taking the insights about the end drops what decides which are useful.
+        let history = self.history();
+        let may_be_new = is_alone && self.end.get().is_none();
         let mut insights = self.take_insights();
+        if choice == InsightChoice::Useful {
+            insights = insight::useful(insights, &history, may_be_new);
+        }
         let now = Instant::now();
         let hash = &self.identity.pattern.hash;
         insights.retain(|insight| {
