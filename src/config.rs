@@ -249,8 +249,10 @@ settings! {
     /// When results are coloured. Default auto, which `NO_COLOR` turns into never.
     color: ColorChoice = ColorChoice::Auto, Choice::new(), env "ZSH_TOOL_COLOR";
 
-    /// Which insights a result carries. Default all.
-    insights: InsightChoice = InsightChoice::All, Choice::new();
+    /// What a result shows of the command history: `useful` is warnings, options of failing
+    /// commands and what is not known from elsewhere; `all` adds retries, streaks, similar and
+    /// reliable commands. Default useful.
+    insights: InsightChoice = InsightChoice::Useful, Choice::new();
 
     /// The database of what commands did. Default: `alan.db` in the state directory.
     alan_db: Option<PathBuf> = None, File, env "ALAN_DB_PATH";

@@ -363,6 +363,8 @@ pub(crate) mod history {
     pub(crate) mod notices;
     mod recently_shown;
     pub(crate) mod recorder;
+    #[cfg(test)]
+    mod replay;
     pub(crate) mod run_record;
 }
 

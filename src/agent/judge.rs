@@ -244,7 +244,7 @@ pub(crate) mod tests {
             session: "3dc8c9ee".to_owned(),
             what: "make test".to_owned(),
             status,
-            evidence: vec!["io +5.5 MB".to_owned(), "cpu 0%".to_owned()],
+            evidence: vec!["read or wrote 5.5 MB".to_owned(), "cpu 0%".to_owned()],
             heartbeats: 12,
             state_changes: 3,
             last_change: Some((ChangeKind::Output, Duration::from_millis(75_400))),

@@ -163,6 +163,11 @@ impl Estimate {
         1.0 - self.curve.survival(elapsed)
     }
 
+    /// How many of the completed runs took at most `elapsed` seconds.
+    pub fn completed_within(&self, elapsed: f64) -> usize {
+        self.curve.completed_within(elapsed)
+    }
+
     /// The median of the remaining seconds of a run that has taken `elapsed` seconds. `None`
     /// once it has outlived every completed run, and also the upper figure where that is a
     /// bound from few runs.
@@ -281,6 +286,12 @@ impl Curve {
             completed: completed(&samples),
             longest_completed: last.map_or(0.0, |sample| sample.seconds),
         }
+    }
+
+    fn completed_within(&self, time: f64) -> usize {
+        let before = std::iter::once(1.0).chain(self.steps.iter().map(|(_, survival)| *survival));
+        let passed = self.steps.iter().zip(before).take_while(|((at, _), _)| *at <= time);
+        passed.filter(|((_, survival), before)| survival < before).count()
     }
 
     fn survival(&self, time: f64) -> f64 {
@@ -465,6 +476,7 @@ mod tests {
         for (elapsed, wanted) in [(0.5, 0.0), (1.0, 0.25), (2.9, 0.5), (4.0, 1.0), (9.0, 1.0)] {
             let got = found.completion_probability(elapsed);
             assert!((got - wanted).abs() < 1e-9, "{got} at {elapsed}");
+            assert_eq!(found.completed_within(elapsed), (4.0 * wanted) as usize, "{elapsed}");
         }
     }
 

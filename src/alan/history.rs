@@ -78,6 +78,8 @@ pub struct History {
     pub similar: Vec<Outcome>,
     /// Consecutive equal results.
     pub streak: Streak,
+    /// Whether no command of its kind has run before.
+    pub is_first_of_kind: bool,
     /// How long it takes.
     pub estimate: Option<Estimate>,
     /// The host that it goes to.

@@ -9,8 +9,9 @@ pub mod before;
 use std::borrow::Cow;
 use std::fmt;
 
-use super::history::RETRY_WINDOW_MINUTES;
+use super::history::{History, RETRY_WINDOW_MINUTES};
 use crate::shell::lint::Lint;
+use crate::shell::outcome::Outcome;
 
 /// How many characters of a kind of command an insight shows: its reader knows the command.
 pub const KIND_CHARS: usize = 60;
@@ -200,6 +201,40 @@ impl Insight {
             _ => Level::Info,
         }
     }
+}
+
+/// Keeps what `insights: useful` shows: every warning, and of the rest what the caller has not
+/// read elsewhere. The others are in `zsh_alan_query`.
+///
+/// | insight | kept |
+/// |---|---|
+/// | `New pattern` | if nothing of its kind has run before, no other insight is kept, and `may_be_new` |
+/// | `Retry #N in last 15m`, `Similar to` | if the newest of the counted runs did not succeed |
+/// | `Options for` | yes |
+/// | `Usually takes` | no: the `◷` line of a running command has it |
+/// | `No output produced`, `… = no match (normal)` | no: the body and the exit code say it |
+/// | `Retry #N. Previous N succeeded`, `Streak`, `Reliable pattern`, reliable hosts and remote commands | no: nothing follows from them |
+///
+/// `may_be_new` is false if the command has ended, since its result is then known, or if the
+/// result shows other remarks.
+pub fn useful(mut insights: Vec<Insight>, history: &History, may_be_new: bool) -> Vec<Insight> {
+    insights.retain(|insight| match insight {
+        Insight::RetryMixed { .. } => newest_failed(&history.retries),
+        Insight::Similar { .. } => newest_failed(&history.similar),
+        Insight::NewPattern => may_be_new && history.is_first_of_kind,
+        Insight::Options { .. } => true,
+        _ => insight.level() == Level::Warning,
+    });
+    if insights.len() > 1 {
+        insights.retain(|insight| *insight != Insight::NewPattern);
+    }
+    insights
+}
+
+/// Whether the newest run failed, not counting runs interrupted by the server's exit.
+fn newest_failed(newest_first: &[Outcome]) -> bool {
+    let newest = newest_first.iter().find(|outcome| **outcome != Outcome::Interrupted);
+    newest.is_some_and(|outcome| *outcome != Outcome::Success)
 }
 
 /// At most one line for each level, warnings first. The insights of a level are joined by
@@ -472,6 +507,46 @@ mod tests {
         for (insight, level, text) in table {
             assert_eq!((insight.level(), insight.to_string().as_str()), (level, text));
         }
+    }
+
+    #[test]
+    fn useful_insights_warn_or_are_not_known_from_elsewhere() {
+        use Outcome::{Failure, Interrupted, Success};
+        let kept = |history: &History, insights: &[Insight], may_be_new| {
+            let kept = useful(insights.to_vec(), history, may_be_new);
+            kept.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let new = History { is_first_of_kind: true, ..History::default() };
+        let nothing_known = ["New pattern. No history yet."];
+        assert_eq!(kept(&new, &[Insight::NewPattern, Insight::NoOutput], true), nothing_known);
+        assert_eq!(kept(&new, &[Insight::NewPattern], false), [""; 0]);
+        assert_eq!(kept(&History::default(), &[Insight::NewPattern], true), [""; 0]);
+        let warning = Insight::Exit(UniversalExit::SegmentationFault);
+        assert_eq!(
+            kept(&new, &[Insight::NewPattern, warning], true),
+            ["segmentation fault (exit 139)"]
+        );
+        let retry = [Insight::RetryMixed { previous: 2, succeeded: 1 }];
+        let similar = [Insight::Similar { template: "a *".to_owned(), runs: 2, succeeded: 1 }];
+        for (newest_first, is_kept) in [
+            (vec![Success, Failure], false),
+            (vec![Failure, Success], true),
+            (vec![Interrupted, Failure, Success], true),
+            (vec![Interrupted], false),
+        ] {
+            let retried = History { retries: newest_first.clone(), ..History::default() };
+            assert_eq!(kept(&retried, &retry, true).len(), usize::from(is_kept));
+            let alike = History { similar: newest_first, ..History::default() };
+            assert_eq!(kept(&alike, &similar, true).len(), usize::from(is_kept));
+        }
+        let known = [
+            Insight::RetrySucceeded { previous: 1 },
+            Insight::SuccessStreak(3),
+            Insight::Reliable { rate: 1.0, runs: 5 },
+            Insight::UsuallyTakes { seconds: 47.0 },
+            Insight::HostReliable { host: "h".to_owned(), connections: 3 },
+        ];
+        assert_eq!(kept(&History::default(), &known, true), [""; 0]);
     }
 
     #[test]

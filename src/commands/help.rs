@@ -1,5 +1,6 @@
 //! `zsh-tool help TOPIC`: the reference. Texts are in `data/help`; the tools come from their
-//! schemas and the settings from their table, so that nothing is written twice.
+//! schemas, followed by what would make these too long for every session, and the settings from
+//! their table, so that nothing is written twice.
 //!
 //! The texts have one markup: `# Heading`, paragraphs, a term indented by two spaces over its
 //! description, and examples indented by four.
@@ -167,6 +168,7 @@ fn tools() -> String {
             define(&mut text, &term, description.unwrap_or_default());
         }
     }
+    text.push_str(include_str!("../../data/help/tools.txt"));
     text
 }
 

@@ -29,8 +29,9 @@ pub enum ColorChoice {
 /// Which insights a result carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum InsightChoice {
+    /// Everything that the command history has to say.
     All,
-    /// Warnings, estimates and similar commands.
+    /// Warnings, and what the caller has not read elsewhere.
     Useful,
 }
 

@@ -15,10 +15,11 @@ use super::manopt::{self, OptionsPolicy};
 use super::recently_shown::RecentlyShown;
 use crate::alan::history::History;
 use crate::alan::insight::after::{self, EndFacts};
-use crate::alan::insight::{Insight, before};
+use crate::alan::insight::{self, Insight, before};
 use crate::alan::kill::{KillFacts, KillInsight, classify};
 use crate::alan::run::{EndedRun, Ending, Run};
 use crate::alan::store::Store;
+use crate::config::InsightChoice;
 use crate::neverhang::{Lease, RunEnd};
 use crate::process::memory;
 use crate::shell::lint::Lint;
@@ -130,9 +131,16 @@ impl RunRecord {
     }
 
     /// Takes the insights that no result of this run has reported, without tables of options that
-    /// results of other runs of the command have just shown.
-    pub fn take_news(&self) -> Vec<Insight> {
+    /// results of other runs of the command have just shown. `is_alone` says that the result has
+    /// no other remarks.
+    pub fn take_news(&self, choice: InsightChoice, is_alone: bool) -> Vec<Insight> {
+        // Taking the insights about the end drops what decides which are useful.
+        let history = self.history();
+        let may_be_new = is_alone && self.end.get().is_none();
         let mut insights = self.take_insights();
+        if choice == InsightChoice::Useful {
+            insights = insight::useful(insights, &history, may_be_new);
+        }
         let now = Instant::now();
         let hash = &self.identity.pattern.hash;
         insights.retain(|insight| {
@@ -243,31 +251,13 @@ impl RunRecord {
         if run.outcome == Outcome::Failure {
             self.look_options_up(history.failures + 1, &ended.end.pipestatus);
         }
-        let missing = (code == NOT_FOUND).then(|| after::missing_command(&tail)).flatten();
-        let segments = run.ended.pattern.segments.iter();
-        let facts = EndFacts {
-            outcome: Some(run.outcome),
-            exit_code: ending.exit_code(),
-            time_limited: self.identity.is_time_limited,
-            ssh: run.ended.pattern.ssh.is_some(),
-            pipestatus: ended.end.pipestatus.clone(),
-            segment_programs: segments.map(|segment| segment.program.clone()).collect(),
-            silent: ended.output_end.offset == 0,
-            missing: missing.map(str::to_owned),
-            out_of_memory: code == KILLED && self.ran_out_of_memory(),
-            place: run.place(),
-            program: run.program,
-            fingerprint: run.fingerprint,
-        };
+        let out_of_memory = code == KILLED && self.ran_out_of_memory();
+        let facts = end_facts(&self.identity, run, ended.output_end.offset == 0, out_of_memory);
         let _ = self.end.set(EndFindings { facts, killed_after, asked: ended.asked.cloned() });
     }
 
     fn at_end(&self, facts: &EndFacts, history: &History) -> Vec<Insight> {
-        let nearest = facts.missing.as_deref().and_then(|missing| {
-            let known = self.context.settings.store.programs();
-            let names = known.iter().map(String::as_str).chain(builtins().map(|name| name as &str));
-            after::nearest(missing, names).map(str::to_owned)
-        });
+        let nearest = nearest_program(&self.context.settings.store, facts);
         after::insights(facts, nearest.as_deref(), history)
     }
 
@@ -334,6 +324,41 @@ impl RunRecord {
             self.context.looked_up.lock().remove(&command);
         }
     }
+}
+
+/// What insights are derived from at a run's end. `silent` says that it printed nothing.
+pub(super) fn end_facts(
+    identity: &CommandIdentity,
+    run: Run<'_>,
+    silent: bool,
+    out_of_memory: bool,
+) -> EndFacts {
+    let exit_code = run.ended.ending.exit_code();
+    let tail = run.ended.output_tail;
+    let missing = (exit_code == NOT_FOUND).then(|| after::missing_command(tail)).flatten();
+    let segments = run.ended.pattern.segments.iter();
+    EndFacts {
+        outcome: Some(run.outcome),
+        exit_code,
+        time_limited: identity.is_time_limited,
+        ssh: run.ended.pattern.ssh.is_some(),
+        segment_programs: segments.map(|segment| segment.program.clone()).collect(),
+        silent,
+        missing: missing.map(str::to_owned),
+        out_of_memory,
+        place: run.place(),
+        program: run.program,
+        fingerprint: run.fingerprint,
+        pipestatus: run.ended.pipestatus,
+    }
+}
+
+/// The known program whose name is nearest to the one that was not found.
+pub(super) fn nearest_program(store: &Store, facts: &EndFacts) -> Option<String> {
+    let missing = facts.missing.as_deref()?;
+    let known = store.programs();
+    let names = known.iter().map(String::as_str).chain(builtins().map(|name| name as &str));
+    after::nearest(missing, names).map(str::to_owned)
 }
 
 fn run_end(ended: &FinishedTask<'_>) -> RunEnd {

@@ -21,7 +21,7 @@ use super::render::result::{self, Palette, TaskResult};
 use super::render::view::View;
 use super::tools::{RESULT_CHARS, Tool, ToolName};
 use crate::alan::insight::Level;
-use crate::config::{Config, InsightChoice, Warning};
+use crate::config::{Config, Warning};
 use crate::history::notices;
 use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
@@ -582,11 +582,11 @@ impl Tools {
             let leftovers = result.view.leftovers.iter().map(|left| left.pid);
             result.listening = listening::ports_of(&leftovers.collect::<Vec<i32>>());
         }
-        let news = run_record.iter().flat_map(|run_record| run_record.take_news());
-        insights.extend(news.map(Insight::from));
-        if self.config.insights == InsightChoice::Useful {
-            insights.retain(|insight| insight.useful);
-        }
+        let news = run_record
+            .iter()
+            .flat_map(|run_record| run_record.take_news(self.config.insights, insights.is_empty()));
+        let news: Vec<Insight> = news.map(Insight::from).collect();
+        insights.extend(news);
         let priority = if insights.iter().any(|insight| insight.level == Level::Warning) {
             1.0
         } else if !insights.is_empty() && result.shown.to_line == 0 {

@@ -211,7 +211,9 @@ impl Tools {
         }
         // Read without the lock: it may query the database.
         let run_record = self.recorder.record_of(task.id());
-        let news = run_record.iter().flat_map(|run_record| run_record.take_news());
+        let news = run_record
+            .iter()
+            .flat_map(|run_record| run_record.take_news(self.config.insights, false));
         let news: Vec<Insight> = news.map(Insight::from).collect();
         let mut handed_over = self.handed_over.lock();
         match handed_over.get_mut(task.id()) {

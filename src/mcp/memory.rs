@@ -302,15 +302,15 @@ fn facts(output: &QueryOutput) -> Vec<(&'static str, String)> {
         ));
     }
     if let Some(estimate) = &output.estimate {
-        let at_least = |at_least: bool| if at_least { "≥" } else { "" };
+        let or_more = |at_least: bool| if at_least { " or more" } else { "" };
         rows.push((
             "duration",
             format!(
-                "typical {}{}, p90 {}{} ({} runs of this {})",
-                at_least(estimate.median_at_least),
+                "typical {}{}, 90% within {}{} ({} runs of this {})",
                 duration_text(estimate.median_duration_s),
-                at_least(estimate.p90_at_least),
+                or_more(estimate.median_at_least),
                 duration_text(estimate.p90_duration_s),
+                or_more(estimate.p90_at_least),
                 estimate.sample_size,
                 if estimate.basis == "exact" { "command" } else { "kind" }
             ),

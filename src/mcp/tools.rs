@@ -19,66 +19,57 @@ pub const INSTRUCTIONS: &str = "\
 Runs shell commands. Prefer `zsh` to your built-in shell (Bash, exec_command) for builds, tests, servers, ssh and \
 anything slow, interactive or likely to hang: it returns while a command runs, says why it is silent, and loses no \
 output and no failure. \
-`zsh` returns when the command ends, or after yield_after seconds (2) with the output so far while it runs: then call \
-zsh_poll with wait_for=end and listen=50 (or until=REGEX) instead of polling often. \
-zsh_poll shows only output that no result has shown yet, with line numbers; full_output, from_line/to_line and grep read \
-any part again, also after the end. \
-exit=N is the shell's own exit code; pipestatus=[…] is that of each part of a pipeline. \
-A command that leaves processes behind (server &) ends anyway and names them: poll it with until=\"ready\", kill them \
-with zsh_kill. For commands that take long or never end pass background: true. \
-Commands have no terminal, and stdin is empty: pass pty: true for programs that ask on a terminal (passwords, REPLs, \
-editors), stdin_open: true for a pipe that stays open. When a task waits for input (⌨ WAITING FOR INPUT or A PASSWORD) \
-or is stopped (⏸ STOPPED), the call returns at once; answer with zsh_send (secret_env types a secret that the user \
-listed, without showing it). \
-Full-screen programs (pty) show their screen; zsh_send presses keys by name. \
-Every command starts in the project directory unless the user has set keep_cwd: pass cwd to run elsewhere. \
+A command that outlasts yield_after runs on as a task: wait with one zsh_poll (wait_for=end with a long listen, or \
+until=REGEX), not with many short ones; `next:` says how. Pass background: true for servers and long jobs. \
+⌨ WAITING FOR INPUT or A PASSWORD: answer with zsh_send. \
+exit=N is the shell's own exit code, pipestatus=[…] that of each part of a pipeline. \
 A.L.A.N. lines say how such commands went before: act on ⚠, and change something before you retry what keeps failing. \
-A result that begins with `┌ notify` reports tasks that ended meanwhile.";
+`┌ notify` reports tasks that ended meanwhile. `zsh-tool help reading` explains answers.";
 
 /// Arguments of `zsh`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunArguments {
-    /// The command text for zsh; several lines are fine. At most 1 MiB.
+    /// Text for zsh; several lines are fine.
     pub command: String,
-    /// Deadline in seconds, after which the whole process tree is killed. Default 120, at most 600 (both configurable); 0 = no deadline, allowed only with background, detach, stdin_open or pty.
+    /// Deadline in seconds. Default 120, at most 600 (configurable); 0 = none, with background, detach, stdin_open or pty.
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
-    /// deadline: fixed; progress: extended, up to the maximum, unless the command is stuck, silent without evidence of work, stopped or waiting for input. Default deadline.
+    /// progress: extended, up to the maximum, while there is progress. Default deadline.
     pub timeout_mode: Option<TimeoutMode>,
     /// Seconds until the call returns with the command still running. Default 2, from 0 to 50.
     #[schemars(range(min = 0, max = 50))]
     pub yield_after: Option<f64>,
-    /// What the command is for, in a few words; shown in zsh_tasks.
+    /// What it is for; shown in zsh_tasks.
     pub description: Option<String>,
-    /// Run on a terminal of its own: for passwords, REPLs, editors, programs that need a tty. While a full-screen program runs, zsh and zsh_send show its screen instead of lines. Default false.
+    /// Run on a terminal; a full-screen program shows its screen.
     pub pty: Option<bool>,
-    /// Directory to start in, absolute or relative to the project directory. Default: the project directory.
+    /// Directory to start in. Default: the project directory.
     pub cwd: Option<String>,
-    /// Environment variables to add, name to value.
+    /// Environment variables to add.
     pub env: Option<BTreeMap<String, String>>,
-    /// Text for the command's stdin, then end of file. Default: /dev/null.
+    /// Text for stdin, then end of file.
     pub stdin: Option<String>,
-    /// Keep stdin open as a pipe for zsh_send. Default false.
+    /// Keep stdin open for zsh_send.
     pub stdin_open: Option<bool>,
-    /// For commands that take long or never end: returns after 0.3 s and has no deadline unless timeout is given. Default false.
+    /// Returns after 0.3 s; no deadline unless timeout is given.
     pub background: Option<bool>,
-    /// Like background, and the command outlives this server and the client: later sessions poll, type into and kill it by the same task id. For dev servers and jobs of hours. Default false.
+    /// Like background, but outlives this server and the client: for dev servers and jobs of hours.
     pub detach: Option<bool>,
-    /// Hours after which a detached command is killed. Default 24 (configurable); 0 = never.
+    /// Hours until a detached command is killed. Default 24; 0 = never.
     #[schemars(range(min = 0))]
     pub detached_hours: Option<f64>,
-    /// Return as soon as a line of output matches this regular expression (Rust syntax).
+    /// Return when a line matches this regex (Rust syntax).
     pub until: Option<String>,
-    /// Return as soon as the command listens at this TCP port: 3000 or host:port.
+    /// Return when it listens at this TCP port: 3000 or host:port.
     pub until_port: Option<String>,
-    /// Terminal height in lines with pty. Default 24, from 1 to 500.
+    /// Terminal lines. Default 24.
     #[schemars(range(min = 1, max = 500))]
     pub rows: Option<u16>,
-    /// Terminal width in columns with pty. Default 80, from 2 to 500.
+    /// Terminal columns. Default 80.
     #[schemars(range(min = 2, max = 500))]
     pub cols: Option<u16>,
-    /// Characters of output in the result; the result names what it omits and the zsh_poll call that reads it. Default 30000, from 200 to 490000.
+    /// Characters of output to show. Default 30000.
     #[schemars(range(min = 200, max = 490_000))]
     pub max_output: Option<usize>,
 }
@@ -87,36 +78,36 @@ pub struct RunArguments {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PollArguments {
-    /// The task's id: `task=…` in an earlier result.
+    /// `task=…` of a result.
     pub task_id: String,
-    /// Show the whole output instead of what is new. Default false.
+    /// Show all output, not only what is new.
     pub full_output: Option<bool>,
     /// Maximum seconds to wait. Default 2, from 0 to 50.
     #[schemars(range(min = 0, max = 50))]
     pub listen: Option<f64>,
-    /// output: return at the first new output; end: wait until the task ends, waits for input or is stopped. Default output.
+    /// end: until the task ends, waits for input or is stopped. Default output.
     pub wait_for: Option<WaitFor>,
-    /// Return as soon as a new line matches this regular expression (Rust syntax); other output does not end the wait.
+    /// Wait until a new line matches this regex.
     pub until: Option<String>,
     /// As in zsh.
     pub until_port: Option<String>,
-    /// First line to read again, counted from 1; does not wait.
+    /// First line to show again.
     #[schemars(range(min = 1))]
     pub from_line: Option<u64>,
-    /// Character of from_line, counted from 1, to begin with: shows the rest of that line, or greps from there; does not wait.
+    /// Character of from_line to begin with.
     #[schemars(range(min = 1))]
     pub from_char: Option<u64>,
-    /// Last line to read again; does not wait.
+    /// Last line to show again.
     #[schemars(range(min = 1))]
     pub to_line: Option<u64>,
-    /// Show only lines that match this regular expression (Rust syntax), with their numbers; does not wait.
+    /// Show only lines that match this regex.
     pub grep: Option<String>,
-    /// Lines of context around each match of grep. Default 0, from 0 to 100.
+    /// Lines around each match of grep.
     #[schemars(range(min = 0, max = 100))]
     pub context: Option<usize>,
-    /// Show the terminal's screen as a person sees it now (vim, htop, less, menus) instead of output: text without colours, cursor and size; only with pty. Does not wait unless listen, wait_for or until is passed; output stays new for the next poll. Default false.
+    /// Show the terminal's screen (pty) instead of output, also after the end.
     pub screen: Option<bool>,
-    /// Characters of output in the result. Default 30000, from 200 to 490000.
+    /// Characters of output to show. Default 30000.
     #[schemars(range(min = 200, max = 490_000))]
     pub max_output: Option<usize>,
 }
@@ -125,25 +116,25 @@ pub struct PollArguments {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendArguments {
-    /// The task's id: `task=…` in an earlier result.
+    /// `task=…` of a result.
     pub task_id: String,
-    /// Text to type, before keys. On a terminal a line's end is typed as Enter, and several lines arrive as one paste if the program supports that.
+    /// Text to type.
     pub input: Option<String>,
-    /// Whether Enter follows input. Default true.
+    /// Enter follows input. Default true.
     pub enter: Option<bool>,
-    /// Name of a secret that the user listed in the config: typed, with Enter, while the terminal hides input (pty only), before keys, and masked in all output. Not together with input.
+    /// Name of a secret to type, with Enter, while the terminal hides input. Not with input.
     pub secret_env: Option<String>,
-    /// Keys to press on a terminal (pty), in order, after input: Enter Tab Escape Space Backspace Insert Delete Up Down Left Right Home End PageUp PageDown F1 to F12, single characters, and chords: C-c, M-x, C-M-x, S-Tab, C-Left. A key right after Escape may be read as a chord with Alt (M-x): if that matters, make Escape the last key of the call.
+    /// Enter Tab Escape Space Backspace Insert Delete Up Down Left Right Home End PageUp PageDown F1 to F12, single characters, chords: C-c, M-x, S-Tab. A key right after Escape may be read as M-key.
     pub keys: Option<Vec<String>>,
-    /// End of input, after input and keys: closes the pipe, or types the terminal's end-of-file character (Ctrl-D), twice in mid-line so that the program sees the end; line editors accept it only on an empty line. Default false.
+    /// End the input: closes the pipe, or types Ctrl-D.
     pub eof: Option<bool>,
-    /// New terminal height in lines, together with cols. From 1 to 500.
+    /// New terminal lines; needs cols.
     #[schemars(range(min = 1, max = 500))]
     pub rows: Option<u16>,
-    /// New terminal width in columns, together with rows. From 2 to 500.
+    /// New terminal columns; needs rows.
     #[schemars(range(min = 2, max = 500))]
     pub cols: Option<u16>,
-    /// Maximum seconds to wait for the response; the wait ends 80 ms after the last output, but not while only the echo has come and the program is working. Default 2, from 0 to 50.
+    /// Maximum seconds to wait for the response. Default 2, from 0 to 50.
     #[schemars(range(min = 0, max = 50))]
     pub listen: Option<f64>,
 }
@@ -152,9 +143,9 @@ pub struct SendArguments {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KillArguments {
-    /// The task's id: `task=…` in an earlier result.
+    /// `task=…` of a result.
     pub task_id: String,
-    /// One signal to the whole tree: INT, TERM, KILL, HUP, QUIT, USR1, USR2, STOP or CONT. Default: TERM, then KILL after 2 s to what is left.
+    /// Send only this signal to the whole tree: INT, TERM, KILL, HUP, QUIT, USR1, USR2, STOP or CONT.
     pub signal: Option<String>,
 }
 
@@ -268,15 +259,11 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Run,
             wire_name: "zsh",
             title: "Run a command in zsh",
-            description: "Runs a command in zsh and returns its output, exit code and, for pipelines, pipestatus. \
-                Returns when the command ends, or after yield_after seconds (2) with the output so far while it \
-                runs: then wait with zsh_poll (wait_for=end, listen=50, or until=REGEX). stdout and stderr are one \
-                stream; of long output the head and the tail are shown and the omitted lines are named. There is no \
-                terminal and stdin is /dev/null: pass pty: true for programs that ask for passwords or need a tty \
-                (answer with zsh_send), stdin for text, stdin_open for a pipe. Pass background: true for servers and \
-                long jobs. Each call starts in the project directory unless cwd says otherwise; cd carries over only \
-                if the user has set keep_cwd. A deadline (timeout, 120 s) kills the whole process tree. Processes left \
-                behind (server &) are named in the result; kill them with zsh_kill.",
+            description: "Runs a command in zsh. Returns when it ends, or after yield_after seconds with the output so \
+                far; it then runs on as a task. stdout and stderr are one stream. There is no \
+                terminal and stdin is empty: pass pty: true for passwords, REPLs and editors, or stdin_open for a \
+                pipe, and answer with zsh_send. cd carries over only if the user has set keep_cwd. After timeout \
+                seconds the whole process tree is killed; processes left behind (server &) are named.",
             effect: Effect::DestructiveOpenWorld,
             schema: schema_of::<RunArguments>(),
             output: None,
@@ -285,11 +272,9 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Poll,
             wire_name: "zsh_poll",
             title: "Read a task's output",
-            description: "Shows what a task has written since the last result, with line numbers, and its status. Waits \
-                up to listen seconds (2) for new output; with wait_for=end until the task ends, with until=REGEX until \
-                a line matches: both save turns. full_output, from_line/to_line and grep (with context) read any part \
-                again, during and after the run. For full-screen programs (pty) screen=true shows what a person would \
-                see on the terminal, also after the end.",
+            description: "Shows what a task has written since the last result, numbered, and its status. Waits up to \
+                listen seconds for new output; with wait_for=end for the end, with until=REGEX for a line: both save \
+                turns. from_line, to_line and grep show any part again without waiting, also after the end.",
             effect: Effect::ReadOnly,
             schema: schema_of::<PollArguments>(),
             output: None,
@@ -298,13 +283,11 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Send,
             wire_name: "zsh_send",
             title: "Type into a task",
-            description: "Types into a running task that was started with pty: true or stdin_open: true, and returns \
-                the response: new output, or the screen of a full-screen program. input is text, followed by \
-                Enter unless enter is false; keys are named keys, for terminals: keys=[\"Down\", \"Down\", \"Enter\"], [\"Escape\", \":\", \"w\", \"q\", \"Enter\"], [\"C-c\"]; \
-                eof ends the input. One call may do all of it: rows and cols resize the terminal first, then input, \
-                keys and eof are sent, with nothing from other calls in between. At a password prompt secret_env types \
-                a secret that the user listed by name; you never see it. To interrupt a program that reads no input, \
-                use zsh_kill with signal=INT.",
+            description: "Types into a task with pty: true or stdin_open: true and returns the response, or the \
+                screen. Order: rows and cols, input, keys, eof. keys are names: \
+                [\"Down\", \"Enter\"], [\"Escape\", \":\", \"q\", \"Enter\"]. At a password prompt secret_env types a \
+                secret that the user listed; you never see it. To interrupt a program that reads no input: zsh_kill \
+                signal=INT.",
             effect: Effect::Destructive,
             schema: schema_of::<SendArguments>(),
             output: None,
@@ -313,9 +296,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Kill,
             wire_name: "zsh_kill",
             title: "Kill a task",
-            description: "Kills a task with all processes that belong to it, also those that left its session and those \
-                left behind after its end: SIGTERM, then SIGKILL after 2 s. Returns a receipt: how many were signalled, how many \
-                are gone, which survived and why. With signal, sends only that signal.",
+            description: "Kills a task with all its processes, also those left behind after its end: TERM, then KILL \
+                after 2 s. The receipt says how many are gone, and which survived and why.",
             effect: Effect::DestructiveIdempotent,
             schema: schema_of::<KillArguments>(),
             output: None,
@@ -400,6 +382,11 @@ pub fn find(wire_name: &str) -> Option<&'static Tool> {
 }
 
 impl Tool {
+    /// Whether clients that otherwise load tools on demand keep it at hand.
+    fn is_always_loaded(&self) -> bool {
+        matches!(self.name, ToolName::Run | ToolName::Poll | ToolName::Send | ToolName::Kill)
+    }
+
     fn listed(&self) -> Value {
         let mut listed = Map::new();
         listed.insert("name".into(), self.wire_name.into());
@@ -428,8 +415,7 @@ impl Tool {
             },
         );
         let mut meta = Map::new();
-        // Kept at hand by clients that otherwise load tools on demand.
-        if matches!(self.name, ToolName::Run | ToolName::Poll | ToolName::Send | ToolName::Kill) {
+        if self.is_always_loaded() {
             meta.insert("anthropic/alwaysLoad".into(), true.into());
         }
         if matches!(self.name, ToolName::Run | ToolName::Poll) {
@@ -485,6 +471,9 @@ fn simplify(schema: &mut Value) {
 mod tests {
     use super::*;
 
+    /// Every session pays for the instructions and the tools that are always loaded.
+    const ALWAYS_LOADED_CHARS: usize = 8_000;
+
     #[test]
     fn schemas_are_closed_inline_and_described() {
         for tool in TOOLS.iter() {
@@ -496,6 +485,25 @@ mod tests {
                 assert!(property["type"].is_string(), "{name} of {}: {property}", tool.wire_name);
             }
         }
+    }
+
+    #[test]
+    fn what_every_session_loads_is_short() {
+        // As Claude Code shows them to its model.
+        let always = TOOLS.iter().filter(|tool| tool.is_always_loaded()).map(|tool| {
+            json!({
+                "name": format!("mcp__zsh-tool__{}", tool.wire_name),
+                "description": tool.description,
+                "input_schema": tool.schema,
+            })
+        });
+        let tools: usize = always.map(|tool| tool.to_string().chars().count()).sum();
+        let all = INSTRUCTIONS.chars().count() + tools;
+        assert!((4_000..=ALWAYS_LOADED_CHARS).contains(&all), "{all} characters");
+        // Some clients show only this much of the instructions.
+        let beginning: String = INSTRUCTIONS.chars().take(250).collect();
+        assert!(beginning.contains("Prefer `zsh`"), "{beginning}");
+        assert!(beginning.contains("loses no output"), "{beginning}");
     }
 
     #[test]

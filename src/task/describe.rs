@@ -62,14 +62,14 @@ pub fn evidence(verdict: &Verdict) -> Vec<String> {
         true => (Some(io), None),
         false => (None, (io > 0).then_some(io)),
     };
-    let io = |bytes| format!("io +{}", size(bytes));
+    let io = |bytes| format!("read or wrote {}", size(bytes));
     evidence.extend(much.map(io));
     if delta.output > 0 {
-        evidence.push(format!("output +{}", size(delta.output)));
+        evidence.push(format!("printed {}", size(delta.output)));
     }
     if delta.born > 0 || delta.ended > 0 {
         let (born, ended) = (delta.born, delta.ended);
-        evidence.push(format!("processes +{born} -{ended}"));
+        evidence.push(format!("started {born} processes, {ended} ended"));
     }
     evidence.extend(little.map(io));
     if *status == Status::Progressing && evidence.is_empty() {

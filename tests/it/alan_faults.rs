@@ -25,6 +25,13 @@ const WITHOUT_WAITING: Duration = Duration::from_millis(400);
 /// Rounds of the loop of kills that every run of the tests makes.
 const KILLS: usize = 40;
 
+/// Results count the retries that the history knows of.
+fn env_with_all_insights() -> Env {
+    let env = Env::new();
+    env.configure("insights: all\n");
+    env
+}
+
 fn database(env: &Env) -> PathBuf {
     env.path("state/alan.db")
 }
@@ -117,7 +124,7 @@ fn assert_warns_once(client: &Client, cause: &str) {
 
 #[test]
 fn a_start_does_not_touch_the_database() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     let client = env.client();
     client.request("tools/list", json!({})).wait();
     client.ping();
@@ -132,7 +139,7 @@ fn a_start_does_not_touch_the_database() {
 
 #[test]
 fn a_second_server_killed_while_it_starts_harms_nothing() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     let client = env.client();
     client.run("true");
     wait_for_observations(&database(&env), 1);
@@ -158,7 +165,7 @@ fn a_second_server_killed_while_it_starts_harms_nothing() {
 /// Servers that are killed with records on their way to the file: what was there stays
 /// there, the file stays sound, and so does the file of every task.
 pub fn kill_again_and_again(rounds: usize) {
-    let env = Env::new();
+    let env = env_with_all_insights();
     let path = database(&env);
     let (mut committed, mut task_files) = (0, 0);
     for round in 0..rounds {
@@ -208,7 +215,7 @@ fn a_server_killed_with_writes_on_their_way_leaves_a_sound_database() {
 
 #[test]
 fn two_servers_record_ten_thousand_observations_in_one_file() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     // A pipeline of 24 segments makes 25 observations.
     let pipeline = vec![":"; 24].join(" | ");
     let calls = 200;
@@ -244,7 +251,7 @@ fn a_database_that_others_hold_locked_delays_no_command() {
 /// Commands while another process holds the database, for so long at least: none waits for
 /// it, one result says so, and all are recorded once it is free.
 pub fn commands_go_on_while_locked(mode: &str, at_least: Duration) {
-    let env = Env::new();
+    let env = env_with_all_insights();
     drop({
         let client = env.client();
         client.run("true");
@@ -292,7 +299,7 @@ fn run_many_more(client: &Client, count: u32) {
 
 #[test]
 fn a_circuit_counts_while_the_database_is_locked() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     let client = env.client();
     client.run("true");
     wait_for_observations(&database(&env), 1);
@@ -311,7 +318,7 @@ fn a_circuit_counts_while_the_database_is_locked() {
 
 #[test]
 fn a_corrupt_database_is_moved_aside_and_the_next_one_serves() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     let rubbish = b"neither a database nor anything else\n".repeat(400);
     fs::write(database(&env), &rubbish).expect("written");
     let client = env.client();
@@ -327,7 +334,7 @@ fn a_corrupt_database_is_moved_aside_and_the_next_one_serves() {
 
 #[test]
 fn a_database_that_becomes_corrupt_under_a_server_is_begun_anew() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     let path = database(&env);
     {
         let client = env.client();
@@ -357,7 +364,7 @@ fn a_database_that_becomes_corrupt_under_a_server_is_begun_anew() {
 
 #[test]
 fn a_missing_directory_is_made_private() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     let path = env.path("elsewhere/deeper/alan.db");
     let mut serve = env.serve();
     serve.env("ALAN_DB_PATH", &path);
@@ -373,7 +380,7 @@ fn a_missing_directory_is_made_private() {
 
 #[test]
 fn a_directory_that_cannot_be_made_costs_a_warning() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     fs::write(env.path("file"), "").expect("written");
     let mut serve = env.serve();
     serve.env("ALAN_DB_PATH", env.path("file/alan.db"));
@@ -384,7 +391,7 @@ fn a_directory_that_cannot_be_made_costs_a_warning() {
 
 #[test]
 fn a_read_only_database_costs_a_warning_and_stays_as_it_is() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     drop({
         let client = env.client();
         client.run("true");
@@ -414,7 +421,7 @@ fn on_small_disk(size: &str) -> String {
 
 #[test]
 fn a_disk_that_is_full_from_the_start_costs_a_warning() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     let client = unprivileged::client_after(&env, &on_small_disk("16k"));
     assert_warns_once(&client, "disk");
     run_many(&client, 20);
@@ -422,7 +429,7 @@ fn a_disk_that_is_full_from_the_start_costs_a_warning() {
 
 #[test]
 fn what_is_recorded_on_a_full_disk_is_written_when_there_is_space() {
-    let env = Env::new();
+    let env = env_with_all_insights();
     let client = unprivileged::client_after(&env, &on_small_disk("4m"));
     let small = env.path("small");
     let small = small.display();

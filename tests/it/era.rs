@@ -297,6 +297,7 @@ fn the_result_of_a_task_is_cut_as_the_call_asked() {
 #[test]
 fn the_result_of_a_task_says_all_there_is_to_say_however_often_it_is_asked_for() {
     let env = Env::new();
+    env.configure("insights: all\n");
     let client = env.client_before_initialize();
     let task =
         begin_task(&client, json!({"command": "no-such-command-anywhere", "timeout": 99_999}));

@@ -113,6 +113,7 @@ fn clock_library(env: &Env) -> (PathBuf, PathBuf) {
 #[test]
 fn a_clock_that_is_set_back_changes_no_duration_and_no_deadline() {
     let env = Env::new();
+    env.configure("insights: all\n");
     let (library, flag) = clock_library(&env);
     // The static build takes no library: the dynamic one stands for both.
     let mut serve = env.command(env!("CARGO_BIN_EXE_zsh-tool"));

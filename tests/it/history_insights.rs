@@ -50,6 +50,7 @@ fn program(env: &Env, name: &str, text: &str) {
 #[test]
 fn the_third_failure_in_a_row_shows_the_options() {
     let env = Env::new();
+    env.configure("insights: all\n");
     let client = env.client();
     let first = run(&client, "ls --badopt");
     assert_says(&first, "info", "New pattern. No history yet.");
@@ -114,6 +115,7 @@ fn kills_and_timeouts_look_no_options_up() {
 #[test]
 fn retries_streaks_and_likeness_are_told() {
     let env = Env::new();
+    env.configure("insights: all\n");
     let client = env.client();
     run(&client, "echo one");
     assert_says(&run(&client, "echo one"), "info", "Retry #2. Previous 1 succeeded.");
@@ -139,6 +141,7 @@ fn retries_streaks_and_likeness_are_told() {
 #[test]
 fn exits_are_explained() {
     let env = Env::new();
+    env.configure("insights: all\n");
     let client = env.client();
     fs::write(env.work().join("plain"), "").expect("written");
     for (command, level, message) in [
@@ -349,6 +352,7 @@ fn three_timeouts_open_the_circuit_of_that_command_alone() {
 #[test]
 fn what_a_call_has_recorded_the_next_one_knows() {
     let env = Env::new();
+    env.configure("insights: all\n");
     let client = env.client();
     run(&client, "echo same");
     for round in 2..200 {
@@ -361,6 +365,7 @@ fn what_a_call_has_recorded_the_next_one_knows() {
 #[test]
 fn a_database_that_cannot_be_used_costs_a_warning_and_no_command() {
     let env = Env::new();
+    env.configure("insights: all\n");
     fs::create_dir(env.path("state/alan.db")).expect("made");
     let client = env.client();
     // The database is opened beside the commands: one of the first answers tells.
@@ -376,12 +381,34 @@ fn a_database_that_cannot_be_used_costs_a_warning_and_no_command() {
 }
 
 #[test]
-fn insights_that_are_of_use_can_be_asked_for_alone() {
+fn by_default_a_result_shows_what_is_not_known_from_elsewhere() {
     let env = Env::new();
-    env.configure("insights: useful\n");
     let client = env.client();
-    let plain = run(&client, "true");
-    assert_silent_about(&plain, "A.L.A.N.");
+    for _ in 0..6 {
+        assert_silent_about(&run(&client, "true"), "A.L.A.N.");
+    }
+    assert_silent_about(&run(&client, "true 2"), "A.L.A.N.");
     run(&client, "false");
     assert_says(&run(&client, "false"), "warning", "Retry #2.");
+
+    // Success after success is known, failure after success is a change.
+    program(&env, "moody", "#!/bin/sh\n[ -e fine ] && exit 0\nexit 3\n");
+    fs::write(env.work().join("fine"), "").expect("written");
+    run(&client, "./moody");
+    assert_silent_about(&run(&client, "./moody"), "A.L.A.N.");
+    fs::remove_file(env.work().join("fine")).expect("removed");
+    run(&client, "./moody");
+    assert_says(&run(&client, "./moody"), "info", "Retry #4 in last 15m. 2/3 succeeded.");
+    run(&client, "./moody x");
+    assert_says(&run(&client, "./moody y"), "info", "Similar to 'moody *' - 0/1 succeeded");
+
+    // That nothing is known is worth a line while the first of a kind runs.
+    let first = client.call("zsh", json!({"command": "sleep 600", "yield_after": 0}));
+    assert_says(&first, "info", "New pattern. No history yet.");
+    client.kill_task(&first.task_id());
+    let second = client.call("zsh", json!({"command": "sleep 601", "yield_after": 0}));
+    assert_silent_about(&second, "New pattern");
+    client.kill_task(&second.task_id());
+    let asked = client.call("zsh_alan_query", json!({"command": "true"}));
+    assert!(asked.text.contains("Streak: 6 successes in a row."), "{}", asked.text);
 }

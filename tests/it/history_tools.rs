@@ -107,6 +107,7 @@ fn a_query_runs_nothing_and_records_nothing() {
 #[test]
 fn a_query_says_what_the_next_run_is_told() {
     let env = Env::new();
+    env.configure("insights: all\n");
     let client = env.client();
     let command = "while true; do sleep 0.01; grep -q x there && break; done";
     fs::write(env.work().join("there"), "x").expect("a file");

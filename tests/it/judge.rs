@@ -35,7 +35,7 @@ fn evidence(session: &str, status: Status) -> Evidence {
         session: session.to_owned(),
         what: "make test".to_owned(),
         status,
-        evidence: vec!["io +0 B".to_owned()],
+        evidence: vec!["read or wrote 0 B".to_owned()],
         heartbeats: 12,
         state_changes: 3,
         last_change: Some((ChangeKind::Output, Duration::from_secs(75))),

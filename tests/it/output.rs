@@ -448,7 +448,6 @@ fn a_range_past_the_end_says_how_many_lines_there_are() {
 fn a_finished_command_costs_few_characters_beyond_its_output() {
     const MOST: usize = 80;
     let env = Env::new();
-    env.configure("insights: useful\n");
     let client = env.client();
     for (command, output) in [("print hello", "hello"), ("exit 3", ""), ("true | true", "")] {
         let text = client.run(command).text;

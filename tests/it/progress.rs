@@ -55,10 +55,10 @@ while True:
     env.configure("heartbeat_interval: 3\nstuck_threshold: 4\n");
     let client = env.client();
     let task = client.start_task(writes);
-    let told = wait_for_status(&client, &task, "progressing", "io +");
+    let told = wait_for_status(&client, &task, "progressing", "read or wrote ");
     let line = told.text.lines().find(|line| line.starts_with('◷'));
     let line = line.unwrap_or_else(|| panic!("{}", told.text));
-    assert!(line.contains("progressing: io +"), "{line}");
+    assert!(line.contains("progressing: read or wrote "), "{line}");
     assert!(line.chars().count() <= 160, "{line}");
     // Ten idle polls and more: without evidence they would say that it may be hung.
     let mut idle = 0;
@@ -79,9 +79,9 @@ while True:
     open(\"part\", \"ab\").write(bytes(5000))
     time.sleep(0.2)'",
         "progressing",
-        "io +",
+        "read or wrote ",
     );
-    told_of_with("gzip < /dev/urandom > packed", "progressing", "io +");
+    told_of_with("gzip < /dev/urandom > packed", "progressing", "read or wrote ");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn the_same_lines_for_ever_are_stuck_and_counting_lines_get_on() {
     let env = short_intervals();
     let client = env.client();
     let task = client.start_task(counts);
-    assert_goes_on_getting_on(&client, &task, "output +");
+    assert_goes_on_getting_on(&client, &task, "printed ");
     client.kill_task(&task);
 }
 
@@ -165,7 +165,7 @@ fn a_search_that_reads_by_its_children_shows_io() {
     let env = short_intervals();
     let client = env.client();
     let task = client.start_task("find /usr -xdev -type f -exec md5sum {} \\; > sums");
-    wait_for_evidence(&client, &task, "io +");
+    wait_for_evidence(&client, &task, "read or wrote ");
     client.kill_task(&task);
 }
 
@@ -188,7 +188,7 @@ while True:
         folder.path().join("mapped").display()
     );
     let task = client.start_task(&writes);
-    let told = wait_for_evidence(&client, &task, "io +");
+    let told = wait_for_evidence(&client, &task, "read or wrote ");
     assert_eq!(status(&told), "progressing", "{}", told.text);
     client.kill_task(&task);
 }
@@ -205,7 +205,7 @@ fn a_loop_that_polls_by_programs_shows_no_io() {
         let task = client.start_task(polls);
         // Counting begins with the first probe, which may come in the middle of a start: what
         // is left of that start counts in the first interval.
-        wait_for_evidence(&client, &task, "processes +");
+        wait_for_evidence(&client, &task, "started ");
         client.poll(&task, json!({"wait_for": "end", "listen": 2}));
         for _ in 0..6 {
             let told = client.poll(&task, json!({"wait_for": "end", "listen": 1}));
@@ -320,7 +320,7 @@ fn where_no_process_is_shown_the_tracker_says_so_and_output_still_tells() {
     let client = unprivileged::client_after(&env, "mount -t tmpfs none /proc");
     let counts = "i=0; while :; do echo line $((++i)); sleep 0.2; done";
     let task = client.start_task(counts);
-    let told = wait_for_status(&client, &task, "progressing", "output +");
+    let told = wait_for_status(&client, &task, "progressing", "printed ");
     let tracker = &told.meta["poll_meta"]["progress"]["tracker"];
     assert_eq!(*tracker, json!("degraded"), "{}", told.text);
     client.kill_task(&task);
@@ -423,7 +423,7 @@ fn a_deadline_that_moves_lets_the_slow_one_live_and_ends_the_stuck_one() {
     assert_eq!(moved.status(), "completed", "{}", moved.text);
     assert!(moved.text.contains("done"), "{}", moved.text);
     for (ended, why) in
-        [(held, " (progressing: output +"), (stuck, " (stuck: repeating the same line for ")]
+        [(held, " (progressing: printed "), (stuck, " (stuck: repeating the same line for ")]
     {
         assert_eq!(ended.status(), "timeout", "{}", ended.text);
         assert!(ended.text.contains(why), "{}", ended.text);
@@ -537,7 +537,7 @@ fn wait_for_status(client: &Client, task: &str, wanted: &str, begins: &str) -> T
 
 /// Whether it reads or writes more than the few bytes that a shell moves when it forks.
 fn shows_work(result: &ToolResult) -> bool {
-    let is_io = |shown: &String| shown.starts_with("io +") && !shown.ends_with(" B");
+    let is_io = |shown: &String| shown.starts_with("read or wrote ") && !shown.ends_with(" B");
     evidence(result).iter().any(is_io)
 }
 

@@ -148,6 +148,7 @@ impl<'a> ReadView<'a> {
         let (runs, last_success) = self.runs(hash, now)?;
         Ok(History {
             template: pattern.template.clone(),
+            is_first_of_kind: runs.is_empty() && self.is_first_of_kind(&pattern.template)?,
             runs,
             last_success,
             retries,
@@ -158,6 +159,15 @@ impl<'a> ReadView<'a> {
             remote: remote.map(|remote| self.remote(&remote.template)).transpose()?,
             failures: self.failures(&pattern.template, session)?,
         })
+    }
+
+    fn is_first_of_kind(&self, template: &str) -> rusqlite::Result<bool> {
+        let mut queued = self.observations();
+        if queued.any(|row| row.command_template.as_deref() == Some(template)) {
+            return Ok(false);
+        }
+        let sql = "SELECT 1 FROM template_totals WHERE command_template = ?1 AND runs > 0";
+        Ok(self.first(sql, [template], |_| Ok(()))?.is_none())
     }
 
     /// Counts the kills of a kind of command.
@@ -485,7 +495,7 @@ mod tests {
                 assert!(covered || !many, "{step} looks up each row of {sql}");
             }
         }
-        assert_eq!(checked, 14, "statements found");
+        assert_eq!(checked, 15, "statements found");
     }
 
     /// The statements of a view, with every index and key filled in.

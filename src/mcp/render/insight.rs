@@ -19,41 +19,22 @@ pub struct Insight {
     pub level: Level,
     /// Whether it comes from the command history; otherwise it is about the task itself.
     pub from_history: bool,
-    /// Whether it remains with `insights: useful`.
-    pub useful: bool,
     pub message: String,
 }
 
 impl Insight {
     pub(crate) fn warning(message: impl Into<String>) -> Insight {
-        Insight {
-            level: Level::Warning,
-            from_history: false,
-            useful: true,
-            message: message.into(),
-        }
+        Insight { level: Level::Warning, from_history: false, message: message.into() }
     }
 
     pub(crate) fn info(message: impl Into<String>) -> Insight {
-        Insight { level: Level::Info, useful: false, ..Insight::warning(message) }
+        Insight { level: Level::Info, ..Insight::warning(message) }
     }
 }
 
 impl From<remembered::Insight> for Insight {
     fn from(insight: remembered::Insight) -> Insight {
-        let level = insight.level();
-        let informs = matches!(
-            insight,
-            remembered::Insight::UsuallyTakes { .. }
-                | remembered::Insight::Similar { .. }
-                | remembered::Insight::Options { .. }
-        );
-        Insight {
-            level,
-            from_history: true,
-            useful: informs || level == Level::Warning,
-            message: insight.to_string(),
-        }
+        Insight { level: insight.level(), from_history: true, message: insight.to_string() }
     }
 }
 

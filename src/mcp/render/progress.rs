@@ -16,8 +16,8 @@ use crate::text::quantity::{seconds, size};
 /// The maximum length of the line.
 const LINE_CHARS: usize = 160;
 
-/// `◷ silent 18s · 5 empty polls · typical 47s (p90 180s, 12 runs), 35% done by now · ~25s left ·
-/// progressing: io +5.5 MB · next: listen=25`
+/// `◷ silent 18s · 5 empty polls · typical 47s, 90% within 180s; 4 of 12 runs had finished by this
+/// time · ~25s left · progressing: read or wrote 5.5 MB · next: listen=25`
 ///
 /// `next` is how many seconds to wait next, unless advice below names a call.
 pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) -> Option<String> {
@@ -37,13 +37,22 @@ pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) 
         let waits = size(view.queued_input as u64);
         parts.push(format!("{waits} of input wait to be read"));
     }
-    if let Some(estimate) = estimate {
-        parts.extend(estimated(estimate, view.elapsed.as_secs_f64()));
-    }
-    parts.extend(view.progress.as_ref().and_then(ProgressStatus::summary));
+    let progress = view.progress.as_ref().and_then(ProgressStatus::summary);
     let next = next.map(|seconds| format!("next: listen={:.0}", seconds.ceil()));
-    let (known, separator) = (parts.join(" · "), " · ");
+    let separator = " · ";
     let room = LINE_CHARS - next.as_ref().map_or(0, |next| separator.len() + next.len());
+    let join = |detail| {
+        let estimated = estimate.map(|estimate| estimated(estimate, view.elapsed, detail));
+        let estimated = estimated.into_iter().flatten();
+        let all: Vec<String> =
+            parts.iter().cloned().chain(estimated).chain(progress.clone()).collect();
+        all.join(separator)
+    };
+    let mut known = join(Detail::Runs);
+    // What the task does matters more than how many runs the estimate is made from.
+    if "◷ ".chars().count() + known.chars().count() > room {
+        known = join(Detail::Durations);
+    }
     let known =
         (!known.is_empty()).then(|| format!("◷ {known}").chars().take(room).collect::<String>());
     match (known, next) {
@@ -62,29 +71,35 @@ pub(crate) fn next_wait(view: &View, estimate: Option<&Estimate>) -> Option<f64>
     (view.running() && !held_up).then(|| next_poll(view, estimate))
 }
 
-fn estimated(estimate: &Estimate, elapsed: f64) -> Vec<String> {
-    let runs = match estimate.sample_size {
-        1 => "1 run".to_owned(),
-        runs => format!("{runs} runs"),
-    };
-    let done = estimate.completion_probability(elapsed);
-    // `100% done` would read as if it meant this run.
-    let so_far = match done {
-        1.0.. => "longer than all of them".to_owned(),
-        _ => format!("{:.0}% done by now", (100.0 * done).min(99.0)),
-    };
-    let mut parts = vec![format!(
-        "typical {} (p90 {}, {runs}), {so_far}",
-        quantile(estimate.median),
-        quantile(estimate.p90),
-    )];
+/// How much of an estimate is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Durations,
+    /// Also how many runs had finished by this time.
+    Runs,
+}
+
+fn estimated(estimate: &Estimate, elapsed: Duration, detail: Detail) -> Vec<String> {
+    let elapsed = elapsed.as_secs_f64();
+    let (median, p90) = (quantile(estimate.median), quantile(estimate.p90));
+    let mut usual = format!("typical {median}, 90% within {p90}");
+    if detail == Detail::Runs {
+        let runs = estimate.sample_size;
+        let finished = estimate.completed_within(elapsed);
+        // A percentage would read as this run's progress.
+        usual.push_str(&match finished >= runs {
+            true => format!("; longer than all {runs} finished runs"),
+            false => format!("; {finished} of {runs} runs had finished by this time"),
+        });
+    }
+    let mut parts = vec![usual];
     parts.extend(estimate.remaining(elapsed).map(|left| format!("~{} left", short(left))));
     parts
 }
 
 fn quantile(quantile: Quantile) -> String {
-    let sign = if quantile.at_least { "≥" } else { "" };
-    format!("{sign}{}", short(quantile.seconds))
+    let bound = if quantile.at_least { " or more" } else { "" };
+    format!("{}{bound}", short(quantile.seconds))
 }
 
 /// Seconds; of short times with tenths.
@@ -251,14 +266,21 @@ mod tests {
             .collect();
         let estimate = Estimate::new("make *", &[], &samples).expect("enough runs");
         assert_eq!(
-            estimated(&estimate, 40.0).join(" · "),
-            "typical 72s (p90 118s, 10 runs), 30% done by now · ~44s left"
+            estimated(&estimate, Duration::from_secs(40), Detail::Runs).join(" · "),
+            "typical 72s, 90% within 118s; 3 of 10 runs had finished by this time · ~44s left"
         );
         assert_eq!(
-            estimated(&estimate, 121.0).join(" · "),
-            "typical 72s (p90 118s, 10 runs), longer than all of them"
+            estimated(&estimate, Duration::from_secs(121), Detail::Runs).join(" · "),
+            "typical 72s, 90% within 118s; longer than all 10 finished runs"
         );
         assert_eq!(short(4.26), "4.3s");
+        let mut long = view(None);
+        (long.silent_for, long.idle_polls) = (Duration::from_secs(4000), 1000);
+        long.queued_input = 5_500_000;
+        long.attached = true;
+        let line = line(&long, Some(&estimate), Some(25.0)).expect("a line");
+        assert!(line.contains("typical 72s, 90% within 118s · ~"), "{line}");
+        assert!(line.ends_with(" · next: listen=25"), "{line}");
     }
 
     #[test]
@@ -266,8 +288,8 @@ mod tests {
         let samples = [8.0, 10.0, 12.5].map(|seconds| Sample { seconds, completed: true });
         let estimate = Estimate::new("make *", &[], &samples).expect("enough runs");
         assert_eq!(
-            estimated(&estimate, 8.5).join(" · "),
-            "typical 10s (p90 ≥16s, 3 runs), 33% done by now · ~2.7s left"
+            estimated(&estimate, Duration::from_millis(8500), Detail::Runs).join(" · "),
+            "typical 10s, 90% within 16s or more; 1 of 3 runs had finished by this time · ~2.7s left"
         );
         let meta = estimate_meta(&estimate, 0.0);
         assert_eq!((&meta["at_least"], &meta["p90_at_least"]), (&json!(false), &json!(true)));

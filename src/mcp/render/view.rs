@@ -126,7 +126,7 @@ impl ProgressStatus {
         })
     }
 
-    /// `progressing: io +5.5 MB`, `idle: sleeping on a timer`; `None` if another line says what
+    /// `progressing: read or wrote 5.5 MB`, `idle: sleeping on a timer`; `None` if another line says what
     /// it is blocked on.
     pub fn summary(&self) -> Option<String> {
         match self.verdict.status {
@@ -210,10 +210,13 @@ mod tests {
             ..ActivityDelta::default()
         };
         let evidence = evidence_of(&status_of(Status::Progressing, delta));
-        assert_eq!(evidence, ["io +5.5 MB", "output +10 B", "processes +2 -0", "cpu 2%"]);
+        assert_eq!(
+            evidence,
+            ["read or wrote 5.5 MB", "printed 10 B", "started 2 processes, 0 ended", "cpu 2%"]
+        );
         let little = ActivityDelta { io: 24, output: 10, ..ActivityDelta::default() };
         let evidence = evidence_of(&status_of(Status::Slow, little));
-        assert_eq!(evidence, ["output +10 B", "io +24 B", "cpu 0%"]);
+        assert_eq!(evidence, ["printed 10 B", "read or wrote 24 B", "cpu 0%"]);
         let evidence = evidence_of(&status_of(Status::Silent, ActivityDelta::default()));
         assert_eq!(evidence, ["silent for 40s, no evidence of work", "cpu 0%"]);
     }
@@ -225,8 +228,14 @@ mod tests {
         let tree_state = TreeState::Computing { process: Some(process()), share: 0.98 };
         let mut computing = doing(Status::Slow, tree_state);
         computing.verdict.delta = delta;
-        assert_eq!(evidence_of(&computing), ["busy: cargo 98% CPU for 40s", "io +5.5 MB"]);
-        assert_eq!(evidence_of(&status_of(Status::Progressing, delta)), ["io +24 B", "cpu 98%"]);
+        assert_eq!(
+            evidence_of(&computing),
+            ["busy: cargo 98% CPU for 40s", "read or wrote 5.5 MB"]
+        );
+        assert_eq!(
+            evidence_of(&status_of(Status::Progressing, delta)),
+            ["read or wrote 24 B", "cpu 98%"]
+        );
     }
 
     #[test]
@@ -342,7 +351,7 @@ mod tests {
         stuck.verdict.delta = delta;
         assert_eq!(
             evidence_of(&stuck),
-            ["repeating the same line for 40s", "output +45 B", "sleeping on a timer", "cpu 0%"]
+            ["repeating the same line for 40s", "printed 45 B", "sleeping on a timer", "cpu 0%"]
         );
         let reason = stuck.stuck_reason();
         assert_eq!(reason.as_deref(), Some("repeating the same line for 40s"));

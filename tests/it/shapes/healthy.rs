@@ -17,7 +17,7 @@ const BLOCKED: &[&str] = &["blocked"];
 const IDLE_OR_AT_WORK: &[&str] = &["idle", "slow", "progressing"];
 const AT_WORK: &[&str] = &["slow", "progressing"];
 /// Of what computes and prints, reads or writes now and then.
-const BUSY_OR_IO: &[&str] = &["busy", "io", "output", "processes"];
+const BUSY_OR_IO: &[&str] = &["busy", "read or wrote", "printed", "started"];
 
 /// The table.
 pub const SHAPES: &[Shape] = &[
@@ -205,12 +205,17 @@ asyncio.run(main())'",
     healthy("gdb runs a sleep", "gdb -q -nx -batch -ex run --args sleep 300", IDLE, TIMER),
     healthy("script around a sleep", "script -qc 'sleep 300' /dev/null", IDLE, TIMER).on_terminal(),
     // Silent writers
-    healthy("mapped file", "python3 $PROGRAMS/mapped_writer.py", &["progressing"], &["io +"]),
+    healthy(
+        "mapped file",
+        "python3 $PROGRAMS/mapped_writer.py",
+        &["progressing"],
+        &["read or wrote "],
+    ),
     healthy(
         "a few kilobytes at a time",
         "python3 $PROGRAMS/trickle.py",
         &["progressing"],
-        &["io +"],
+        &["read or wrote "],
     ),
     // Work
     healthy("loop that computes", "while :; do :; done", AT_WORK, BUSY).computing(),
@@ -228,7 +233,7 @@ asyncio.run(main())'",
         "checksums of a tree",
         "find /usr -xdev -type f -exec md5sum {} \\; > sums",
         AT_WORK,
-        &["io +"],
+        &["read or wrote "],
     )
     .computing(),
     healthy("tar and gzip", "tar cf - /usr/lib | gzip -9 | wc -c", AT_WORK, BUSY_OR_IO).computing(),
