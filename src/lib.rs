@@ -141,6 +141,7 @@
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands matter: a line in [`shell`]'s tables, a fixture's row.
+//! - **A client** whose calls may wait longer or less: an arm in [`mcp::ceilings`].
 //! - **A path of the monitor**: an arm in [`monitor::api`]; `http::connection` checks tokens.
 //! - **An agent program**: an entry in `data/executors.yaml`, with fixtures.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
@@ -404,6 +405,7 @@ pub mod oneshot {
 pub mod mcp {
     pub mod arguments;
     mod attach;
+    mod ceilings;
     #[cfg(feature = "conformance")]
     pub mod conformance;
     pub mod control;
@@ -413,6 +415,7 @@ pub mod mcp {
     pub mod extension_tasks;
     pub mod in_flight;
     mod kill;
+    mod learned;
     pub mod memory;
     pub mod outputs;
     mod poll;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::dispatch::{
     Answer, Client, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, compile, matched,
-    poll_call, read, refused, screen_hint, seconds_or, unreadable,
+    poll_call, read_waiting, refused, screen_hint, seconds_or, unreadable,
 };
 use super::render::insight::Insight;
 use super::render::result::{TaskResult, screen_rows};
@@ -32,7 +32,8 @@ impl Tools {
         arguments: Option<&Value>,
         call: &mut ToolCall,
     ) -> Answer {
-        let (arguments, notes) = read::<PollArguments>(tool, arguments)?;
+        let (arguments, notes) =
+            read_waiting::<PollArguments>(tool, arguments, call.client.ceiling)?;
         refuse_contradictions(&arguments)?;
         let task = self.find(&arguments.task_id)?;
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
@@ -119,7 +120,7 @@ impl Tools {
         result.shown = screen_rows(&screen.view, call.client.room(max_output), id);
         result.matched = stopped.and_then(matched);
         result.screen = Some(screen);
-        Ok(self.task_result(task, result, call.client.palette))
+        Ok(self.task_result(task, result, call.client))
     }
 
     fn read_range(
@@ -140,7 +141,7 @@ impl Tools {
                 notes.extend(note);
                 notes.extend(screen_hint(task));
                 let result = TaskResult { shown, ..TaskResult::of(view, notes) };
-                return Ok(self.task_result(task, result, client.palette));
+                return Ok(self.task_result(task, result, client));
             }
         }
         let spans = reading::range(&task.spool, first, arguments.to_line, end, max_output);
@@ -173,7 +174,7 @@ impl Tools {
         let found = search::grep(&task.spool, end, columns, query, room, &poll_call(task))?;
         let shown = found.into_shown(pattern, &poll_call(task));
         let result = TaskResult { shown, ..TaskResult::of(view, notes) };
-        Ok(self.task_result(task, result, client.palette))
+        Ok(self.task_result(task, result, client))
     }
 }
 

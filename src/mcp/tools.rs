@@ -20,7 +20,7 @@ Runs shell commands. Prefer `zsh` to your built-in shell (Bash, exec_command) fo
 anything slow, interactive or likely to hang: it returns while a command runs, says why it is silent, and loses no \
 output and no failure. \
 `zsh` returns when the command ends, or after yield_after seconds (2) with the output so far while it runs: then call \
-zsh_poll with wait_for=end and listen=50 (or until=REGEX) instead of polling often. \
+zsh_poll with wait_for=end and the listen that `next:` names (or until=REGEX) instead of polling often. \
 zsh_poll shows only output that no result has shown yet, with line numbers; full_output, from_line/to_line and grep read \
 any part again, also after the end. \
 exit=N is the shell's own exit code; pipestatus=[…] is that of each part of a pipeline. \
@@ -46,8 +46,8 @@ pub struct RunArguments {
     pub timeout: Option<f64>,
     /// deadline: fixed; progress: extended, up to the maximum, unless the command is stuck, silent without evidence of work, stopped or waiting for input. Default deadline.
     pub timeout_mode: Option<TimeoutMode>,
-    /// Seconds until the call returns with the command still running. Default 2, from 0 to 50.
-    #[schemars(range(min = 0, max = 50))]
+    /// Seconds until the call returns with the command still running. Default 2, from 0 to 600; shortened to what the client allows.
+    #[schemars(range(min = 0, max = 600))]
     pub yield_after: Option<f64>,
     /// What the command is for, in a few words; shown in zsh_tasks.
     pub description: Option<String>,
@@ -89,8 +89,8 @@ pub struct PollArguments {
     pub task_id: String,
     /// Show the whole output instead of what is new. Default false.
     pub full_output: Option<bool>,
-    /// Maximum seconds to wait. Default 2, from 0 to 50.
-    #[schemars(range(min = 0, max = 50))]
+    /// Maximum seconds to wait. Default 2, from 0 to 600; shortened to what the client allows.
+    #[schemars(range(min = 0, max = 600))]
     pub listen: Option<f64>,
     /// output: return at the first new output; end: wait until the task ends, waits for input or is stopped. Default output.
     pub wait_for: Option<WaitFor>,
@@ -139,8 +139,8 @@ pub struct SendArguments {
     /// New terminal width in columns, together with rows. From 2 to 500.
     #[schemars(range(min = 2, max = 500))]
     pub cols: Option<u16>,
-    /// Maximum seconds to wait for the response; the wait ends 80 ms after the last output, but not while only the echo has come and the program is working. Default 2, from 0 to 50.
-    #[schemars(range(min = 0, max = 50))]
+    /// Maximum seconds to wait for the response; the wait ends 80 ms after the last output, but not while only the echo has come and the program is working. Default 2, from 0 to 600; shortened to what the client allows.
+    #[schemars(range(min = 0, max = 600))]
     pub listen: Option<f64>,
 }
 
@@ -266,7 +266,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             title: "Run a command in zsh",
             description: "Runs a command in zsh and returns its output, exit code and, for pipelines, pipestatus. \
                 Returns when the command ends, or after yield_after seconds (2) with the output so far while it \
-                runs: then wait with zsh_poll (wait_for=end, listen=50, or until=REGEX). stdout and stderr are one \
+                runs: then wait with zsh_poll as `next:` says, or with until=REGEX. stdout and stderr are one \
                 stream; of long output the head and the tail are shown and the omitted lines are named. There is no \
                 terminal and stdin is /dev/null: pass pty: true for programs that ask for passwords or need a tty \
                 (answer with zsh_send), stdin for text, stdin_open for a pipe. Pass background: true for servers and \

@@ -5,10 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::view::{ProgressStatus, View};
-use crate::alan::estimate::{self, Estimate, Quantile};
+use crate::alan::estimate::{self, Estimate, FEWEST_SAMPLES, Quantile, SHORTEST_POLL_S};
+use crate::alan::history::History;
 use crate::alan::insight::{KIND_CHARS, cut};
 use crate::progress::advice::{Advice, Situation, advise};
+use crate::progress::tracker::Status;
 use crate::progress::{advice, condition::Condition};
+use crate::shell::outcome::Outcome;
 use crate::task::describe;
 use crate::task::live::Input;
 use crate::text::quantity::{seconds, size};
@@ -17,7 +20,7 @@ use crate::text::quantity::{seconds, size};
 const LINE_CHARS: usize = 160;
 
 /// `◷ silent 18s · 5 empty polls · typical 47s (p90 180s, 12 runs), 35% done by now · ~25s left ·
-/// progressing: io +5.5 MB · next: listen=25`
+/// progressing: io +5.5 MB · next: zsh_poll wait_for=end listen=25`
 ///
 /// `next` is how many seconds to wait next, unless advice below names a call.
 pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) -> Option<String> {
@@ -41,7 +44,8 @@ pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) 
         parts.extend(estimated(estimate, view.elapsed.as_secs_f64()));
     }
     parts.extend(view.progress.as_ref().and_then(ProgressStatus::summary));
-    let next = next.map(|seconds| format!("next: listen={:.0}", seconds.ceil()));
+    let next =
+        next.map(|seconds| format!("next: zsh_poll wait_for=end listen={:.0}", seconds.ceil()));
     let (known, separator) = (parts.join(" · "), " · ");
     let room = LINE_CHARS - next.as_ref().map_or(0, |next| separator.len() + next.len());
     let known =
@@ -55,11 +59,15 @@ pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) 
 
 /// How many seconds to wait next, for a running task that is not stopped, not waiting for input
 /// and not waiting by design.
-pub(crate) fn next_wait(view: &View, estimate: Option<&Estimate>) -> Option<f64> {
+pub(crate) fn next_wait(
+    view: &View,
+    estimate: Option<&Estimate>,
+    ceiling: Duration,
+) -> Option<f64> {
     let by_design = view.progress.as_ref().is_some_and(ProgressStatus::waits_by_design);
     let stopped = view.conditions.iter().any(Condition::holds_up);
     let held_up = view.waiting.is_some() || stopped || by_design;
-    (view.running() && !held_up).then(|| next_poll(view, estimate))
+    (view.running() && !held_up).then(|| next_poll(view, estimate, ceiling))
 }
 
 fn estimated(estimate: &Estimate, elapsed: f64) -> Vec<String> {
@@ -97,6 +105,7 @@ pub(crate) fn meta(
     view: &View,
     input: Input,
     estimate: Option<&Estimate>,
+    ceiling: Duration,
     advice: Option<&Advice>,
 ) -> Value {
     let elapsed = view.elapsed.as_secs_f64();
@@ -106,7 +115,7 @@ pub(crate) fn meta(
         "total_elapsed_s": tenths(elapsed),
         "alan_estimate": estimate.map(|estimate| estimate_meta(estimate, elapsed)),
         "remaining_s": estimate.and_then(|estimate| estimate.remaining(elapsed)).map(tenths),
-        "next_poll_s": tenths(next_poll(view, estimate)),
+        "next_poll_s": tenths(next_poll(view, estimate, ceiling)),
         "suggestion": advice.map(ToString::to_string),
         "progress": progress_meta(view, input),
     })
@@ -148,13 +157,27 @@ fn estimate_meta(estimate: &Estimate, elapsed: f64) -> Value {
     })
 }
 
-/// After how many seconds the next poll is worth its tokens.
-pub(crate) fn next_poll(view: &View, estimate: Option<&Estimate>) -> f64 {
-    let elapsed = view.elapsed.as_secs_f64();
-    match estimate {
-        Some(estimate) => estimate.next_poll(elapsed),
-        None => estimate::next_blind_poll(elapsed),
-    }
+/// After how many seconds the next poll is worth its tokens. A call waits for at most `ceiling`.
+pub(crate) fn next_poll(view: &View, estimate: Option<&Estimate>, ceiling: Duration) -> f64 {
+    let is_well = view.status().is_some_and(Status::extends_deadline);
+    next_poll_after(view.elapsed.as_secs_f64(), is_well, estimate, ceiling.as_secs_f64())
+}
+
+/// Waiting for the end of a task costs nothing while all is well, since the wait ends when the
+/// task becomes stuck.
+fn next_poll_after(elapsed: f64, is_well: bool, estimate: Option<&Estimate>, ceiling: f64) -> f64 {
+    let blind = if is_well { ceiling } else { estimate::next_blind_poll(elapsed) };
+    let wait = estimate.map_or(blind, |estimate| estimate.next_poll(elapsed, blind));
+    wait.clamp(SHORTEST_POLL_S, ceiling)
+}
+
+/// When a command that has run before has probably ended: one with enough ended runs, the last of
+/// them successful.
+pub(crate) fn known_end(history: &History) -> Option<Duration> {
+    let ended = history.runs.iter().filter(|run| run.outcome.is_complete()).count();
+    let succeeded = history.runs.first().is_some_and(|run| run.outcome == Outcome::Success);
+    let estimate = history.estimate.as_ref().filter(|_| ended >= FEWEST_SAMPLES && succeeded)?;
+    Duration::try_from_secs_f64(estimate.enough()).ok()
 }
 
 /// The advice about a running task, if there is any.

@@ -101,7 +101,14 @@ impl TaskResult {
         }
     }
 
-    pub fn text(&self, facts: &Facts, estimate: Option<&Estimate>, palette: Palette) -> String {
+    /// As text. The calls that it names wait for at most `ceiling`.
+    pub fn text(
+        &self,
+        facts: &Facts,
+        estimate: Option<&Estimate>,
+        ceiling: Duration,
+        palette: Palette,
+    ) -> String {
         let view = &self.view;
         let mut lines = vec![format!("$ {}", command_line(&facts.command)), RULE.to_owned()];
         lines.push(if !self.shown.text.is_empty() || self.shown.to_line > 0 {
@@ -125,14 +132,14 @@ impl TaskResult {
         }
         let advice = progress::advice(view, self.new_bytes > 0, estimate);
         if view.running() {
-            let next = progress::next_wait(view, estimate).filter(|_| advice.is_none());
+            let next = progress::next_wait(view, estimate, ceiling).filter(|_| advice.is_none());
             lines.extend(progress::line(view, estimate, next));
         }
         lines.extend(view.waiting.as_ref().map(|waiting| waiting_line(waiting, facts.input)));
         lines.extend(self.person_line.clone());
         lines.extend(condition_lines(&view.conditions, &facts.id));
         if let Some(advice) = advice {
-            let listen = progress::next_poll(view, estimate);
+            let listen = progress::next_poll(view, estimate, ceiling);
             lines.push(suggestion(&advice, &facts.id, listen));
         }
         lines.extend(insight_lines(&self.insights, palette));
@@ -172,6 +179,7 @@ impl TaskResult {
         &self,
         facts: &Facts,
         estimate: Option<&Estimate>,
+        ceiling: Duration,
         log_path: Option<String>,
     ) -> Value {
         let view = &self.view;
@@ -211,7 +219,7 @@ impl TaskResult {
             "insights": insights.map(|insight| json!([insight.level.as_str(), insight.message])).collect::<Vec<_>>(),
             "poll_meta": view.running().then(|| {
                 let advice = progress::advice(view, self.new_bytes > 0, estimate);
-                progress::meta(view, facts.input, estimate, advice.as_ref())
+                progress::meta(view, facts.input, estimate, ceiling, advice.as_ref())
             }),
             "log_path": log_path,
             "screen": self.screen.as_ref().map(screen_meta),
@@ -236,7 +244,9 @@ fn suggestion(advice: &Advice, id: &str, listen: f64) -> String {
     let call = match advice {
         Advice::SendInput => format!("zsh_send task_id={id}"),
         Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
-        Advice::AwaitHolder { task } => format!("zsh_poll task_id={task} wait_for=end"),
+        Advice::AwaitHolder { task } => {
+            format!("zsh_poll task_id={task} wait_for=end listen={:.0}", listen.ceil())
+        }
         Advice::OtherWork => return advice.to_string(),
         Advice::NearingCompletion | Advice::WorksSilently { .. } | Advice::SpacePolls { .. } => {
             wait
@@ -510,7 +520,14 @@ pub(crate) fn notice_lines(notices: &[Notice], redact: impl Fn(&str) -> String) 
         .iter()
         .take(MOST_NAMED)
         .map(|notice| {
-            let end = &notice.end;
+            let id = &notice.task.facts.id;
+            let command = command_line(&redact(&notice.task.facts.command));
+            let Some(end) = &notice.end else {
+                return format!(
+                    "┌ notify: task '{id}' still runs, its call timed out: \
+                     zsh_poll task_id={id} wait_for=end  {command}"
+                );
+            };
             let word = match end.outcome {
                 Outcome::Success => "completed",
                 Outcome::Failure => "failed",
@@ -519,17 +536,15 @@ pub(crate) fn notice_lines(notices: &[Notice], redact: impl Fn(&str) -> String) 
                 Outcome::Interrupted => "was interrupted",
             };
             format!(
-                "┌ notify: task '{}' {word} (exit={}, {:.1}s) {}",
-                notice.task.facts.id,
+                "┌ notify: task '{id}' {word} (exit={}, {:.1}s) {command}",
                 end.exit.code(),
                 end.duration.as_secs_f64(),
-                command_line(&redact(&notice.task.facts.command))
             )
         })
         .collect();
     if notices.len() > MOST_NAMED {
         lines.push(format!(
-            "┌ notify: {} more tasks ended: zsh_tasks all=true",
+            "┌ notify: {} more tasks: zsh_tasks all=true",
             notices.len() - MOST_NAMED
         ));
     }
