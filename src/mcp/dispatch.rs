@@ -377,7 +377,8 @@ impl Tools {
         }
         let redactor = &self.supervisor.settings.redactor;
         let notices = notices::take(&self.supervisor.open_tasks(), about);
-        let mut lines = result::notice_lines(&notices, |text| redactor.redact(text).into_owned());
+        let redact = |text: &str| redactor.redact(text).into_owned();
+        let mut lines = result::notice_lines(&notices, call.client.ceiling, redact);
         if !self.detached_reported.swap(true, Ordering::Relaxed) {
             lines.extend(self.detached_notice(about));
         }

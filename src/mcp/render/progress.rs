@@ -267,6 +267,49 @@ mod tests {
         assert_eq!(progress_meta(&view(None), Input::Terminal)["status"], Value::Null);
     }
 
+    /// Turns of an agent that starts a command, gets control after 2 s, or when the command is
+    /// known to have ended, and then makes the call that each answer names.
+    fn turns(job: f64, estimate: Option<&Estimate>, ceiling: f64) -> u32 {
+        let (mut turns, mut elapsed) = (1, 2.0);
+        while elapsed < job {
+            elapsed += next_poll_after(elapsed, true, estimate, ceiling);
+            turns += 1;
+        }
+        turns
+    }
+
+    #[test]
+    fn a_job_takes_as_few_turns_as_its_client_allows() {
+        let runs_of = |seconds: f64, runs: usize| {
+            let spread = [1.0, 0.98, 1.02, 0.99, 1.01];
+            let runs = spread.iter().cycle().take(runs);
+            let runs = runs.map(|factor| Sample { seconds: seconds * factor, completed: true });
+            Estimate::new("make *", &[], &runs.collect::<Vec<_>>())
+        };
+        let (unknown, terminal, codex, headless) = (50.0, 110.0, 280.0, 600.0);
+        for estimate in [None, runs_of(120.0, 3), runs_of(120.0, 20)] {
+            for (ceiling, most) in
+                [(unknown, 4), (terminal, 3), (130.0, 2), (codex, 2), (headless, 2)]
+            {
+                let turns = turns(120.0, estimate.as_ref(), ceiling);
+                assert!(turns <= most, "{turns} turns under {ceiling} s of {estimate:?}");
+            }
+        }
+        for estimate in [None, runs_of(600.0, 3), runs_of(600.0, 20)] {
+            for (ceiling, most) in [(unknown, 13), (terminal, 7), (codex, 4), (headless, 2)] {
+                let turns = turns(600.0, estimate.as_ref(), ceiling);
+                assert!(turns <= most, "{turns} turns under {ceiling} s of {estimate:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_without_signs_of_progress_is_looked_at_more_often() {
+        assert_eq!(next_poll_after(2.0, false, None, 280.0), 20.0);
+        assert_eq!(next_poll_after(30.0, false, None, 280.0), 50.0);
+        assert_eq!(next_poll_after(2.0, false, None, 5.0), 5.0);
+    }
+
     #[test]
     fn an_estimate_reads_as_what_is_usual_and_what_is_left() {
         let samples: Vec<Sample> = (1..=10)

@@ -515,7 +515,13 @@ fn drawn_rows(view: &screen::View) -> &[String] {
 }
 
 /// `┌ notify: task '3dc8c9ee' completed (exit=0, 61.2s) make test`
-pub(crate) fn notice_lines(notices: &[Notice], redact: impl Fn(&str) -> String) -> Vec<String> {
+///
+/// The calls that it names wait for at most `ceiling`.
+pub(crate) fn notice_lines(
+    notices: &[Notice],
+    ceiling: Duration,
+    redact: impl Fn(&str) -> String,
+) -> Vec<String> {
     let mut lines: Vec<String> = notices
         .iter()
         .take(MOST_NAMED)
@@ -525,7 +531,8 @@ pub(crate) fn notice_lines(notices: &[Notice], redact: impl Fn(&str) -> String) 
             let Some(end) = &notice.end else {
                 return format!(
                     "┌ notify: task '{id}' still runs, its call timed out: \
-                     zsh_poll task_id={id} wait_for=end  {command}"
+                     zsh_poll task_id={id} wait_for=end listen={}  {command}",
+                    ceiling.as_secs()
                 );
             };
             let word = match end.outcome {
