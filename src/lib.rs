@@ -73,6 +73,8 @@
 //! - The newest output is never lost, whatever disk and quotas do ([`task::output::spool`]).
 //! - By default a result shows what no earlier one has shown: taking a delta moves the cursor,
 //!   under the task's lock. Ranges, grep, `full_output` and results of MCP tasks leave it alone.
+//! - A client that waits no longer for a call's answer does not end the call's command; one that
+//!   takes the call back does ([`mcp::ceilings`]).
 //! - The server never asks its client anything.
 //! - A run is recorded before any caller can see its end ([`task::completion`]), so that the next call
 //!   sees it. What is remembered advises; only an open circuit ([`neverhang`]) refuses.

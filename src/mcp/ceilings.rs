@@ -69,7 +69,7 @@ pub(super) fn ceiling(
         return limit.saturating_sub(MARGIN).clamp(LOWEST_SET, MAX_WAIT);
     }
     let known = by_name(client, takes_tasks);
-    let learned = learned.iter().find(|learned| learned.is_about(client));
+    let learned = learned.iter().find(|learned| learned.is_sure && learned.is_about(client));
     learned.map_or(known, |learned| known.min(learned.ceiling()))
 }
 
@@ -95,9 +95,27 @@ pub(super) struct Learned {
     pub after_s: f64,
     /// When, in Unix seconds.
     pub at: f64,
+    /// Otherwise, a person may have interrupted the call: it does not count.
+    pub is_sure: bool,
 }
 
 impl Learned {
+    /// What it says that a call was given up after this time.
+    pub fn new(client: &ClientInfo, after: Duration, at: f64) -> Learned {
+        Learned {
+            name: client.name.clone(),
+            version: client.version.clone(),
+            after_s: after.as_secs_f64(),
+            at,
+            is_sure: client.name != CODEX,
+        }
+    }
+
+    /// Whether both can be due to the same time limit.
+    fn agrees(&self, other: &Learned) -> bool {
+        (self.after_s - other.after_s).abs() * 1000.0 <= (CODEX_LATE_MS + CODEX_EARLY_MS) as f64
+    }
+
     fn is_about(&self, client: &ClientInfo) -> bool {
         self.name == client.name && self.version == client.version
     }
@@ -117,14 +135,22 @@ pub(super) fn learned(content: &[u8], now: f64) -> Vec<Learned> {
     entries.filter(|entry: &Learned| (now - entry.at).abs() <= LEARNED_FOR_S).collect()
 }
 
-/// Adds a call that has timed out. Of the same client's calls, the shortest counts.
+/// Adds a call that has timed out. Of the same client's calls, the shortest counts. One that is
+/// not sure is once the next one was given up after the same time.
 pub(super) fn learn(known: Vec<Learned>, mut new: Learned) -> Vec<Learned> {
     let is_same = |old: &Learned| old.name == new.name && old.version == new.version;
-    let (same, mut others): (Vec<Learned>, Vec<Learned>) = known.into_iter().partition(is_same);
-    new.after_s = same.iter().map(|old| old.after_s).fold(new.after_s, f64::min);
-    others.insert(0, new);
-    others.truncate(MAX_LEARNED);
-    others
+    let (same, others): (Vec<Learned>, Vec<Learned>) = known.into_iter().partition(is_same);
+    let (sure, unsure): (Vec<Learned>, Vec<Learned>) =
+        same.into_iter().partition(|old| old.is_sure);
+    new.is_sure |= unsure.iter().any(|old| old.agrees(&new));
+    let kept = match new.is_sure {
+        true => {
+            new.after_s = sure.iter().map(|old| old.after_s).fold(new.after_s, f64::min);
+            Vec::new()
+        }
+        false => sure,
+    };
+    [vec![new], kept, others].concat().into_iter().take(MAX_LEARNED).collect()
 }
 
 #[cfg(test)]
@@ -138,7 +164,7 @@ mod tests {
     }
 
     fn timed_out(name: &str, after_s: f64, at: f64) -> Learned {
-        Learned { name: name.to_owned(), version: "1".to_owned(), after_s, at }
+        Learned { name: name.to_owned(), version: "1".to_owned(), after_s, at, is_sure: true }
     }
 
     #[test]
@@ -211,6 +237,23 @@ mod tests {
             assert_eq!(is_timeout(CODEX, reason, open_for), expected, "{ms}");
             assert!(!is_timeout("mcp", reason, open_for), "its words are a person's elsewhere");
         }
+    }
+
+    #[test]
+    fn what_may_have_been_a_person_counts_once_it_repeats_itself() {
+        let timed_out =
+            |after_s| Learned::new(&client(CODEX), Duration::from_secs_f64(after_s), 0.0);
+        let ceiling =
+            |known: &[Learned]| super::ceiling(&client(CODEX), false, None, known).as_secs();
+        let once = learn(Vec::new(), timed_out(60.01));
+        assert_eq!(ceiling(&once), 280);
+        let other = learn(once.clone(), timed_out(45.02));
+        assert_eq!(ceiling(&other), 280);
+        assert_eq!(ceiling(&learn(other, timed_out(60.01))), 280, "not in a row");
+        let twice = learn(once, timed_out(60.2));
+        assert_eq!((ceiling(&twice), twice.len()), (50, 1));
+        let again = learn(twice, timed_out(30.0));
+        assert_eq!((ceiling(&again), again.len()), (50, 2));
     }
 
     proptest! {

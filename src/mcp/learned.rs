@@ -37,12 +37,7 @@ impl Tools {
         if client.name.is_empty() {
             return;
         }
-        let new = Learned {
-            name: client.name.clone(),
-            version: client.version.clone(),
-            after_s: after.as_secs_f64(),
-            at: self.supervisor.now(),
-        };
+        let new = Learned::new(client, after, self.supervisor.now());
         let learned = ceilings::learn(self.learned_ceilings(), new);
         let path = state.join(FILE);
         let written = serde_json::to_vec(&learned)

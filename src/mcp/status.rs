@@ -132,8 +132,8 @@ impl Tools {
             format!("database   {}", memory::database_line(&database, status.opened)),
             format!("neverhang  {circuits_open} circuits open"),
         ];
-        let learned = self.learned_ceilings();
-        let learned: Vec<LearnedRow> = learned.into_iter().map(LearnedRow::from).collect();
+        let learned = self.learned_ceilings().into_iter().filter(|learned| learned.is_sure);
+        let learned: Vec<LearnedRow> = learned.map(LearnedRow::from).collect();
         lines.extend(learned.iter().map(LearnedRow::line));
         lines.extend(monitor.as_ref().map(|monitor| format!("monitor    {monitor}")));
         lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));

@@ -45,9 +45,9 @@ def turns(binary):
         for name, (most_job, most_build, most_tests), job_turns, build_turns, tests_turns in rows:
             first, known = job_turns.result()
             figures += [
-                figure(f"2-minute job, first time, {name}", first, most_job),
-                figure(f"2-minute job, known from {RUNS_KNOWN} runs, {name}", known, most_job),
-                figure(f"10-minute build, first time, {name}", build_turns.result(), most_build),
+                figure(f"a 2-minute job, first time, {name}", first, most_job),
+                figure(f"a 2-minute job, known from {RUNS_KNOWN} runs, {name}", known, most_job),
+                figure(f"a 10-minute build, first time, {name}", build_turns.result(), most_build),
                 figure(f"{TESTS} test runs of {TEST_S} s, {name}", tests_turns.result(), most_tests),
             ]
         calls = as_task.result()
@@ -61,7 +61,7 @@ def figure(name, calls, most):
     waits = [call for call, _ in calls]
     detail = f"{'; '.join(waits)} ({characters:,} characters)"
     meaning = "tool calls until the end is told, each as the answer before it suggests"
-    return Figure(f"turns for a {name}", len(calls), "turns", most, None, detail, meaning)
+    return Figure(f"turns for {name}", len(calls), "turns", most, None, detail, meaning)
 
 
 def loop(seconds):

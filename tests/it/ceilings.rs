@@ -318,7 +318,8 @@ fn a_client_that_gave_a_call_up_gets_shorter_ones_for_thirty_days() {
     learned[0]["at"] = old(31.0);
     fs::write(learned_file(&env), learned.to_string()).expect("the file");
     assert_eq!(of(info.clone()), 50.0);
-    let entry = r#"{"name": "patient", "version": "1.2", "at": 1e300, "after_s": -1e300}"#;
+    let entry =
+        r#"{"name": "patient", "version": "1.2", "at": 1e300, "after_s": -1e300, "is_sure": true}"#;
     for garbage in ["", "\0\0", "{}", "[1, null, {}]", &format!("[{entry}]"), "[[[[[["] {
         fs::write(learned_file(&env), garbage).expect("the file");
         assert_eq!(of(info.clone()), 50.0, "{garbage:?}");
