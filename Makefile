@@ -40,12 +40,13 @@ test: ## Run the Rust tests with the real zsh and man, and the model check.
 	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
 
 # SOAK_CALLS and LAST_LINES say how many calls and commands the last two take.
-test-long: ## Bear faults for long, watch process shapes, run all of zsh's own tests, many calls.
+test-long: ## Bear faults for long, watch process shapes, run all of zsh's own tests, many calls, long calls.
 	@scripts/need cargo cc $(PROGRAMS)
 	@scripts/zsh-suite
 	@scripts/shape-programs
 	cargo test --test it -- --ignored long::
 	RUST_TEST_THREADS=1 cargo test --test it -- --ignored soak::
+	tests/clients/run long
 
 test-portable: ## Run the Rust tests without what Linux alone can do.
 	@scripts/need cargo cc $(PROGRAMS)

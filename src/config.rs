@@ -53,8 +53,8 @@ const fn hours(hours: u64) -> Duration {
     Duration::from_secs(3600 * hours)
 }
 
-/// The longest wait of a call; clients cancel a call after 60 s.
-pub(crate) const MAX_WAIT: Duration = seconds(50);
+/// The longest wait of a call, for the most patient clients.
+pub(crate) const MAX_WAIT: Duration = seconds(600);
 
 /// Programs that are meant to outlive the command that started them: process names, and
 /// the main classes of those that run in a Java machine.
@@ -171,8 +171,18 @@ settings! {
     }
 
     /// How long a call waits before it returns while the command is still running.
-    /// Seconds; default 2, from 0 to 50.
+    /// Seconds; default 2, from 0 to 600, and at most what the client allows.
     yield_after: Duration = seconds(2), Time::seconds(Duration::ZERO..=MAX_WAIT);
+
+    /// The longest that a call waits, if it does not say, for a command that is known to end in
+    /// that time: one with at least 3 ended runs, the last of them successful. Seconds; default
+    /// 20, from 0 (never longer than `yield_after`) to 600.
+    learned_yield: Duration = seconds(20), Time::seconds(Duration::ZERO..=MAX_WAIT);
+
+    /// After how long the client gives a call up. Calls wait for 10 s less, at least 5 s and at
+    /// most 600 s. Seconds, from 1 to a day; default by client, for unknown ones 60.
+    client_timeout: Option<Duration> = None,
+        Maybe(Time::seconds(seconds(1)..=hours(24)), "by client");
 
     /// The deadline of a command without one of its own. Seconds; default 120, from 0.1 to a
     /// week, and at most `timeout_max`.
@@ -579,8 +589,8 @@ mod tests {
                  using 64 (default)",
             ),
             (
-                "yield_after: 51",
-                "FILE:1: yield_after: expected a time from 0 s to 50 s, found 51; \
+                "yield_after: 601",
+                "FILE:1: yield_after: expected a time from 0 s to 600 s, found 601; \
                  using 2 s (default)",
             ),
             (

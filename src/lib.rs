@@ -73,6 +73,8 @@
 //! - The newest output is never lost, whatever disk and quotas do ([`task::output::spool`]).
 //! - By default a result shows what no earlier one has shown: taking a delta moves the cursor,
 //!   under the task's lock. Ranges, grep, `full_output` and results of MCP tasks leave it alone.
+//! - A client that waits no longer for a call's answer does not end the call's command; one that
+//!   takes the call back does ([`mcp::ceilings`]).
 //! - The server never asks its client anything.
 //! - A run is recorded before any caller can see its end ([`task::completion`]), so that the next call
 //!   sees it. What is remembered advises; only an open circuit ([`neverhang`]) refuses.
@@ -141,6 +143,7 @@
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] give it words.
 //! - **A program** whose subcommands matter: a line in [`shell`]'s tables, a fixture's row.
+//! - **A client** whose calls may wait longer or less: an arm in [`mcp::ceilings`].
 //! - **A path of the monitor**: an arm in [`monitor::api`]; `http::connection` checks tokens.
 //! - **An agent program**: an entry in `data/executors.yaml`, with fixtures.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.
@@ -410,6 +413,7 @@ pub mod oneshot {
 pub mod mcp {
     pub mod arguments;
     mod attach;
+    mod ceilings;
     #[cfg(feature = "conformance")]
     pub mod conformance;
     pub mod control;
@@ -419,6 +423,7 @@ pub mod mcp {
     pub mod extension_tasks;
     pub mod in_flight;
     mod kill;
+    mod learned;
     pub mod memory;
     pub mod outputs;
     mod poll;

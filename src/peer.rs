@@ -66,6 +66,8 @@ pub struct RelayedClient {
     pub coloured: bool,
     /// How many bytes of a result reach the model; `None` for no limit of its own.
     pub result_bytes: Option<usize>,
+    /// How many seconds a call may wait; `None` for an unknown client's.
+    pub ceiling_s: Option<f64>,
     /// For the call that a shim is started with: the shim ends its task when no process has been
     /// connected to it for this many seconds. `None`: it does not need a connection.
     pub lease_s: Option<f64>,
@@ -299,7 +301,18 @@ impl Peer {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => return Err(self.failed(io::Error::other(error), begun)),
                 Ok(None) => return Err(PeerError::Gone(self.owner.clone())),
-                Err(_) if call.cancel.is_cancelled() => return Err(PeerError::Cancelled),
+                Err(_) if call.cancel.is_cancelled() => {
+                    if call.cancel.timed_out_after().is_some() {
+                        // Otherwise the end of the connection would end the task.
+                        let params = json!({"requestId": REQUEST_ID, "reason": "timed out"});
+                        let _ = self.write(&json!({
+                            "jsonrpc": "2.0",
+                            "method": "notifications/cancelled",
+                            "params": params,
+                        }));
+                    }
+                    return Err(PeerError::Cancelled);
+                }
                 Err(error) => return Err(self.failed(error, begun)),
             };
             let mut message: Value =

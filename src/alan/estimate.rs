@@ -36,14 +36,17 @@ const LARGEST_BOUND: f64 = 3.0;
 const UPPER: f64 = 0.1;
 /// The share above the median.
 const HALF: f64 = 0.5;
-/// The longest suggested wait, in seconds: callers have limits of a minute.
-pub const LONGEST_POLL_S: f64 = 50.0;
 /// The shortest suggested wait: the default time that a poll listens.
 pub const SHORTEST_POLL_S: f64 = 2.0;
 /// The first suggested wait without an estimate, in seconds …
 const FIRST_BLIND_POLL_S: f64 = 20.0;
-/// … and the factor by which later ones grow with the elapsed time.
+/// … the longest one …
+const LONGEST_BLIND_POLL_S: f64 = 50.0;
+/// … and the factor by which they grow with the elapsed time.
 const BLIND_POLL_GROWTH: f64 = 4.0;
+/// How far past an upper figure a wait goes, as a factor: a run that takes just that long ends
+/// within the wait.
+const PAST_UPPER: f64 = 1.1;
 /// Tolerance for comparing survival, a product of fractions, with thresholds.
 const ROUNDING: f64 = 1e-9;
 
@@ -175,22 +178,26 @@ impl Estimate {
         self.remaining_until(HALF, elapsed)
     }
 
-    /// After how many seconds the next poll is worth its tokens: when nine in ten of the runs
-    /// that took this long are done, between 2 s and 50 s.
+    /// After how many seconds the next poll is worth its tokens: a little after nine in ten of the
+    /// runs that took this long are done. `blind` is the wait without an estimate.
     ///
     /// With few runs that is the upper figure. Since it may be a multiple of every run, the wait
     /// ends at the longest run, or after the wait without an estimate if that is longer.
-    pub fn next_poll(&self, elapsed: f64) -> f64 {
-        let blind = next_blind_poll(elapsed);
-        let wait = match self.prediction {
-            None => self.remaining_until(UPPER, elapsed).unwrap_or(blind),
-            Some(_) if elapsed >= self.p90.seconds => blind,
+    pub fn next_poll(&self, elapsed: f64, blind: f64) -> f64 {
+        let left = match self.prediction {
+            None => self.remaining_until(UPPER, elapsed),
+            Some(_) if elapsed >= self.p90.seconds => None,
             Some(_) => {
                 let most = blind.max(self.curve.longest_completed - elapsed);
-                (self.p90.seconds - elapsed).min(most)
+                Some((self.p90.seconds - elapsed).min(most))
             }
         };
-        wait.clamp(SHORTEST_POLL_S, LONGEST_POLL_S)
+        left.map_or(blind, |left| (elapsed + left) * PAST_UPPER - elapsed)
+    }
+
+    /// How many seconds such a command takes at most, with a little to spare.
+    pub fn enough(&self) -> f64 {
+        self.p90.seconds * PAST_UPPER
     }
 
     /// The remaining seconds until the share of unfinished runs falls to `part` of the present
@@ -243,10 +250,10 @@ fn longest(samples: &[Sample]) -> f64 {
     samples.iter().map(|sample| sample.seconds).fold(0.0, f64::max)
 }
 
-/// The suggested wait for a command without history. It finds the end of a 2-minute job at the
-/// third poll.
+/// The suggested wait for a command without history that gives no sign of progress. It finds the
+/// end of a 2-minute job at the third poll.
 pub fn next_blind_poll(elapsed: f64) -> f64 {
-    (elapsed * BLIND_POLL_GROWTH).clamp(FIRST_BLIND_POLL_S, LONGEST_POLL_S)
+    (elapsed * BLIND_POLL_GROWTH).clamp(FIRST_BLIND_POLL_S, LONGEST_BLIND_POLL_S)
 }
 
 fn newest(samples: &[Sample]) -> &[Sample] {
@@ -427,11 +434,12 @@ mod tests {
     fn a_wait_for_few_runs_ends_where_one_would_look_anyway() {
         let found = estimate(&[1.0, 2.0, 30.0].map(completed));
         assert_eq!(found.p90.seconds, 90.0);
-        assert_eq!(found.next_poll(2.0), 28.0, "the longest run");
-        assert_eq!(found.next_poll(25.0), 50.0, "as without an estimate");
+        let next = |elapsed| found.next_poll(elapsed, next_blind_poll(elapsed)) + elapsed;
+        assert_eq!(next(2.0), 33.0, "a little after the longest run");
+        assert!((next(25.0) - 1.1 * 75.0).abs() < 1e-9, "a little after one looks anyway");
         let alike = estimate(&[4.9, 5.0, 5.1].map(completed));
-        assert!((2.5..4.0).contains(&alike.next_poll(2.0)), "the bound");
-        assert_eq!(alike.next_poll(9.0), next_blind_poll(9.0));
+        assert!((3.0..4.5).contains(&alike.next_poll(2.0, 50.0)), "a little after the bound");
+        assert_eq!(alike.next_poll(9.0, 50.0), 50.0);
     }
 
     #[test]
@@ -548,7 +556,7 @@ mod tests {
                 let probability = found.completion_probability(elapsed);
                 prop_assert!((-1e-9..=1.0 + 1e-9).contains(&probability));
                 prop_assert!(found.remaining(elapsed).is_none_or(|left| left >= 0.0));
-                prop_assert!((SHORTEST_POLL_S..=LONGEST_POLL_S).contains(&found.next_poll(elapsed)));
+                prop_assert!(found.next_poll(elapsed, 50.0).is_finite());
                 prop_assert!(found.median.seconds <= found.p90.seconds);
                 prop_assert!(found.p90.seconds <= found.longest() * LARGEST_BOUND);
             }
@@ -762,9 +770,10 @@ mod simulation {
                     .map(|_| Sample { seconds: dice.log_normal(120.0, 0.08), completed: true })
                     .collect();
                 let found = Estimate::new("make *", &[], &history).expect("enough runs");
-                let most = turns(120.0, |elapsed| found.next_poll(elapsed));
+                let next = |elapsed| found.next_poll(elapsed, next_blind_poll(elapsed)).min(50.0);
+                let most = turns(120.0, next);
                 assert!(most <= 4 || runs < FEWEST_MEASURED, "{most} turns");
-                sum += turns(dice.log_normal(120.0, 0.08), |elapsed| found.next_poll(elapsed));
+                sum += turns(dice.log_normal(120.0, 0.08), next);
             }
             assert!(f64::from(sum) / f64::from(trials) <= 4.2, "{sum} turns");
         }

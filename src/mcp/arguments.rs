@@ -1,6 +1,8 @@
 //! Checks a call's arguments against the tool's schema, and names what is wrong: the argument,
 //! what is expected, and the nearest valid name.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -10,7 +12,7 @@ use crate::alan::insight::cut;
 const LIKENESS: f64 = 0.75;
 /// How much of a wrong value an error repeats.
 const SHOWN_CHARS: usize = 40;
-/// Arguments that are reduced to their maximum instead of refused.
+/// Arguments that are reduced to the ceiling of the client's calls.
 const CLAMPED: [&str; 2] = ["yield_after", "listen"];
 
 /// Texts that may be given as whole numbers.
@@ -21,7 +23,7 @@ const NUMBERS_TOO: [&str; 1] = ["until_port"];
 #[error("{0}")]
 pub struct ArgumentError(pub String);
 
-/// A value that was above its maximum.
+/// A wait that was above the ceiling.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clamped {
     pub argument: &'static str,
@@ -29,7 +31,7 @@ pub struct Clamped {
     pub used: f64,
 }
 
-/// Checks arguments against a schema and reads them into their type.
+/// Checks arguments against a schema and reads them into their type. A wait is at most `ceiling`.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -37,6 +39,7 @@ pub fn read<T: DeserializeOwned>(
     tool: &str,
     schema: &Value,
     arguments: Option<&Value>,
+    ceiling: Duration,
 ) -> Result<(T, Vec<Clamped>), ArgumentError> {
     let empty = Map::new();
     let given = match arguments {
@@ -59,7 +62,8 @@ pub fn read<T: DeserializeOwned>(
             continue;
         }
         let value = check_type(name, property, value)?;
-        let value = check_bounds(name, property, value, &mut clamped)?;
+        let value = clamp_wait(name, value, ceiling, &mut clamped);
+        check_bounds(name, property, &value)?;
         checked.insert(name.clone(), value);
     }
     let required = schema.get("required").and_then(Value::as_array);
@@ -147,14 +151,20 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
     Ok(value.clone())
 }
 
-fn check_bounds(
-    name: &str,
-    property: &Value,
-    value: Value,
-    clamped: &mut Vec<Clamped>,
-) -> Result<Value, ArgumentError> {
+fn clamp_wait(name: &str, value: Value, ceiling: Duration, clamped: &mut Vec<Clamped>) -> Value {
+    let used = ceiling.as_secs_f64();
+    match (CLAMPED.into_iter().find(|clamped| *clamped == name), value.as_f64()) {
+        (Some(argument), Some(asked)) if asked > used => {
+            clamped.push(Clamped { argument, asked, used });
+            Value::from(used)
+        }
+        _ => value,
+    }
+}
+
+fn check_bounds(name: &str, property: &Value, value: &Value) -> Result<(), ArgumentError> {
     let Some(number) = value.as_f64() else {
-        return Ok(value);
+        return Ok(());
     };
     let least = property.get("minimum").and_then(Value::as_f64);
     if let Some(least) = least
@@ -166,13 +176,9 @@ fn check_bounds(
     if let Some(most) = most
         && number > most
     {
-        if let Some(argument) = CLAMPED.into_iter().find(|clamped| *clamped == name) {
-            clamped.push(Clamped { argument, asked: number, used: most });
-            return Ok(Value::from(most));
-        }
         return Err(ArgumentError(format!("{name} must be at most {most}, not {number}")));
     }
-    Ok(value)
+    Ok(())
 }
 
 fn show(value: &Value) -> String {
@@ -188,9 +194,11 @@ mod tests {
     use crate::arbitrary;
     use crate::mcp::tools::{self, PollArguments, RunArguments, SendArguments};
 
+    const CEILING: Duration = Duration::from_secs(50);
+
     fn run(arguments: Value) -> Result<(RunArguments, Vec<Clamped>), String> {
         let tool = tools::find("zsh").ok_or("no tool")?;
-        read("zsh", &tool.schema, Some(&arguments)).map_err(|error| error.0)
+        read("zsh", &tool.schema, Some(&arguments), CEILING).map_err(|error| error.0)
     }
 
     #[test]
@@ -224,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_above_their_maximum_are_clamped() {
+    fn waits_above_the_ceiling_are_clamped() {
         let clamped = run(json!({"command": "x", "yield_after": 500})).map(|(_, clamped)| clamped);
         let wanted = Clamped { argument: "yield_after", asked: 500.0, used: 50.0 };
         assert_eq!(clamped, Ok(vec![wanted]));
@@ -238,7 +246,7 @@ mod tests {
             (json!(["Up", 5]), "keys[1] must be a string, not 5"),
         ] {
             let arguments = json!({"task_id": "x", "keys": keys});
-            let read = read::<SendArguments>("zsh_send", &tool, Some(&arguments));
+            let read = read::<SendArguments>("zsh_send", &tool, Some(&arguments), CEILING);
             assert_eq!(read.err().map(|error| error.0).as_deref(), Some(wanted), "{arguments}");
         }
     }
@@ -247,7 +255,7 @@ mod tests {
     fn choices_are_listed() {
         let tool = tools::find("zsh_poll").map(|tool| &tool.schema).cloned().unwrap_or_default();
         let arguments = json!({"task_id": "x", "wait_for": "never"});
-        let read = read::<PollArguments>("zsh_poll", &tool, Some(&arguments));
+        let read = read::<PollArguments>("zsh_poll", &tool, Some(&arguments), CEILING);
         assert_eq!(
             read.err().map(|error| error.0).as_deref(),
             Some("wait_for must be \"output\" or \"end\", not \"never\"")
@@ -296,22 +304,22 @@ mod tests {
         ) {
             let tool = &tools::TOOLS[at];
             // Read as any type: the checks are the schema's.
-            match read::<Value>(tool.wire_name, &tool.schema, Some(&arguments)) {
+            match read::<Value>(tool.wire_name, &tool.schema, Some(&arguments), CEILING) {
                 Ok((arguments, _)) => assert_within(&tool.schema, &arguments),
                 Err(error) => prop_assert!(!error.0.is_empty()),
             }
             let given = Some(&arguments);
-            let _ = read::<RunArguments>(tool.wire_name, &tool.schema, given);
-            let _ = read::<PollArguments>(tool.wire_name, &tool.schema, given);
-            let _ = read::<SendArguments>(tool.wire_name, &tool.schema, given);
-            let _ = read::<tools::KillArguments>(tool.wire_name, &tool.schema, given);
-            let _ = read::<tools::QueryArguments>(tool.wire_name, &tool.schema, given);
+            let _ = read::<RunArguments>(tool.wire_name, &tool.schema, given, CEILING);
+            let _ = read::<PollArguments>(tool.wire_name, &tool.schema, given, CEILING);
+            let _ = read::<SendArguments>(tool.wire_name, &tool.schema, given, CEILING);
+            let _ = read::<tools::KillArguments>(tool.wire_name, &tool.schema, given, CEILING);
+            let _ = read::<tools::QueryArguments>(tool.wire_name, &tool.schema, given, CEILING);
         }
 
         #[test]
         fn what_is_no_object_is_refused(arguments in arbitrary::json(&[])) {
             let tool = tools::find("zsh").unwrap();
-            prop_assert!(read::<RunArguments>("zsh", &tool.schema, Some(&arguments)).is_err());
+            prop_assert!(read::<RunArguments>("zsh", &tool.schema, Some(&arguments), CEILING).is_err());
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -66,7 +67,7 @@ impl Tools {
             tool: tool.wire_name,
             arguments: &arguments,
             client: call.relayed_client(),
-            limit: LAUNCH_LIMIT + yield_of(&arguments),
+            limit: LAUNCH_LIMIT + yield_of(&arguments, call.client.ceiling),
             cancel: call.cancel,
         };
         let answered = UnixStream::pair()
@@ -92,7 +93,13 @@ impl Tools {
             });
         match answered {
             Ok(Some((peer, result))) => self.pass_on(peer, result, call),
-            Ok(None) => None,
+            Ok(None) => {
+                // The command may run: the next answer says so.
+                if call.cancel.timed_out_after().is_some() {
+                    self.detached_reported.store(false, Ordering::Relaxed);
+                }
+                None
+            }
             Err(text) => refused(text),
         }
     }
@@ -237,7 +244,8 @@ fn tasks_in(directory: &Path) -> Vec<DetachedTask> {
 }
 
 /// When a call yields, if it says so.
-fn yield_of(arguments: &Value) -> Duration {
+fn yield_of(arguments: &Value, ceiling: Duration) -> Duration {
     let asked = arguments.get("yield_after").and_then(Value::as_f64);
-    asked.and_then(|asked| Duration::try_from_secs_f64(asked.min(60.0)).ok()).unwrap_or_default()
+    let asked = asked.map(|asked| asked.min(ceiling.as_secs_f64()));
+    asked.and_then(|asked| Duration::try_from_secs_f64(asked).ok()).unwrap_or_default()
 }

@@ -21,7 +21,7 @@ use super::render::result::{self, Palette, TaskResult};
 use super::render::view::View;
 use super::tools::{RESULT_CHARS, Tool, ToolName};
 use crate::alan::insight::Level;
-use crate::config::{Config, Warning};
+use crate::config::{Config, MAX_WAIT, Warning};
 use crate::history::notices;
 use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
@@ -153,6 +153,7 @@ impl ToolCall<'_> {
             name: self.client_name.clone(),
             coloured: self.client.palette == Palette::Coloured,
             result_bytes: self.client.result_bytes,
+            ceiling_s: Some(self.client.ceiling.as_secs_f64()),
             lease_s: None,
             only_looks: false,
         }
@@ -186,13 +187,15 @@ impl Answered {
     }
 }
 
-/// How a client shows results.
+/// How a client shows results, and how long it waits for them.
 #[derive(Debug, Clone, Copy)]
 pub struct Client {
     pub palette: Palette,
     /// How many bytes of a result reach the model; `None` for as many as [`RESULT_CHARS`] may
     /// have.
     pub result_bytes: Option<usize>,
+    /// The longest wait of a call.
+    pub ceiling: Duration,
 }
 
 /// How much of a result is reserved for the status and other lines: characters, and bytes if
@@ -260,7 +263,7 @@ pub struct Tools {
     /// needs none.
     pub lease: OnceLock<Duration>,
     /// The first answer has reported the detached tasks of the project.
-    detached_reported: AtomicBool,
+    pub(super) detached_reported: AtomicBool,
     /// Calls that have become tasks of the client, by task id.
     pub(super) handed_over: Mutex<HashMap<String, DeferredResult>>,
 }
@@ -366,7 +369,7 @@ impl Tools {
             ToolName::Send => self.send(tool, arguments, call),
             ToolName::Kill => self.kill(tool, arguments, call),
             ToolName::Tasks => self.tasks(tool, arguments),
-            ToolName::Health => self.health(tool, arguments),
+            ToolName::Health => self.health(tool, arguments, call),
             ToolName::AlanStats => self.alan_stats(tool, arguments),
             ToolName::AlanQuery => self.alan_query(tool, arguments),
             ToolName::NeverhangStatus => self.neverhang_status(tool, arguments),
@@ -412,7 +415,8 @@ impl Tools {
         }
         let redactor = &self.supervisor.settings.redactor;
         let notices = notices::take(&self.supervisor.open_tasks(), about);
-        let mut lines = result::notice_lines(&notices, |text| redactor.redact(text).into_owned());
+        let redact = |text: &str| redactor.redact(text).into_owned();
+        let mut lines = result::notice_lines(&notices, call.client.ceiling, redact);
         if !self.detached_reported.swap(true, Ordering::Relaxed) {
             lines.extend(self.detached_notice(about));
         }
@@ -557,7 +561,7 @@ impl Tools {
             };
             result.screen = Some(screen);
         }
-        Ok(self.task_result(task, result, client.palette))
+        Ok(self.task_result(task, result, client))
     }
 
     /// The result of a call about a task, with what else is worth saying.
@@ -565,7 +569,7 @@ impl Tools {
         &self,
         task: &TaskHandle,
         mut result: TaskResult,
-        palette: Palette,
+        client: Client,
     ) -> ToolResult {
         let facts = &task.live.facts;
         let end = result.view.ended.as_ref();
@@ -603,9 +607,9 @@ impl Tools {
         let history = run_record.as_ref().map(|run_record| run_record.history());
         let estimate = history.as_ref().and_then(|known| known.estimate.as_ref());
         ToolResult {
-            meta: Some(result.meta(facts, estimate, log_path)),
+            meta: Some(result.meta(facts, estimate, client.ceiling, log_path)),
             priority,
-            ..ToolResult::text(result.text(facts, estimate, palette))
+            ..ToolResult::text(result.text(facts, estimate, client.ceiling, client.palette))
         }
     }
 }
@@ -650,13 +654,23 @@ pub(super) enum Numbering {
     Range,
 }
 
-/// Reads a call's arguments, and says which of them were clamped.
+/// Reads the arguments of a call that may wait for at most `ceiling`, and says which of them were
+/// clamped.
+pub(super) fn read_waiting<T: DeserializeOwned>(
+    tool: &Tool,
+    arguments: Option<&Value>,
+    ceiling: Duration,
+) -> Result<(T, Vec<Insight>), NoAnswer> {
+    let (read, clamped) = arguments::read(tool.wire_name, &tool.schema, arguments, ceiling)?;
+    Ok((read, clamped.iter().map(clamped_note).collect()))
+}
+
+/// Reads the arguments of a call that does not wait.
 pub(super) fn read<T: DeserializeOwned>(
     tool: &Tool,
     arguments: Option<&Value>,
 ) -> Result<(T, Vec<Insight>), NoAnswer> {
-    let (read, clamped) = arguments::read(tool.wire_name, &tool.schema, arguments)?;
-    Ok((read, clamped.iter().map(clamped_note).collect()))
+    read_waiting(tool, arguments, MAX_WAIT)
 }
 
 /// Compiles a pattern of the caller's.
@@ -685,7 +699,7 @@ fn clamped_note(clamped: &Clamped) -> Insight {
         _ => "For longer waits pass background: true and poll.",
     };
     Insight::info(format!(
-        "{} {} s is above the maximum: {} s is used. {longer}",
+        "{} {} s is above the ceiling of this client's calls: {} s is used. {longer}",
         clamped.argument, clamped.asked, clamped.used
     ))
 }

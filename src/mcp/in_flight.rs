@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::ceilings;
 use crate::protocol::id::RequestId;
 use crate::task::live::Cancel;
 
@@ -21,10 +22,19 @@ pub enum BeginError {
     IdTaken,
 }
 
+/// A call that has not been answered.
+#[derive(Debug)]
+struct OpenCall {
+    cancel: Arc<Cancel>,
+    since: Instant,
+    /// The name of its client.
+    client: String,
+}
+
 #[derive(Debug, Default)]
 struct CallsState {
     /// Calls that have not been answered: their ids are taken.
-    open: HashMap<RequestId, Arc<Cancel>>,
+    open: HashMap<RequestId, OpenCall>,
     /// How many calls have not handed their answer to the transport.
     under_way: usize,
 }
@@ -37,11 +47,11 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Counts a call and takes its id.
+    /// Counts a call of this client and takes its id.
     ///
     /// # Errors
     /// It cannot begin; nothing has changed.
-    pub fn begin(&self, id: &RequestId) -> Result<Arc<Cancel>, BeginError> {
+    pub fn begin(&self, id: &RequestId, client: &str) -> Result<Arc<Cancel>, BeginError> {
         let mut state = self.state.lock();
         if state.under_way >= MAX_CALLS {
             return Err(BeginError::Busy);
@@ -50,22 +60,36 @@ impl InFlight {
             return Err(BeginError::IdTaken);
         }
         let cancel = Arc::new(Cancel::default());
-        state.open.insert(id.clone(), Arc::clone(&cancel));
+        let open = OpenCall {
+            cancel: Arc::clone(&cancel),
+            since: Instant::now(),
+            client: client.to_owned(),
+        };
+        state.open.insert(id.clone(), open);
         state.under_way += 1;
         Ok(cancel)
     }
 
-    /// Cancels the call with this id, if there is one.
-    pub fn cancel(&self, id: &RequestId) {
-        let call = self.state.lock().open.get(id).cloned();
-        if let Some(cancel) = call {
-            cancel.cancel();
+    /// Cancels the call with this id, if there is one, for the client's reason.
+    pub fn cancel(&self, id: &RequestId, reason: Option<&str>) {
+        let call = self.state.lock().open.get(id).map(|open| {
+            let waited = open.since.elapsed();
+            let timed_out = ceilings::is_timeout(&open.client, reason, waited);
+            (Arc::clone(&open.cancel), timed_out.then_some(waited))
+        });
+        match call {
+            Some((cancel, Some(waited))) => cancel.time_out(waited),
+            Some((cancel, None)) => cancel.cancel(),
+            None => {}
         }
     }
 
     /// Cancels all calls.
     pub fn cancel_all(&self) {
-        let open: Vec<Arc<Cancel>> = self.state.lock().open.values().cloned().collect();
+        let open: Vec<Arc<Cancel>> = {
+            let state = self.state.lock();
+            state.open.values().map(|open| Arc::clone(&open.cancel)).collect()
+        };
         for cancel in open {
             cancel.cancel();
         }
@@ -113,17 +137,17 @@ mod tests {
     #[test]
     fn an_id_is_taken_until_it_is_freed_and_a_place_until_the_end() {
         let calls = InFlight::default();
-        let first = calls.begin(&id(1)).expect("room");
-        assert_eq!(calls.begin(&id(1)).err(), Some(BeginError::IdTaken));
-        calls.cancel(&id(1));
+        let first = calls.begin(&id(1), "").expect("room");
+        assert_eq!(calls.begin(&id(1), "").err(), Some(BeginError::IdTaken));
+        calls.cancel(&id(1), None);
         assert!(first.is_cancelled());
         calls.free_id(&id(1));
         assert!(!calls.await_none(Duration::ZERO));
         for number in 2..=MAX_CALLS {
-            calls.begin(&id(number)).expect("room");
+            calls.begin(&id(number), "").expect("room");
         }
-        assert_eq!(calls.begin(&id(0)).err(), Some(BeginError::Busy));
+        assert_eq!(calls.begin(&id(0), "").err(), Some(BeginError::Busy));
         calls.end();
-        assert!(calls.begin(&id(0)).is_ok());
+        assert!(calls.begin(&id(0), "").is_ok());
     }
 }

@@ -5,10 +5,15 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::ceilings::Learned;
 use crate::alan::history::{HostHistory, RemoteHistory};
+use crate::alan::insight::cut;
 use crate::alan::store::KillCounts;
 use crate::progress::condition::{Condition, StopSignal};
 use crate::task::describe::{self, ConditionKind};
+
+/// How much of a client's name and version a line shows.
+const CLIENT_CHARS: usize = 60;
 
 /// A task in a list.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -167,6 +172,10 @@ pub struct HealthOutput {
     pub timeout_default_s: f64,
     /// The longest deadline in seconds.
     pub timeout_max_s: f64,
+    /// The longest wait of one call in seconds.
+    pub ceiling_s: f64,
+    /// Clients whose calls have timed out.
+    pub learned_ceilings: Vec<LearnedRow>,
     /// Bytes of output on disk.
     pub spool_bytes: u64,
     /// The maximum number of bytes of output.
@@ -181,6 +190,43 @@ pub struct HealthOutput {
     pub http: Option<String>,
     /// Problems, in words.
     pub problems: Vec<String>,
+}
+
+/// A client whose calls wait less since one has timed out.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LearnedRow {
+    /// The client's name.
+    pub client: String,
+    /// The client's version.
+    pub version: String,
+    /// The longest wait of its calls in seconds, unless client_timeout is set.
+    pub ceiling_s: f64,
+    /// After how many seconds its call timed out.
+    pub timed_out_after_s: f64,
+}
+
+impl LearnedRow {
+    /// `learned    20 s at most for app 1.2, whose call timed out after 3.0s (client_timeout overrides)`
+    pub(super) fn line(&self) -> String {
+        let client = [self.client.as_str(), self.version.as_str()].join(" ");
+        format!(
+            "learned    {} s at most for {}, whose call timed out after {:.1}s (client_timeout overrides)",
+            self.ceiling_s,
+            cut(client.trim_end(), CLIENT_CHARS),
+            self.timed_out_after_s
+        )
+    }
+}
+
+impl From<Learned> for LearnedRow {
+    fn from(learned: Learned) -> LearnedRow {
+        LearnedRow {
+            ceiling_s: learned.ceiling().as_secs_f64(),
+            timed_out_after_s: learned.after_s,
+            client: learned.name,
+            version: learned.version,
+        }
+    }
 }
 
 /// The database and its state.

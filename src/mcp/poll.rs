@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::dispatch::{
     Answer, Client, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, Until, compile,
-    poll_call, read, refused, screen_hint, seconds_or, unreadable, until_port,
+    poll_call, read_waiting, refused, screen_hint, seconds_or, unreadable, until_port,
 };
 use super::render::insight::Insight;
 use super::render::result::{TaskResult, screen_rows};
@@ -33,7 +33,8 @@ impl Tools {
         arguments: Option<&Value>,
         call: &mut ToolCall,
     ) -> Answer {
-        let (arguments, notes) = read::<PollArguments>(tool, arguments)?;
+        let (arguments, notes) =
+            read_waiting::<PollArguments>(tool, arguments, call.client.ceiling)?;
         refuse_contradictions(&arguments)?;
         let task = self.find(&arguments.task_id)?;
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
@@ -130,7 +131,7 @@ impl Tools {
             self.note_found(&mut result, stopped, port);
         }
         result.screen = Some(screen);
-        Ok(self.task_result(task, result, call.client.palette))
+        Ok(self.task_result(task, result, call.client))
     }
 
     fn read_range(
@@ -151,7 +152,7 @@ impl Tools {
                 notes.extend(note);
                 notes.extend(screen_hint(task));
                 let result = TaskResult { shown, ..TaskResult::of(view, notes) };
-                return Ok(self.task_result(task, result, client.palette));
+                return Ok(self.task_result(task, result, client));
             }
         }
         let spans = reading::range(&task.spool, first, arguments.to_line, end, max_output);
@@ -184,7 +185,7 @@ impl Tools {
         let found = search::grep(&task.spool, end, columns, query, room, &poll_call(task))?;
         let shown = found.into_shown(pattern, &poll_call(task));
         let result = TaskResult { shown, ..TaskResult::of(view, notes) };
-        Ok(self.task_result(task, result, client.palette))
+        Ok(self.task_result(task, result, client))
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, DeferredResult, NoAnswer, Numbering, ToolCall, Tools, Until, compile, read, refused,
-    seconds_or, until_port,
+    Answer, DeferredResult, NoAnswer, Numbering, ToolCall, Tools, Until, compile, read_waiting,
+    refused, seconds_or, until_port,
 };
 use super::render::insight::Insight;
 use super::render::progress;
@@ -31,13 +31,15 @@ impl Tools {
         arguments: Option<&Value>,
         call: &mut ToolCall,
     ) -> Answer {
-        let (arguments, mut notes) = read::<RunArguments>(tool, arguments)?;
+        let ceiling = call.client.ceiling;
+        let (arguments, mut notes) = read_waiting::<RunArguments>(tool, arguments, ceiling)?;
         let pattern = compile("until", arguments.until.as_deref())?;
         let port = until_port(arguments.until_port.as_deref())?;
         let detach = arguments.detach.unwrap_or(false);
         let background = detach || arguments.background.unwrap_or(false);
         let default = if background { BACKGROUND_YIELD } else { self.config.yield_after };
-        let yield_after = seconds_or(default, "yield_after", arguments.yield_after)?;
+        let mut yield_after =
+            seconds_or(default.min(ceiling), "yield_after", arguments.yield_after)?;
         let mut request = self.request(&arguments, background, &mut notes)?;
         match (detach, arguments.detached_hours) {
             (true, hours) => self.mark_detached(&mut request, hours, call)?,
@@ -52,9 +54,16 @@ impl Tools {
         let started = self.supervisor.start(request, Some(run_record.on_end()));
         let task = started.inspect_err(|_| run_record.abandon())?;
         self.recorder.follow(&task.live, &run_record);
+        call.cancel.note_started(&task.live);
         // Looked up while the command runs.
-        if let Some(estimate) = &run_record.history().estimate {
+        let history = run_record.history();
+        if let Some(estimate) = &history.estimate {
             task.live.state().usual = progress::longest_expected(estimate);
+        }
+        if arguments.yield_after.is_none() && !background {
+            let most = self.config.learned_yield.min(ceiling);
+            let known = progress::known_end(&history).filter(|end| *end <= most);
+            yield_after = yield_after.max(known.unwrap_or_default());
         }
         let _active_call = ActiveCall::of_start(&task.live);
         // A call that waits for a line or a port is answered when that comes.
@@ -66,9 +75,11 @@ impl Tools {
         let until = Until { pattern: pattern.as_ref(), port };
         let stopped = self.watch(&task, Goal::End, until, yield_after, call)?;
         if !call.cancel.begin_answer() {
-            // A client that cancels a command's first call wants the command gone; it does not
-            // read the receipt.
-            let _ = self.supervisor.kill(&task, KillRequest::Escalate);
+            // A client that cancels a command's first call wants the command gone, unless it only
+            // waits no longer. It does not read the receipt.
+            if call.cancel.timed_out_after().is_none() {
+                let _ = self.supervisor.kill(&task, KillRequest::Escalate);
+            }
             return Err(NoAnswer::Cancelled);
         }
         if self.yields_by_task(call.takes_tasks, background, &stopped) {

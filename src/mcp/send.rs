@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::dispatch::{
-    Answer, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, Until, read, refused, seconds_or,
+    Answer, DEFAULT_LISTEN, NoAnswer, Numbering, ToolCall, Tools, Until, read_waiting, refused,
+    seconds_or,
 };
 use super::render::insight::Insight;
 use super::render::result::TaskResult;
@@ -31,7 +32,8 @@ impl Tools {
         arguments: Option<&Value>,
         call: &mut ToolCall,
     ) -> Answer {
-        let (arguments, mut notes) = read::<SendArguments>(tool, arguments)?;
+        let (arguments, mut notes) =
+            read_waiting::<SendArguments>(tool, arguments, call.client.ceiling)?;
         let task = self.find(&arguments.task_id)?;
         let size = match (arguments.rows, arguments.cols) {
             (Some(rows), Some(cols)) => Some(TerminalSize { rows, cols }),

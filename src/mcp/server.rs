@@ -14,6 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
 use super::attach::Attachment;
+use super::ceilings;
 #[cfg(feature = "conformance")]
 use super::conformance::{self, StandIn};
 use super::dispatch::{Answered, Client, Progress, ToolCall, ToolResult, Tools};
@@ -22,11 +23,11 @@ use super::in_flight::{BeginError, InFlight, MAX_CALLS};
 use super::render::result::Palette;
 use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool, ToolName};
-use crate::config::ColorChoice;
+use crate::config::{ColorChoice, MAX_WAIT};
 use crate::peer::{
     ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, EVENT, EVENTS, RELAY_KEY, RelayedClient,
 };
-use crate::protocol::era::{Hello, initialize_result, negotiate};
+use crate::protocol::era::{ClientInfo, Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
 use crate::protocol::id::RequestId;
 use crate::protocol::message::{
@@ -161,8 +162,8 @@ pub struct Server {
     shook_hands: AtomicBool,
     /// A stateless request has been served.
     served_stateless: AtomicBool,
-    /// The name of the client of the handshake.
-    client_name: Mutex<String>,
+    /// The client of the handshake.
+    client_info: Mutex<ClientInfo>,
 }
 
 impl Server {
@@ -179,7 +180,7 @@ impl Server {
             streams_events: AtomicBool::new(false),
             shook_hands: AtomicBool::new(false),
             served_stateless: AtomicBool::new(false),
-            client_name: Mutex::default(),
+            client_info: Mutex::default(),
         }
     }
 
@@ -287,7 +288,7 @@ impl Server {
         let hello = Hello::from_params(params)
             .map_err(|error| RpcError::new(INVALID_PARAMS, error.to_string()))?;
         self.shook_hands.store(true, Ordering::Relaxed);
-        *self.client_name.lock() = hello.client_info.name.clone();
+        *self.client_info.lock() = hello.client_info;
         let version = negotiate(&hello.protocol_version);
         Ok(message::response(id, &initialize_result(version, INSTRUCTIONS)))
     }
@@ -322,7 +323,10 @@ impl Server {
         }
         let id = params.as_ref().and_then(|params| params.get("requestId"));
         match (method, id.and_then(RequestId::from_value)) {
-            ("notifications/cancelled", Some(id)) => self.calls.cancel(&id),
+            ("notifications/cancelled", Some(id)) => {
+                let reason = params.as_ref().and_then(|params| params.get("reason")?.as_str());
+                self.calls.cancel(&id, reason);
+            }
             (DELIVERED, Some(id)) => {
                 let event = params.as_ref().and_then(|params| params.get("event")?.as_u64());
                 if let Some(number) = event {
@@ -393,7 +397,7 @@ impl Server {
             let result = answering.result(ResultType::Complete, result);
             Ok(Some(message::response(id, &result)))
         };
-        let cancel = match self.calls.begin(id) {
+        let cancel = match self.calls.begin(id, &self.client_info(&era).name) {
             Ok(cancel) => cancel,
             Err(BeginError::Busy) => {
                 return cannot(format!(
@@ -434,23 +438,19 @@ impl Server {
         self.calls.await_none(limit)
     }
 
-    /// The name of a request's client.
-    fn client_name(&self, era: &Era) -> String {
+    /// The client of a request.
+    fn client_info(&self, era: &Era) -> ClientInfo {
         match era {
-            Era::Legacy => self.client_name.lock().clone(),
-            Era::Stateless(envelope) => envelope.client_name.clone(),
+            Era::Legacy => self.client_info.lock().clone(),
+            Era::Stateless(envelope) => envelope.client.clone(),
         }
     }
 
-    /// How the client of a request shows results.
+    /// How the client of a request shows results, and how long it waits for them.
     fn client(&self, era: &Era) -> Client {
-        let (shows_colours, cuts_results) = match era {
-            Era::Legacy => (false, *self.client_name.lock() == CUTTING_CLIENT),
-            Era::Stateless(envelope) => (
-                envelope.client_name == COLOURING_CLIENT && envelope.takes_tasks,
-                envelope.client_name == CUTTING_CLIENT,
-            ),
-        };
+        let info = self.client_info(era);
+        let shows_colours = info.name == COLOURING_CLIENT && era.takes_tasks();
+        let cuts_results = info.name == CUTTING_CLIENT;
         let config = &self.tools.config;
         let coloured = match config.color {
             ColorChoice::Always => true,
@@ -461,6 +461,7 @@ impl Server {
         Client {
             palette: if coloured { Palette::Coloured } else { Palette::Plain },
             result_bytes: set.or(cuts_results.then_some(CUTTING_CLIENT_BYTES)),
+            ceiling: self.tools.ceiling(&info, era.takes_tasks()),
         }
     }
 }
@@ -482,7 +483,7 @@ enum Work {
         arguments: Option<Value>,
         token: Option<Value>,
         /// The client of the server that relays the call.
-        relayed: Option<RelayedClient>,
+        relayed: Option<Box<RelayedClient>>,
     },
     /// Query a task, or end it.
     Task { operation: Operation, task: String },
@@ -565,6 +566,12 @@ impl RunningCall {
             Err(refusal) => Some((refusal.reply(&self.id), None)),
         };
         self.server.calls.free_id(&self.id);
+        if let Some(after) = self.cancel.timed_out_after()
+            && self.server.access == Access::Full
+        {
+            let client = self.server.client_info(&self.era);
+            self.server.tools.learn_ceiling(&client, after);
+        }
         if let Some((reply, delivered)) = reply {
             // A client that has gone needs no answer; the transport reports that it has.
             let _ = self.outbound.send_and(reply, delivered);
@@ -588,7 +595,7 @@ impl RunningCall {
                     }
                     _ => {
                         let client = self.server.client(&self.era);
-                        let name = self.server.client_name(&self.era);
+                        let name = self.server.client_info(&self.era).name;
                         let token = token.as_ref();
                         Ok(self.call_tool(tool, arguments, token, client, name, false).0)
                     }
@@ -635,7 +642,9 @@ impl RunningCall {
         client: &RelayedClient,
     ) -> Option<Answered> {
         let palette = if client.coloured { Palette::Coloured } else { Palette::Plain };
-        let shown_to = Client { palette, result_bytes: client.result_bytes };
+        let ceiling = client.ceiling_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let ceiling = ceiling.map_or(ceilings::UNKNOWN, |ceiling| ceiling.min(MAX_WAIT));
+        let shown_to = Client { palette, result_bytes: client.result_bytes, ceiling };
         let lease = client.lease_s.and_then(|lease| Duration::try_from_secs_f64(lease).ok());
         if let (Access::Launch, Some(lease)) = (self.server.access, lease) {
             let _ = self.server.tools.lease.set(lease);

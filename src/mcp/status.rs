@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::dispatch::{Answer, ToolResult, Tools, read};
+use super::dispatch::{Answer, ToolCall, ToolResult, Tools, read};
 use super::memory;
-use super::outputs::{ConditionRow, DetachedRow, HealthOutput, StrayRow, TaskRow, TasksOutput};
+use super::outputs::{
+    ConditionRow, DetachedRow, HealthOutput, LearnedRow, StrayRow, TaskRow, TasksOutput,
+};
 use super::render::insight;
 use super::render::progress;
 use super::render::result::{command_line, listening_on, millis, status_word};
@@ -75,7 +77,7 @@ impl Tools {
     }
 
     /// The state of the server.
-    pub(super) fn health(&self, tool: &Tool, arguments: Option<&Value>) -> Answer {
+    pub(super) fn health(&self, tool: &Tool, arguments: Option<&Value>, call: &ToolCall) -> Answer {
         read::<NoArguments>(tool, arguments)?;
         let Tools { supervisor, config, monitor, .. } = self;
         let tasks = supervisor.tasks();
@@ -125,6 +127,7 @@ impl Tools {
                 config.timeout_default.as_secs_f64(),
                 config.timeout_max.as_secs_f64()
             ),
+            format!("waits      {} s at most in one call", call.client.ceiling.as_secs_f64()),
             format!(
                 "spool      {} of {} on disk",
                 size(supervisor.disk_bytes()),
@@ -134,6 +137,9 @@ impl Tools {
             format!("database   {}", memory::database_line(&database, status.opened)),
             format!("neverhang  {circuits_open} circuits open"),
         ];
+        let learned = self.learned_ceilings().into_iter().filter(|learned| learned.is_sure);
+        let learned: Vec<LearnedRow> = learned.map(LearnedRow::from).collect();
+        lines.extend(learned.iter().map(LearnedRow::line));
         lines.extend(monitor.as_ref().map(|monitor| format!("monitor    {monitor}")));
         lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));
         let output = HealthOutput {
@@ -147,6 +153,8 @@ impl Tools {
             max_tasks: config.max_tasks,
             timeout_default_s: config.timeout_default.as_secs_f64(),
             timeout_max_s: config.timeout_max.as_secs_f64(),
+            ceiling_s: call.client.ceiling.as_secs_f64(),
+            learned_ceilings: learned,
             spool_bytes: supervisor.disk_bytes(),
             spool_quota: config.spool_quota,
             state_directory: state,

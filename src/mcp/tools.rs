@@ -37,8 +37,8 @@ pub struct RunArguments {
     pub timeout: Option<f64>,
     /// progress: extended, up to the maximum, while there is progress. Default deadline.
     pub timeout_mode: Option<TimeoutMode>,
-    /// Seconds until the call returns with the command still running. Default 2, from 0 to 50.
-    #[schemars(range(min = 0, max = 50))]
+    /// Seconds until the call returns with the command still running. Default 2, from 0 to 600.
+    #[schemars(range(min = 0, max = 600))]
     pub yield_after: Option<f64>,
     /// What it is for; shown in zsh_tasks.
     pub description: Option<String>,
@@ -82,8 +82,8 @@ pub struct PollArguments {
     pub task_id: String,
     /// Show all output, not only what is new.
     pub full_output: Option<bool>,
-    /// Maximum seconds to wait. Default 2, from 0 to 50.
-    #[schemars(range(min = 0, max = 50))]
+    /// Maximum seconds to wait. Default 2, from 0 to 600.
+    #[schemars(range(min = 0, max = 600))]
     pub listen: Option<f64>,
     /// end: until the task ends, waits for input or is stopped. Default output.
     pub wait_for: Option<WaitFor>,
@@ -134,8 +134,8 @@ pub struct SendArguments {
     /// New terminal columns; needs rows.
     #[schemars(range(min = 2, max = 500))]
     pub cols: Option<u16>,
-    /// Maximum seconds to wait for the response. Default 2, from 0 to 50.
-    #[schemars(range(min = 0, max = 50))]
+    /// Maximum seconds to wait for the response. Default 2, from 0 to 600.
+    #[schemars(range(min = 0, max = 600))]
     pub listen: Option<f64>,
 }
 

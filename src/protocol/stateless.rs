@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::era::{capabilities, server_info};
+use super::era::{ClientInfo, capabilities, server_info};
 use super::id::RequestId;
 use super::message::{self, INVALID_PARAMS, put};
 
@@ -43,8 +43,8 @@ const QUOTED_CHARS: usize = 40;
 /// What a request says about itself and its client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// The name of the client; empty if it does not give one.
-    pub client_name: String,
+    /// The client; empty where it does not say.
+    pub client: ClientInfo,
     /// Whether the answer may be a task.
     pub takes_tasks: bool,
 }
@@ -125,12 +125,12 @@ impl Envelope {
         let capabilities = capabilities
             .as_object()
             .ok_or(EnvelopeError::WrongType { key: CAPABILITIES_KEY, expected: "an object" })?;
+        let client = |member: &str| {
+            let value = key(CLIENT_KEY).and_then(|client| client.get(member));
+            value.and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
         Ok(Some(Envelope {
-            client_name: key(CLIENT_KEY)
-                .and_then(|client| client.get("name"))
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
+            client: ClientInfo { name: client("name"), version: client("version") },
             takes_tasks: capabilities
                 .get("extensions")
                 .and_then(|extensions| extensions.get(TASKS_EXTENSION))
@@ -264,7 +264,8 @@ mod tests {
             CAPABILITIES_KEY: {"extensions": {TASKS_EXTENSION: {}}},
             CLIENT_KEY: {"name": "claude-code", "version": "2.1.330"},
         });
-        let envelope = Envelope { client_name: "claude-code".to_owned(), takes_tasks: true };
+        let client = ClientInfo { name: "claude-code".to_owned(), version: "2.1.330".to_owned() };
+        let envelope = Envelope { client, takes_tasks: true };
         assert_eq!(read(full), Ok(Some(envelope)));
     }
 

@@ -162,6 +162,8 @@ pub struct LiveState {
     pub idle_polls: u32,
     /// Whether a result has reported the end.
     pub end_reported: bool,
+    /// The client has given up the call that started it, and no result has reported that.
+    pub given_up: bool,
     /// How many calls are about the task now; the one that starts it counts from the beginning.
     pub active_calls: usize,
     /// Whether a notice ahead of another task's result, or an event, has reported the end.
@@ -393,6 +395,7 @@ impl LiveState {
         }
         self.mark_end_shown();
         self.stuck_reported = self.is_stuck;
+        self.given_up = false;
         delta
     }
 
@@ -656,8 +659,16 @@ enum Stage {
     Open,
     /// It was cancelled: there will be no answer.
     Cancelled,
+    /// The same, because the client has waited for this long, and waits no longer.
+    TimedOut(Duration),
     /// Its answer has begun and will be sent, so what it takes from the task is not lost.
     Answering,
+}
+
+impl Stage {
+    fn is_cancelled(self) -> bool {
+        matches!(self, Stage::Cancelled | Stage::TimedOut(_))
+    }
 }
 
 /// A call that may be cancelled until its answer begins, and what to wake then.
@@ -671,6 +682,8 @@ struct CallState {
     stage: Stage,
     /// The task that it waits for.
     task: Option<Weak<LiveTask>>,
+    /// The task that it has started.
+    started: Option<Weak<LiveTask>>,
     /// Wakes it while it waits for descriptors.
     waker: Option<Waker>,
     /// Wakes it while it waits for events.
@@ -680,14 +693,29 @@ struct CallState {
 impl Cancel {
     /// Cancels the call and ends its wait, unless its answer has begun.
     pub fn cancel(&self) {
-        let (task, waker, events) = {
+        self.cancel_at(Stage::Cancelled);
+    }
+
+    /// As [`Cancel::cancel`], because the client has waited for this long, and waits no longer: a
+    /// task that the call has started continues, and the next result reports it.
+    pub(crate) fn time_out(&self, waited: Duration) {
+        self.cancel_at(Stage::TimedOut(waited));
+    }
+
+    fn cancel_at(&self, stage: Stage) {
+        let (task, started, waker, events) = {
             let mut call = self.call.lock();
             if call.stage != Stage::Open {
                 return;
             }
-            call.stage = Stage::Cancelled;
-            (call.task.take(), call.waker.take(), call.events.take())
+            call.stage = stage;
+            (call.task.take(), call.started.take(), call.waker.take(), call.events.take())
         };
+        if let Some(started) = started.and_then(|task| task.upgrade())
+            && stage != Stage::Cancelled
+        {
+            started.state().given_up = true;
+        }
         self.call.notify_all();
         if let Some(waker) = waker {
             waker.wake();
@@ -710,13 +738,33 @@ impl Cancel {
     }
 
     pub fn is_cancelled(&self) -> bool {
-        self.call.lock().stage == Stage::Cancelled
+        self.call.lock().stage.is_cancelled()
+    }
+
+    /// How long the client has waited, if the call was cancelled for that reason.
+    pub(crate) fn timed_out_after(&self) -> Option<Duration> {
+        match self.call.lock().stage {
+            Stage::TimedOut(waited) => Some(waited),
+            _ => None,
+        }
+    }
+
+    /// Notes the task that the call has started.
+    pub(crate) fn note_started(&self, task: &Arc<LiveTask>) {
+        let given_up = {
+            let mut call = self.call.lock();
+            call.started = Some(Arc::downgrade(task));
+            matches!(call.stage, Stage::TimedOut(_))
+        };
+        if given_up {
+            task.state().given_up = true;
+        }
     }
 
     /// Waits for the cancellation alone. Returns false if it did not come before the deadline.
     pub fn wait_until(&self, deadline: Instant) -> bool {
         let mut call = self.call.lock();
-        while call.stage != Stage::Cancelled {
+        while !call.stage.is_cancelled() {
             if Instant::now() >= deadline {
                 return false;
             }
@@ -740,7 +788,7 @@ impl Cancel {
     pub fn wake_by(&self, waker: Waker) {
         let mut call = self.call.lock();
         match call.stage {
-            Stage::Cancelled => waker.wake(),
+            Stage::Cancelled | Stage::TimedOut(_) => waker.wake(),
             Stage::Open | Stage::Answering => call.waker = Some(waker),
         }
     }

@@ -17,7 +17,7 @@ TASKS_ENVELOPE = {
     "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
 }
 # Seconds to wait for one answer: more than the longest wait that a call can ask for.
-ANSWER_LIMIT = 60
+ANSWER_LIMIT = 610
 # Seconds for the server to end its tasks and itself.
 EXIT_LIMIT = 5
 READ_BYTES = 1 << 20
@@ -29,9 +29,10 @@ class BenchFailed(Exception):
 
 class Server:
     """A server in a scratch HOME and state directory, and the requests to it. Any other MCP
-    server is measured by its own command line and additions to the environment."""
+    server is measured by its own command line and additions to the environment. `client` is the
+    name of the program that it takes this for."""
 
-    def __init__(self, program, environment=None, stateless=False):
+    def __init__(self, program, environment=None, stateless=False, client="bench"):
         command = program if isinstance(program, list) else [program, "serve"]
         self.scratch = tempfile.TemporaryDirectory(prefix="zsh-tool-bench-")
         self.environment = {
@@ -58,15 +59,17 @@ class Server:
         self.last_id = 0
         self.answers = {}
         self.arrived = 0.0
-        self.envelope = {"_meta": TASKS_ENVELOPE} if stateless else {}
+        self.client = {"name": client, "version": "1"}
+        envelope = {**TASKS_ENVELOPE, "io.modelcontextprotocol/clientInfo": self.client}
+        self.envelope = {"_meta": envelope} if stateless else {}
         if stateless:
             self.request("server/discover", {})
         else:
             self._shake_hands()
 
     def _shake_hands(self):
-        client = {"name": "bench", "version": "1"}
-        self.request("initialize", {"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client})
+        params = {"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": self.client}
+        self.request("initialize", params)
         self.first_answer = self.arrived - self.started
         self._write({"method": "notifications/initialized"})
 

@@ -39,6 +39,7 @@ const CHUNK: usize = 64 * 1024;
 /// What a result shows at most, unless more is asked for.
 const SHOWN_CHARS: usize = 30_000;
 const FRAME_LIMIT: usize = 16 << 20;
+const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// Real command lines: the table that templates are tested with.
 const COMMANDS: &str = include_str!("../fixtures/commands/commands.txt");
@@ -158,8 +159,8 @@ fn rendered(task: &LiveTask) -> usize {
         Shown { text: "hello\nworld".to_owned(), from_line: 1, to_line: 2, ..Shown::default() };
     let result = TaskResult { shown, new_bytes: 12, ..TaskResult::of(View::of(task), Vec::new()) };
     let log_path = "/home/somebody/.local/state/zsh-tool/output/3dc8c9ee.0".to_owned();
-    let text = result.text(&task.facts, None, Palette::Plain);
-    text.len() + result.meta(&task.facts, None, Some(log_path)).to_string().len()
+    let text = result.text(&task.facts, None, MAX_WAIT, Palette::Plain);
+    text.len() + result.meta(&task.facts, None, MAX_WAIT, Some(log_path)).to_string().len()
 }
 
 fn facts() -> Facts {

@@ -1,56 +1,108 @@
-"""How many turns an agent needs for a job of two minutes when it does what each answer
-suggests: the call that the text names, else a poll as long as the text says.
+"""How many turns an agent needs for jobs when it does what each answer suggests: the call
+that the text names, else a poll as long as the text says. The same for clients that wait
+for different times.
 """
 
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from client import BenchFailed, Server
 from figures import Figure
 
-JOB_S = 120
-JOB = f"for second in {{1..{JOB_S}}}; do print $second; sleep 1; done"
-# A call that names no deadline has one of two minutes, which this job just misses.
-DEADLINE_S = 600
+JOB_S, BUILD_S, TEST_S = 120, 600, 8
+# A call that names no deadline has one of two minutes, which these jobs miss.
+DEADLINE_S = 3600
 # After so many runs of a command it is known how long it takes.
 RUNS_KNOWN = 3
+TESTS = 5
 # A suggestion at the end of a line: `→ zsh_poll task_id=3dc8c9ee wait_for=end listen=45`.
 SUGGESTED = re.compile(r"→ (zsh_\w+)((?: \w+=\S+)*)$", re.MULTILINE)
-# How long the next wait is to be, where no call is suggested: `◷ next: listen=20`.
-NEXT = re.compile(r"next: listen=(\d+)$", re.MULTILINE)
+# The next wait, where no call is suggested: `◷ next: zsh_poll wait_for=end listen=20`.
+NEXT = re.compile(r"next: zsh_poll wait_for=end listen=(\d+)$", re.MULTILINE)
 # Who needs more turns than this does not get there.
 MOST_TURNS = 60
-MUST, AIM = 4, 2
+# The clients, by the longest wait of their calls: how they appear, and the most turns for the
+# job, the build and the tests.
+CLIENTS = {
+    "an unknown client (50 s)": ({}, (4, 14, 8)),
+    "Claude Code's terminal (110 s)": ({"stateless": True, "client": "claude-code"}, (3, 7, 8)),
+    "Codex (280 s)": ({"client": "codex-mcp-client"}, (2, 4, 8)),
+}
 
 
 def turns(binary):
-    """The job for the first time, while others of its kind run beside it; the same as a
-    task of the client's; and once more, now that it is known how long it takes."""
-    with Server(binary) as server, Server(binary, stateless=True) as other:
-        for _ in range(RUNS_KNOWN - 1):
-            server.call("zsh", command=JOB, background=True)
-        task = other.begin("zsh", command=JOB, background=True)
-        first = followed(server)
-        as_task = taken_over(other, other.answer(task))
-        known = followed(server)
+    """For each client: the job for the first time, while others of its kind run beside it, and
+    once more, now that it is known how long it takes; the build, for the first time; the tests,
+    again and again. And the job as a task of the client's. All at once: nearly all of it waits."""
+    with ThreadPoolExecutor(max_workers=3 * len(CLIENTS) + 1) as pool:
+        as_task = pool.submit(job_as_task, binary)
+        rows = [
+            (name, most, pool.submit(job, binary, seen), pool.submit(build, binary, seen), pool.submit(tests, binary, seen))
+            for name, (seen, most) in CLIENTS.items()
+        ]
+        figures = []
+        for name, (most_job, most_build, most_tests), job_turns, build_turns, tests_turns in rows:
+            first, known = job_turns.result()
+            figures += [
+                figure(f"a 2-minute job, first time, {name}", first, most_job),
+                figure(f"a 2-minute job, known from {RUNS_KNOWN} runs, {name}", known, most_job),
+                figure(f"a 10-minute build, first time, {name}", build_turns.result(), most_build),
+                figure(f"{TESTS} test runs of {TEST_S} s, {name}", tests_turns.result(), most_tests),
+            ]
+        calls = as_task.result()
+    meaning = "the call, and the turn in which the client tells its model of the end"
+    name = "turns for a 2-minute job, `background` with MCP tasks"
+    return [*figures, Figure(name, len(calls), "turns", 4, 2, "; ".join(calls), meaning)]
+
+
+def figure(name, calls, most):
+    characters = sum(length for _, length in calls)
+    waits = [call for call, _ in calls]
+    detail = f"{'; '.join(waits)} ({characters:,} characters)"
     meaning = "tool calls until the end is told, each as the answer before it suggests"
-    name = "turns for a 2-minute job"
-    return [
-        Figure(f"{name}, first time", len(first), "turns", MUST, None, "; ".join(first), meaning),
-        Figure(f"{name}, known from {RUNS_KNOWN} runs", len(known), "turns", MUST, None, "; ".join(known), meaning),
-        Figure(
-            f"{name}, `background` with MCP tasks", len(as_task), "turns", MUST, AIM, "; ".join(as_task),
-            "the call, and the turn in which the client tells its model of the end",
-        ),
-    ]
+    return Figure(f"turns for {name}", len(calls), "turns", most, None, detail, meaning)
 
 
-def followed(server):
-    """The calls that an agent makes until it is told that the job is over."""
-    calls, tool, arguments = [], "zsh", {"command": JOB, "timeout": DEADLINE_S}
+def loop(seconds):
+    return f"for second in {{1..{seconds}}}; do print $second; sleep 1; done"
+
+
+def started(binary, seen):
+    return Server(binary, {"NEVERHANG_TIMEOUT_MAX": str(DEADLINE_S)}, **seen)
+
+
+def job(binary, seen):
+    with started(binary, seen) as server:
+        for _ in range(RUNS_KNOWN - 1):
+            server.answer(server.begin("zsh", command=loop(JOB_S), background=True))
+        return followed(server, loop(JOB_S)), followed(server, loop(JOB_S))
+
+
+def build(binary, seen):
+    with started(binary, seen) as server:
+        return followed(server, loop(BUILD_S))
+
+
+def tests(binary, seen):
+    with started(binary, seen) as server:
+        return [call for _ in range(TESTS) for call in followed(server, loop(TEST_S))]
+
+
+def job_as_task(binary):
+    with Server(binary, stateless=True) as server:
+        created = server.answer(server.begin("zsh", command=loop(JOB_S), background=True))
+        return taken_over(server, created)
+
+
+def followed(server, command):
+    """The calls that an agent makes until it is told that the command has ended, each with the
+    characters of its answer."""
+    calls, tool, arguments = [], "zsh", {"command": command, "timeout": DEADLINE_S}
     while len(calls) < MOST_TURNS:
         text, task = server.call(tool, **arguments)
-        calls.append(" ".join([tool, *(f"{name}={value}" for name, value in arguments.items() if name == "listen")]))
+        shown = " ".join([tool, *(f"{name}={value}" for name, value in arguments.items() if name == "listen")])
+        calls.append((shown, len(text)))
         if task["status"] != "running":
             if task["status"] != "completed":
                 raise BenchFailed(f"the job ended as {task['status']}: {text}")

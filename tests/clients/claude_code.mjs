@@ -1,7 +1,7 @@
 // Drives the server with the real Claude Code against a scripted model, headless and in
-// its terminal interface: claude_code.mjs BINARY FOLDER, where FOLDER holds the programs
-// `claude` and `node`. What is checked is what the model is given and what a user sees.
-// Exits 1 when a check failed.
+// its terminal interface: claude_code.mjs BINARY FOLDER [long], where FOLDER holds the programs
+// `claude` and `node`. What is checked is what the model is given and what a user sees; `long`
+// checks the longest call alone. Exits 1 when a check failed.
 import fs from 'node:fs';
 import path from 'node:path';
 import { spawn } from 'node:child_process';
@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { PATIENCE, check, eventually, finish, running, scratch } from './lib.mjs';
 import { MESSAGES, scripted } from './scripted_api.mjs';
 
-const [binary, programs] = process.argv.slice(2);
+const [binary, programs, form] = process.argv.slice(2);
 const ZSH = 'mcp__zsh-tool__zsh';
 const POLL = 'mcp__zsh-tool__zsh_poll';
 const taskIn = (result) => /task=([0-9a-f]{8})/.exec(result)?.[1] ?? 'none';
@@ -45,10 +45,11 @@ const environment = (url) => ({
 });
 
 // Runs one prompt; the results that the model was given, and what Claude Code printed.
-async function headless(steps) {
+async function headless(steps, more = {}) {
   const api = await scripted(MESSAGES, steps);
   const args = ['-p', 'go', '--mcp-config', servers, '--strict-mcp-config', '--dangerously-skip-permissions'];
-  const child = spawn('claude', args, { cwd: project, env: environment(api.url), stdio: ['ignore', 'pipe', 'pipe'] });
+  const env = { ...environment(api.url), ...more };
+  const child = spawn('claude', args, { cwd: project, env, stdio: ['ignore', 'pipe', 'pipe'] });
   let printed = '';
   child.stdout.on('data', (more) => (printed += more));
   child.stderr.on('data', (more) => (printed += more));
@@ -58,6 +59,30 @@ async function headless(steps) {
   api.close();
   const lastMessages = api.turns.at(-1)?.messages.slice(-2) ?? [];
   return { code, printed, results: api.results(), tools: api.turns[0]?.tools ?? [], lastMessages };
+}
+
+if (form === 'long') {
+  const command = 'echo begun; sleep 115; echo over';
+  await interactive(
+    [
+      { call: { name: ZSH, input: { command, timeout: 300, yield_after: 600 } } },
+      (result) => ({ call: { name: POLL, input: { task_id: taskIn(result), wait_for: 'end', listen: 60 } } }),
+      { text: 'the turn is over' },
+    ],
+    async ({ api, seen, type }) => {
+      await eventually(() => seen().includes('❯'));
+      const before = seen().length;
+      type('go');
+      await eventually(() => seen().slice(before).includes('go'));
+      type('\r');
+      check('its turn ends', await eventually(() => api.turns.length > 2, 200), seen().slice(-800));
+      const [yielded = '', ended = ''] = api.results();
+      check('a call of 110 s returns its answer', /RUNNING\S* {2}(1m50s|110\.\d)/.test(yielded), api.results());
+      check('which says that it was shortened', yielded.includes('110 s is used'), yielded);
+      check('and the next one the end', ended.includes('2: over') && ended.includes('✔ exit=0'), ended);
+    },
+  );
+  finish();
 }
 
 const { code, printed, results, tools } = await headless([
@@ -279,5 +304,19 @@ const held = await headless([
 const reason = JSON.stringify(held.lastMessages);
 check('the stop hook holds up the first end and names the task', /task [0-9a-f]{8} ended \(exit=4/.test(reason), reason);
 check('and lets the second end through', held.code === 0 && held.printed.includes('the second end'), held.printed);
+
+// A call that it gives up.
+fs.rmSync(path.join(folder, 'settings.json'));
+const { results: after } = await headless([
+  { call: { name: ZSH, input: { command: 'echo early; sleep 4; echo late; exit 4', yield_after: PATIENCE } } },
+  { call: { name: ZSH, input: { command: 'echo next' } } },
+  (result) => ({ call: { name: POLL, input: { task_id: /zsh_poll task_id=(\w+)/.exec(result)?.[1] ?? 'none', wait_for: 'end', listen: 1 } } }),
+  (result) => ({ call: { name: POLL, input: { task_id: taskIn(result), wait_for: 'end', listen: 1.8 } } }),
+  { text: 'the script is over' },
+], { MCP_TOOL_TIMEOUT: '2000' });
+const [up = '', reported = '', ...polls] = after;
+check('it gives a call up', up.includes('timed out after 2s'), up);
+check('the next answer reports its task', /┌ notify: task '\w+' still runs, its call timed out: zsh_poll/.test(reported), reported);
+check('which goes on to its end', polls.join('').includes('late') && polls.join('').includes('✘ exit=4'), polls);
 check('nothing is left in the end', await eventually(() => running().length === 0), running());
 finish();

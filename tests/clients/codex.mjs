@@ -1,13 +1,13 @@
 // Drives the server with the real Codex, headless, against a scripted model: codex.mjs
-// BINARY FOLDER, where FOLDER holds the programs `codex` and `node`. What is checked is
-// what the model is given. Exits 1 when a check failed.
+// BINARY FOLDER [long], where FOLDER holds the programs `codex` and `node`. What is checked is
+// what the model is given; `long` checks the longest call alone. Exits 1 when a check failed.
 import fs from 'node:fs';
 import path from 'node:path';
 import { execFileSync, spawn } from 'node:child_process';
 import { PATIENCE, check, eventually, finish, running, scratch } from './lib.mjs';
 import { RESPONSES, scripted } from './scripted_api.mjs';
 
-const [binary, programs] = process.argv.slice(2);
+const [binary, programs, form] = process.argv.slice(2);
 const call = (name, input) => ({ call: { name: { name, namespace: 'mcp__zsh_tool' }, input } });
 const taskIn = (result) => /task=([0-9a-f]{8})/.exec(result)?.[1] ?? 'none';
 
@@ -17,7 +17,8 @@ fs.mkdirSync(path.join(scratch, '.codex'));
 fs.mkdirSync(project);
 
 // Runs one prompt with a model of this name; what the model was given, and what Codex printed.
-async function run(model, steps) {
+// `setting` is a line of the server's own.
+async function run(model, steps, setting = '', patience = 3 * PATIENCE) {
   const api = await scripted(RESPONSES, steps);
   fs.writeFileSync(
     path.join(scratch, '.codex/config.toml'),
@@ -32,6 +33,7 @@ wire_api = "responses"
 [mcp_servers.zsh_tool]
 command = "${binary}"
 args = ["serve"]
+${setting}
 env = { ZSH_TOOL_STATE_DIR = "${state}" }
 `,
   );
@@ -41,11 +43,25 @@ env = { ZSH_TOOL_STATE_DIR = "${state}" }
   let printed = '';
   child.stdout.on('data', (more) => (printed += more));
   child.stderr.on('data', (more) => (printed += more));
-  const timer = setTimeout(() => child.kill(), 3 * PATIENCE * 1000);
+  const timer = setTimeout(() => child.kill(), patience * 1000);
   const code = await new Promise((ended) => child.on('close', ended));
   clearTimeout(timer);
   api.close();
   return { code, printed, results: api.results(), tools: api.turns[0]?.tools ?? [], turns: api.turns };
+}
+
+if (form === 'long') {
+  const command = 'echo begun; sleep 285; echo over';
+  const longest = await run('scripted', [
+    call('zsh', { command, timeout: 400, yield_after: 600 }),
+    (result) => call('zsh_poll', { task_id: taskIn(result), wait_for: 'end', listen: 60 }),
+    { text: 'the script is over' },
+  ], '', 400);
+  const [yielded = '', ended = ''] = longest.results;
+  check('a call of 280 s returns its answer', /⟳ RUNNING {2}4m40s|⟳ RUNNING {2}280\.\d/.test(yielded), longest.results);
+  check('which says that it was shortened', yielded.includes('280 s is used'), yielded);
+  check('and the next one the end', ended.includes('2: over') && ended.includes('✔ exit=0'), ended);
+  finish();
 }
 
 const { code, printed, results, tools } = await run('scripted', [
@@ -118,4 +134,20 @@ const held = await run(
 const asked = held.turns.map((turn) => JSON.stringify(turn.input).includes(`task ${ended} ended (exit=4`));
 check('the Stop hook begins a turn with the end of the task', JSON.stringify(asked) === '[false,false,true]', { asked, printed: held.printed.slice(-1500) });
 check('and holds up the turn once', held.code === 0 && held.printed.includes('the script is over'), held.printed.slice(-1500));
+// A call that Codex gives up.
+const { results: after } = await run('scripted', [
+  call('zsh', { command: 'echo early; sleep 9; echo late; exit 4', yield_after: PATIENCE }),
+  call('zsh', { command: 'echo next' }),
+  (result) => call('zsh_poll', { task_id: /zsh_poll task_id=(\w+)/.exec(result)?.[1] ?? 'none', wait_for: 'end', listen: 4 }),
+  (result) => call('zsh_poll', { task_id: taskIn(result), wait_for: 'end', listen: 4 }),
+  call('zsh', { command: 'sleep 6', yield_after: PATIENCE }),
+  call('zsh_health', {}),
+  { text: 'the script is over' },
+], 'tool_timeout_sec = 5');
+const [up = '', reported = '', ...polls] = after;
+const health = polls.pop() ?? '';
+check('Codex gives a call up', up.includes('timed out awaiting tools/call after 5s'), up);
+check('the next answer reports its task', /┌ notify: task '\w+' still runs, its call timed out: zsh_poll/.test(reported), reported);
+check('which goes on to its end', polls.join('').includes('late') && polls.join('').includes('✘ exit=4'), polls);
+check('and after a second one the ceiling is lower', /"ceiling_s":20\b/.test(health), health);
 finish();

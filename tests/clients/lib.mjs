@@ -52,8 +52,8 @@ export function running(...args) {
 }
 
 // Whether the condition comes to hold; other processes offer nothing to await.
-export async function eventually(holds) {
-  const end = Date.now() + PATIENCE * 1000;
+export async function eventually(holds, patience = PATIENCE) {
+  const end = Date.now() + patience * 1000;
   while (!holds()) {
     if (Date.now() > end) return false;
     await sleep(20);

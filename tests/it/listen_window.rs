@@ -141,7 +141,8 @@ fn an_answer_says_how_long_the_next_wait_is_to_be() {
     let next = result.meta["poll_meta"]["next_poll_s"].as_f64();
     let next = next.expect("seconds");
     // Programs are told tenths, and people the next whole second of the exact time.
-    let whole = [next - 0.05, next + 0.05].map(|exact| format!("next: listen={:.0}", exact.ceil()));
+    let whole = [next - 0.05, next + 0.05]
+        .map(|exact| format!("next: zsh_poll wait_for=end listen={:.0}", exact.ceil()));
     let footer = result.footer();
     let line = footer.lines().find(|line| line.starts_with('◷'));
     assert!(
@@ -158,7 +159,7 @@ fn an_answer_about_what_waits_for_input_suggests_no_wait() {
     let command = "read -r answer";
     let asks = client.call("zsh", json!({"command": command, "pty": true, "yield_after": 20}));
     assert!(asks.text.contains("⌨ WAITING"), "{}", asks.text);
-    assert!(!asks.text.contains("next: listen="), "{}", asks.text);
+    assert!(!asks.text.contains("next: zsh_poll"), "{}", asks.text);
     client.kill_task(&asks.task_id());
 }
 

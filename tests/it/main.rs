@@ -11,6 +11,7 @@ mod alan_faults;
 mod arguments;
 mod attach;
 mod calls_under_way;
+mod ceilings;
 mod client_terminal;
 mod command_text;
 mod control_socket;

@@ -396,7 +396,7 @@ mod tests {
         }
         if let Some(estimate) = &history.estimate {
             for elapsed in [0.0, 1.0, 1e9] {
-                assert!(estimate.next_poll(elapsed).is_finite());
+                assert!(estimate.next_poll(elapsed, 50.0).is_finite());
                 let _ = (estimate.remaining(elapsed), estimate.completion_probability(elapsed));
             }
         }

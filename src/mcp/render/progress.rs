@@ -5,19 +5,22 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::view::{ProgressStatus, View};
-use crate::alan::estimate::{self, Estimate, Quantile};
+use crate::alan::estimate::{self, Estimate, FEWEST_SAMPLES, Quantile, SHORTEST_POLL_S};
+use crate::alan::history::History;
 use crate::alan::insight::{KIND_CHARS, cut};
 use crate::progress::advice::{Advice, Situation, advise};
+use crate::progress::tracker::Status;
 use crate::progress::{advice, condition::Condition};
+use crate::shell::outcome::Outcome;
 use crate::task::describe;
 use crate::task::live::Input;
 use crate::text::quantity::{seconds, size};
 
 /// The maximum length of the line.
-const LINE_CHARS: usize = 160;
+const LINE_CHARS: usize = 180;
 
 /// `◷ silent 18s · 5 empty polls · typical 47s, 90% within 180s; 4 of 12 runs had finished by this
-/// time · ~25s left · progressing: read or wrote 5.5 MB · next: listen=25`
+/// time · ~25s left · progressing: read or wrote 5.5 MB · next: zsh_poll wait_for=end listen=25`
 ///
 /// `next` is how many seconds to wait next, unless advice below names a call.
 pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) -> Option<String> {
@@ -38,7 +41,8 @@ pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) 
         parts.push(format!("{waits} of input wait to be read"));
     }
     let progress = view.progress.as_ref().and_then(ProgressStatus::summary);
-    let next = next.map(|seconds| format!("next: listen={:.0}", seconds.ceil()));
+    let next =
+        next.map(|seconds| format!("next: zsh_poll wait_for=end listen={:.0}", seconds.ceil()));
     let separator = " · ";
     let room = LINE_CHARS - next.as_ref().map_or(0, |next| separator.len() + next.len());
     let join = |detail| {
@@ -64,11 +68,15 @@ pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) 
 
 /// How many seconds to wait next, for a running task that is not stopped, not waiting for input
 /// and not waiting by design.
-pub(crate) fn next_wait(view: &View, estimate: Option<&Estimate>) -> Option<f64> {
+pub(crate) fn next_wait(
+    view: &View,
+    estimate: Option<&Estimate>,
+    ceiling: Duration,
+) -> Option<f64> {
     let by_design = view.progress.as_ref().is_some_and(ProgressStatus::waits_by_design);
     let stopped = view.conditions.iter().any(Condition::holds_up);
     let held_up = view.waiting.is_some() || stopped || by_design;
-    (view.running() && !held_up).then(|| next_poll(view, estimate))
+    (view.running() && !held_up).then(|| next_poll(view, estimate, ceiling))
 }
 
 /// How much of an estimate is shown.
@@ -112,6 +120,7 @@ pub(crate) fn meta(
     view: &View,
     input: Input,
     estimate: Option<&Estimate>,
+    ceiling: Duration,
     advice: Option<&Advice>,
 ) -> Value {
     let elapsed = view.elapsed.as_secs_f64();
@@ -121,7 +130,7 @@ pub(crate) fn meta(
         "total_elapsed_s": tenths(elapsed),
         "alan_estimate": estimate.map(|estimate| estimate_meta(estimate, elapsed)),
         "remaining_s": estimate.and_then(|estimate| estimate.remaining(elapsed)).map(tenths),
-        "next_poll_s": tenths(next_poll(view, estimate)),
+        "next_poll_s": tenths(next_poll(view, estimate, ceiling)),
         "suggestion": advice.map(ToString::to_string),
         "progress": progress_meta(view, input),
     })
@@ -163,13 +172,27 @@ fn estimate_meta(estimate: &Estimate, elapsed: f64) -> Value {
     })
 }
 
-/// After how many seconds the next poll is worth its tokens.
-pub(crate) fn next_poll(view: &View, estimate: Option<&Estimate>) -> f64 {
-    let elapsed = view.elapsed.as_secs_f64();
-    match estimate {
-        Some(estimate) => estimate.next_poll(elapsed),
-        None => estimate::next_blind_poll(elapsed),
-    }
+/// After how many seconds the next poll is worth its tokens. A call waits for at most `ceiling`.
+pub(crate) fn next_poll(view: &View, estimate: Option<&Estimate>, ceiling: Duration) -> f64 {
+    let is_well = view.status().is_some_and(Status::extends_deadline);
+    next_poll_after(view.elapsed.as_secs_f64(), is_well, estimate, ceiling.as_secs_f64())
+}
+
+/// Waiting for the end of a task costs nothing while all is well, since the wait ends when the
+/// task becomes stuck.
+fn next_poll_after(elapsed: f64, is_well: bool, estimate: Option<&Estimate>, ceiling: f64) -> f64 {
+    let blind = if is_well { ceiling } else { estimate::next_blind_poll(elapsed) };
+    let wait = estimate.map_or(blind, |estimate| estimate.next_poll(elapsed, blind));
+    wait.clamp(SHORTEST_POLL_S, ceiling)
+}
+
+/// When a command that has run before has probably ended: one with enough ended runs, the last of
+/// them successful.
+pub(crate) fn known_end(history: &History) -> Option<Duration> {
+    let ended = history.runs.iter().filter(|run| run.outcome.is_complete()).count();
+    let succeeded = history.runs.first().is_some_and(|run| run.outcome == Outcome::Success);
+    let estimate = history.estimate.as_ref().filter(|_| ended >= FEWEST_SAMPLES && succeeded)?;
+    Duration::try_from_secs_f64(estimate.enough()).ok()
 }
 
 /// The advice about a running task, if there is any.
@@ -259,6 +282,49 @@ mod tests {
         assert_eq!(progress_meta(&view(None), Input::Terminal)["status"], Value::Null);
     }
 
+    /// Turns of an agent that starts a command, gets control after 2 s, or when the command is
+    /// known to have ended, and then makes the call that each answer names.
+    fn turns(job: f64, estimate: Option<&Estimate>, ceiling: f64) -> u32 {
+        let (mut turns, mut elapsed) = (1, 2.0);
+        while elapsed < job {
+            elapsed += next_poll_after(elapsed, true, estimate, ceiling);
+            turns += 1;
+        }
+        turns
+    }
+
+    #[test]
+    fn a_job_takes_as_few_turns_as_its_client_allows() {
+        let runs_of = |seconds: f64, runs: usize| {
+            let spread = [1.0, 0.98, 1.02, 0.99, 1.01];
+            let runs = spread.iter().cycle().take(runs);
+            let runs = runs.map(|factor| Sample { seconds: seconds * factor, completed: true });
+            Estimate::new("make *", &[], &runs.collect::<Vec<_>>())
+        };
+        let (unknown, terminal, codex, headless) = (50.0, 110.0, 280.0, 600.0);
+        for estimate in [None, runs_of(120.0, 3), runs_of(120.0, 20)] {
+            for (ceiling, most) in
+                [(unknown, 4), (terminal, 3), (130.0, 2), (codex, 2), (headless, 2)]
+            {
+                let turns = turns(120.0, estimate.as_ref(), ceiling);
+                assert!(turns <= most, "{turns} turns under {ceiling} s of {estimate:?}");
+            }
+        }
+        for estimate in [None, runs_of(600.0, 3), runs_of(600.0, 20)] {
+            for (ceiling, most) in [(unknown, 13), (terminal, 7), (codex, 4), (headless, 2)] {
+                let turns = turns(600.0, estimate.as_ref(), ceiling);
+                assert!(turns <= most, "{turns} turns under {ceiling} s of {estimate:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_without_signs_of_progress_is_looked_at_more_often() {
+        assert_eq!(next_poll_after(2.0, false, None, 280.0), 20.0);
+        assert_eq!(next_poll_after(30.0, false, None, 280.0), 50.0);
+        assert_eq!(next_poll_after(2.0, false, None, 5.0), 5.0);
+    }
+
     #[test]
     fn an_estimate_reads_as_what_is_usual_and_what_is_left() {
         let samples: Vec<Sample> = (1..=10)
@@ -280,7 +346,7 @@ mod tests {
         long.attached = true;
         let line = line(&long, Some(&estimate), Some(25.0)).expect("a line");
         assert!(line.contains("typical 72s, 90% within 118s · ~"), "{line}");
-        assert!(line.ends_with(" · next: listen=25"), "{line}");
+        assert!(line.ends_with(" · next: zsh_poll wait_for=end listen=25"), "{line}");
     }
 
     #[test]

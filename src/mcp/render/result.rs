@@ -109,7 +109,14 @@ impl TaskResult {
         }
     }
 
-    pub fn text(&self, facts: &Facts, estimate: Option<&Estimate>, palette: Palette) -> String {
+    /// As text. The calls that it names wait for at most `ceiling`.
+    pub fn text(
+        &self,
+        facts: &Facts,
+        estimate: Option<&Estimate>,
+        ceiling: Duration,
+        palette: Palette,
+    ) -> String {
         let view = &self.view;
         let mut lines = vec![format!("$ {}", command_line(&facts.command)), RULE.to_owned()];
         lines.push(if !self.shown.text.is_empty() || self.shown.to_line > 0 {
@@ -133,7 +140,7 @@ impl TaskResult {
         }
         let advice = progress::advice(view, self.new_bytes > 0, estimate);
         if view.running() {
-            let next = progress::next_wait(view, estimate).filter(|_| advice.is_none());
+            let next = progress::next_wait(view, estimate, ceiling).filter(|_| advice.is_none());
             lines.extend(progress::line(view, estimate, next));
         }
         lines.extend(view.waiting.as_ref().map(|waiting| waiting_line(waiting, facts.input)));
@@ -142,7 +149,7 @@ impl TaskResult {
         // Where a person is to answer, the line about that is the advice.
         let by_person = self.person_line.is_some() && advice == Some(Advice::SendInput);
         if let Some(advice) = advice.filter(|_| !by_person) {
-            let listen = progress::next_poll(view, estimate);
+            let listen = progress::next_poll(view, estimate, ceiling);
             lines.push(suggestion(&advice, &facts.id, listen));
         }
         lines.extend(insight_lines(&self.insights, palette));
@@ -187,6 +194,7 @@ impl TaskResult {
         &self,
         facts: &Facts,
         estimate: Option<&Estimate>,
+        ceiling: Duration,
         log_path: Option<String>,
     ) -> Value {
         let view = &self.view;
@@ -227,7 +235,7 @@ impl TaskResult {
             "insights": insights.map(|insight| json!([insight.level.as_str(), insight.message])).collect::<Vec<_>>(),
             "poll_meta": view.running().then(|| {
                 let advice = progress::advice(view, self.new_bytes > 0, estimate);
-                progress::meta(view, facts.input, estimate, advice.as_ref())
+                progress::meta(view, facts.input, estimate, ceiling, advice.as_ref())
             }),
             "log_path": log_path,
             "screen": self.screen.as_ref().map(screen_meta),
@@ -256,7 +264,9 @@ fn suggestion(advice: &Advice, id: &str, listen: f64) -> String {
     let call = match advice {
         Advice::SendInput => format!("zsh_send task_id={id}"),
         Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
-        Advice::AwaitHolder { task } => format!("zsh_poll task_id={task} wait_for=end"),
+        Advice::AwaitHolder { task } => {
+            format!("zsh_poll task_id={task} wait_for=end listen={:.0}", listen.ceil())
+        }
         Advice::OtherWork => return advice.to_string(),
         Advice::NearingCompletion | Advice::WorksSilently { .. } | Advice::SpacePolls { .. } => {
             wait
@@ -537,12 +547,26 @@ fn drawn_rows(view: &screen::View) -> &[String] {
 }
 
 /// `┌ notify: task '3dc8c9ee' completed (exit=0, 61.2s) make test`
-pub(crate) fn notice_lines(notices: &[Notice], redact: impl Fn(&str) -> String) -> Vec<String> {
+///
+/// The calls that it names wait for at most `ceiling`.
+pub(crate) fn notice_lines(
+    notices: &[Notice],
+    ceiling: Duration,
+    redact: impl Fn(&str) -> String,
+) -> Vec<String> {
     let mut lines: Vec<String> = notices
         .iter()
         .take(MOST_NAMED)
         .map(|notice| {
-            let end = &notice.end;
+            let id = &notice.task.facts.id;
+            let command = command_line(&redact(&notice.task.facts.command));
+            let Some(end) = &notice.end else {
+                return format!(
+                    "┌ notify: task '{id}' still runs, its call timed out: \
+                     zsh_poll task_id={id} wait_for=end listen={}  {command}",
+                    ceiling.as_secs()
+                );
+            };
             let word = match end.outcome {
                 Outcome::Success => "completed",
                 Outcome::Failure => "failed",
@@ -551,17 +575,15 @@ pub(crate) fn notice_lines(notices: &[Notice], redact: impl Fn(&str) -> String) 
                 Outcome::Interrupted => "was interrupted",
             };
             format!(
-                "┌ notify: task '{}' {word} (exit={}, {:.1}s) {}",
-                notice.task.facts.id,
+                "┌ notify: task '{id}' {word} (exit={}, {:.1}s) {command}",
                 end.exit.code(),
                 end.duration.as_secs_f64(),
-                command_line(&redact(&notice.task.facts.command))
             )
         })
         .collect();
     if notices.len() > MOST_NAMED {
         lines.push(format!(
-            "┌ notify: {} more tasks ended: zsh_tasks all=true",
+            "┌ notify: {} more tasks: zsh_tasks all=true",
             notices.len() - MOST_NAMED
         ));
     }

@@ -1,6 +1,8 @@
 //! What a client asks for: any JSON as the arguments of any tool, and as the parameters of
 //! what comes before a call. What is accepted is within the schema's bounds.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use zsh_tool::mcp::arguments::read;
 use zsh_tool::mcp::tools::{
@@ -10,6 +12,9 @@ use zsh_tool::mcp::tools::{
 use zsh_tool::protocol::era::{Hello, negotiate};
 use zsh_tool::protocol::stateless::Envelope;
 use zsh_tool::text::keys::Key;
+
+/// What a client may have a call wait.
+const CEILING: Duration = Duration::from_secs(50);
 
 /// Checks what this input leads to.
 pub fn check(data: &[u8]) {
@@ -26,14 +31,14 @@ pub fn check(data: &[u8]) {
     for tool in TOOLS.iter() {
         let (name, schema) = (tool.wire_name, &tool.schema);
         let refused = [
-            read::<RunArguments>(name, schema, given).err(),
-            read::<PollArguments>(name, schema, given).err(),
-            read::<SendArguments>(name, schema, given).err(),
-            read::<KillArguments>(name, schema, given).err(),
-            read::<TasksArguments>(name, schema, given).err(),
-            read::<QueryArguments>(name, schema, given).err(),
-            read::<ResetArguments>(name, schema, given).err(),
-            read::<NoArguments>(name, schema, given).err(),
+            read::<RunArguments>(name, schema, given, CEILING).err(),
+            read::<PollArguments>(name, schema, given, CEILING).err(),
+            read::<SendArguments>(name, schema, given, CEILING).err(),
+            read::<KillArguments>(name, schema, given, CEILING).err(),
+            read::<TasksArguments>(name, schema, given, CEILING).err(),
+            read::<QueryArguments>(name, schema, given, CEILING).err(),
+            read::<ResetArguments>(name, schema, given, CEILING).err(),
+            read::<NoArguments>(name, schema, given, CEILING).err(),
         ];
         for error in refused.into_iter().flatten() {
             assert!(!error.0.is_empty());

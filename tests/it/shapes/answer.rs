@@ -104,7 +104,7 @@ impl Answer {
     }
 
     /// The seconds of the wait that it names: those of the call that it names, else those
-    /// of `next: listen=…`, else the number that programs get.
+    /// of `next: zsh_poll …`, else the number that programs get.
     pub fn named_wait(&self) -> Option<f64> {
         self.named_calls()
             .filter(|call| call.starts_with("zsh_poll"))
@@ -168,6 +168,9 @@ fn the_call_that_an_answer_names_is_read_from_its_text() {
     assert!(answer("Consider it. → zsh_kill task_id=ab").names_kill());
     let wait = "Consider it. → zsh_poll task_id=ab wait_for=end listen=45";
     assert_eq!(answer(wait).named_wait(), Some(45.0));
-    assert_eq!(answer("◷ silent 2s · next: listen=20").named_wait(), Some(20.0));
+    assert_eq!(
+        answer("◷ silent 2s · next: zsh_poll wait_for=end listen=20").named_wait(),
+        Some(20.0)
+    );
     assert_eq!(answer(menu).named_wait(), None);
 }

@@ -358,6 +358,11 @@ impl Pending<'_> {
         self.client.inbox.frames().iter().any(|frame| frame.answers(&self.id))
     }
 
+    /// What is left of a time that began when the request was sent.
+    pub fn left_of(&self, time: Duration) -> Duration {
+        time.saturating_sub(self.sent.elapsed())
+    }
+
     /// The request's id.
     pub fn id(&self) -> &Value {
         &self.id

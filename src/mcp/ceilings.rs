@@ -1,0 +1,271 @@
+//! How long one call may wait: a little less than its client waits for the answer.
+//!
+//! Pure. The setting `client_timeout` decides. Without it, the client's name does, and a call
+//! that has timed out lowers what its client gets from then on.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::config::MAX_WAIT;
+use crate::protocol::era::ClientInfo;
+
+/// The ceiling for clients that [`by_name`] does not know: the official TypeScript SDKs, Zed,
+/// Cline and opencode give up after 60 s.
+pub(super) const UNKNOWN: Duration = Duration::from_secs(50);
+/// How much earlier than its client gives up a call returns.
+const MARGIN: Duration = Duration::from_secs(10);
+/// The lowest ceiling that `client_timeout` can set …
+const LOWEST_SET: Duration = Duration::from_secs(5);
+/// … and the lowest that is learned.
+const LOWEST_LEARNED: Duration = Duration::from_secs(20);
+/// For how long what was learned counts, in seconds.
+const LEARNED_FOR_S: f64 = 30.0 * 24.0 * 3600.0;
+/// The most clients about which something is kept.
+const MAX_LEARNED: usize = 100;
+
+const CODEX: &str = "codex-mcp-client";
+/// What Codex 0.169 gives as the reason for every cancellation: at its time limit, and when a
+/// person interrupts (recorded).
+const CODEX_REASON: &str = "mcp request cancelled by caller";
+/// Codex's time limits are in seconds, mostly multiples of this many milliseconds …
+const CODEX_STEP_MS: u128 = 5_000;
+/// … and a cancellation is at most this much late, or …
+const CODEX_LATE_MS: u128 = 250;
+/// … this much early: the request was on its way for that long.
+const CODEX_EARLY_MS: u128 = 10;
+
+/// The ceilings of known clients, with what they are derived from.
+fn by_name(client: &ClientInfo, takes_tasks: bool) -> Duration {
+    let seconds = match client.name.as_str() {
+        // Measured, 2.1.330: in its terminal, where it takes tasks, it moves a call to the
+        // background after 120 s. Headless, it waited for more than 620 s.
+        "claude-code" if takes_tasks => 110,
+        "claude-code" => 600,
+        // Measured, 0.169: gives up after 300 s.
+        CODEX => 280,
+        // Source: 600 s. The name ends with that of the server.
+        name if name.starts_with("gemini-cli-mcp-client") => 580,
+        // Source: at least 300 s.
+        name if name.replace('-', " ").starts_with("Visual Studio Code") => 280,
+        // Source: 300 s.
+        "goose" | "goose-cli" | "goose-desktop" => 280,
+        // Source: 30 s. The name begins with that of the edition of the IDE.
+        name if name.ends_with("copilot-intellij") => 20,
+        _ => return UNKNOWN,
+    };
+    Duration::from_secs(seconds)
+}
+
+/// The longest wait of a call. `set` is the setting `client_timeout`.
+pub(super) fn ceiling(
+    client: &ClientInfo,
+    takes_tasks: bool,
+    set: Option<Duration>,
+    learned: &[Learned],
+) -> Duration {
+    if let Some(limit) = set {
+        return limit.saturating_sub(MARGIN).clamp(LOWEST_SET, MAX_WAIT);
+    }
+    let known = by_name(client, takes_tasks);
+    let learned = learned.iter().find(|learned| learned.is_sure && learned.is_about(client));
+    learned.map_or(known, |learned| known.min(learned.ceiling()))
+}
+
+/// Whether a client has cancelled a call because the call's time was up, and not because
+/// the result is not wanted any more. `open_for` is the time since the request.
+pub(super) fn is_timeout(client: &str, reason: Option<&str>, open_for: Duration) -> bool {
+    let reason = reason.unwrap_or_default().to_lowercase();
+    if client == CODEX && reason == CODEX_REASON {
+        let ms = open_for.as_millis();
+        let late = ms % CODEX_STEP_MS;
+        return (ms >= CODEX_STEP_MS && late <= CODEX_LATE_MS)
+            || late >= CODEX_STEP_MS - CODEX_EARLY_MS;
+    }
+    ["timed out", "timeout", "time-out", "time out"].iter().any(|words| reason.contains(words))
+}
+
+/// A call of a client that has timed out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Learned {
+    pub name: String,
+    pub version: String,
+    /// After how many seconds.
+    pub after_s: f64,
+    /// When, in Unix seconds.
+    pub at: f64,
+    /// Otherwise, a person may have interrupted the call: it does not count.
+    pub is_sure: bool,
+}
+
+impl Learned {
+    /// What it says that a call was given up after this time.
+    pub fn new(client: &ClientInfo, after: Duration, at: f64) -> Learned {
+        Learned {
+            name: client.name.clone(),
+            version: client.version.clone(),
+            after_s: after.as_secs_f64(),
+            at,
+            is_sure: client.name != CODEX,
+        }
+    }
+
+    /// Whether both can be due to the same time limit.
+    fn agrees(&self, other: &Learned) -> bool {
+        (self.after_s - other.after_s).abs() * 1000.0 <= (CODEX_LATE_MS + CODEX_EARLY_MS) as f64
+    }
+
+    fn is_about(&self, client: &ClientInfo) -> bool {
+        self.name == client.name && self.version == client.version
+    }
+
+    /// The longest wait of such a client's calls.
+    pub fn ceiling(&self) -> Duration {
+        let after = Duration::try_from_secs_f64(self.after_s).unwrap_or_default();
+        after.saturating_sub(MARGIN).max(LOWEST_LEARNED)
+    }
+}
+
+/// What was learned, newest first, from the file's content. What cannot be read or is too old
+/// is left out.
+pub(super) fn learned(content: &[u8], now: f64) -> Vec<Learned> {
+    let entries: Vec<Value> = serde_json::from_slice(content).unwrap_or_default();
+    let entries = entries.into_iter().filter_map(|entry| serde_json::from_value(entry).ok());
+    entries.filter(|entry: &Learned| (now - entry.at).abs() <= LEARNED_FOR_S).collect()
+}
+
+/// Adds a call that has timed out. Of the same client's calls, the shortest counts. One that is
+/// not sure is once the next one was given up after the same time.
+pub(super) fn learn(known: Vec<Learned>, mut new: Learned) -> Vec<Learned> {
+    let is_same = |old: &Learned| old.name == new.name && old.version == new.version;
+    let (same, others): (Vec<Learned>, Vec<Learned>) = known.into_iter().partition(is_same);
+    let (sure, unsure): (Vec<Learned>, Vec<Learned>) =
+        same.into_iter().partition(|old| old.is_sure);
+    new.is_sure |= unsure.iter().any(|old| old.agrees(&new));
+    let kept = match new.is_sure {
+        true => {
+            new.after_s = sure.iter().map(|old| old.after_s).fold(new.after_s, f64::min);
+            Vec::new()
+        }
+        false => sure,
+    };
+    [vec![new], kept, others].concat().into_iter().take(MAX_LEARNED).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn client(name: &str) -> ClientInfo {
+        ClientInfo { name: name.to_owned(), version: "1".to_owned() }
+    }
+
+    fn timed_out(name: &str, after_s: f64, at: f64) -> Learned {
+        Learned { name: name.to_owned(), version: "1".to_owned(), after_s, at, is_sure: true }
+    }
+
+    #[test]
+    fn a_ceiling_is_that_of_the_clients_name() {
+        for (name, takes_tasks, seconds) in [
+            ("claude-code", true, 110),
+            ("claude-code", false, 600),
+            ("codex-mcp-client", false, 280),
+            ("gemini-cli-mcp-client-zsh", false, 580),
+            ("Visual Studio Code - Insiders", false, 280),
+            ("Visual-Studio-Code", false, 280),
+            ("goose-cli", false, 280),
+            ("JetBrains-IU/copilot-intellij", false, 20),
+            ("a-proxy-for-claude-code", false, 50),
+            ("", false, 50),
+        ] {
+            let ceiling = ceiling(&client(name), takes_tasks, None, &[]);
+            assert_eq!(ceiling, Duration::from_secs(seconds), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_setting_is_the_clients_own_limit() {
+        for (set, seconds) in [(1, 5), (15, 5), (60, 50), (300, 290), (3600, 600)] {
+            let set = Some(Duration::from_secs(set));
+            let learned = [timed_out("x", 30.0, 0.0)];
+            let ceiling = ceiling(&client("x"), false, set, &learned);
+            assert_eq!(ceiling, Duration::from_secs(seconds), "{set:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_learned_lowers_the_ceiling_of_that_client_alone() {
+        let learned = [timed_out("claude-code", 60.0, 0.0), timed_out("x", 3.0, 0.0)];
+        let ceiling = |name| ceiling(&client(name), false, None, &learned).as_secs();
+        assert_eq!((ceiling("claude-code"), ceiling("x"), ceiling("y")), (50, 20, 50));
+        let newer = ClientInfo { version: "2".to_owned(), ..client("claude-code") };
+        assert_eq!(super::ceiling(&newer, false, None, &learned).as_secs(), 600);
+        let longer = [timed_out("codex-mcp-client", 900.0, 0.0)];
+        assert_eq!(super::ceiling(&client(CODEX), false, None, &longer).as_secs(), 280);
+    }
+
+    #[test]
+    fn the_shortest_call_that_timed_out_counts_for_thirty_days() {
+        let day = 24.0 * 3600.0;
+        let known = learn(vec![timed_out("x", 60.0, 0.0)], timed_out("y", 30.0, day));
+        let known = learn(known, timed_out("x", 90.0, 2.0 * day));
+        assert_eq!(known, [timed_out("x", 60.0, 2.0 * day), timed_out("y", 30.0, day)]);
+        let kept = serde_json::to_vec(&known).expect("plain data");
+        assert_eq!(learned(&kept, 31.0 * day), known);
+        assert_eq!(learned(&kept, 31.5 * day), known[..1]);
+        assert_eq!(learned(&kept, 33.0 * day), []);
+    }
+
+    #[test]
+    fn codex_gives_one_reason_and_its_limits_are_whole_seconds() {
+        let reason = Some("MCP request cancelled by caller");
+        for (ms, expected) in [
+            (5_001, true),
+            (300_040, true),
+            (299_995, true),
+            (0, false),
+            (50, false),
+            (1_536, false),
+            (5_022, true),
+            (5_300, false),
+            (299_900, false),
+        ] {
+            let open_for = Duration::from_millis(ms);
+            assert_eq!(is_timeout(CODEX, reason, open_for), expected, "{ms}");
+            assert!(!is_timeout("mcp", reason, open_for), "its words are a person's elsewhere");
+        }
+    }
+
+    #[test]
+    fn what_may_have_been_a_person_counts_once_it_repeats_itself() {
+        let timed_out =
+            |after_s| Learned::new(&client(CODEX), Duration::from_secs_f64(after_s), 0.0);
+        let ceiling =
+            |known: &[Learned]| super::ceiling(&client(CODEX), false, None, known).as_secs();
+        let once = learn(Vec::new(), timed_out(60.01));
+        assert_eq!(ceiling(&once), 280);
+        let other = learn(once.clone(), timed_out(45.02));
+        assert_eq!(ceiling(&other), 280);
+        assert_eq!(ceiling(&learn(other, timed_out(60.01))), 280, "not in a row");
+        let twice = learn(once, timed_out(60.2));
+        assert_eq!((ceiling(&twice), twice.len()), (50, 1));
+        let again = learn(twice, timed_out(30.0));
+        assert_eq!((ceiling(&again), again.len()), (50, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_is_read(content in prop::collection::vec(any::<u8>(), 0..200), now in 0.0..1e10f64) {
+            learned(&content, now);
+        }
+
+        #[test]
+        fn any_time_gives_a_ceiling(after_s in any::<f64>()) {
+            let ceiling = ceiling(&client("x"), false, None, &[timed_out("x", after_s, 0.0)]);
+            prop_assert!((LOWEST_LEARNED..=UNKNOWN).contains(&ceiling));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The file in which all servers of a user keep which clients have given a call up.
+
+use std::time::Duration;
+
+use super::ceilings::{self, Learned};
+use super::dispatch::Tools;
+use crate::process::files;
+use crate::protocol::era::ClientInfo;
+
+/// The file's name in the state directory.
+const FILE: &str = "ceilings.json";
+/// More is not read.
+const FILE_BYTES: u64 = 256 * 1024;
+
+impl Tools {
+    /// The longest wait of a call of this client.
+    pub(super) fn ceiling(&self, client: &ClientInfo, takes_tasks: bool) -> Duration {
+        let set = self.config.client_timeout;
+        ceilings::ceiling(client, takes_tasks, set, &self.learned_ceilings())
+    }
+
+    /// What was learned of clients.
+    pub(super) fn learned_ceilings(&self) -> Vec<Learned> {
+        let Ok(state) = &self.supervisor.settings.state else {
+            return Vec::new();
+        };
+        let content = files::read_private(&state.join(FILE), FILE_BYTES).unwrap_or_default();
+        ceilings::learned(&content, self.supervisor.now())
+    }
+
+    /// Notes that a client has given a call up after this time. A client without a name could be
+    /// any.
+    pub(super) fn learn_ceiling(&self, client: &ClientInfo, after: Duration) {
+        let Ok(state) = self.supervisor.settings.state.as_ref() else {
+            return;
+        };
+        if client.name.is_empty() {
+            return;
+        }
+        let new = Learned::new(client, after, self.supervisor.now());
+        let learned = ceilings::learn(self.learned_ceilings(), new);
+        let path = state.join(FILE);
+        let written = serde_json::to_vec(&learned)
+            .map_err(std::io::Error::from)
+            .and_then(|content| files::replace_private(&path, &content));
+        if let Err(error) = written {
+            tracing::warn!("cannot write {}: {error}", path.display());
+        }
+    }
+}
