@@ -17,7 +17,7 @@ use crate::task::live::Input;
 use crate::text::quantity::{seconds, size};
 
 /// The maximum length of the line.
-const LINE_CHARS: usize = 180;
+const LINE_CHARS: usize = 160;
 
 /// `◷ silent 18s · 5 empty polls · typical 47s, 90% within 180s; 4 of 12 runs had finished by this
 /// time · ~25s left · progressing: read or wrote 5.5 MB · next: zsh_poll wait_for=end listen=25`
