@@ -247,6 +247,10 @@ settings! {
     /// The most tasks that run at once. Default 64, from 1 to 1024.
     max_tasks: usize = 64, Count(1..=1_024);
 
+    /// From how many processes of one task on a result warns of their number, once; nothing is
+    /// refused. Default 0, for never; at most 1,000,000.
+    max_processes_task: usize = 0, Count(0..=1_000_000);
+
     /// The most finished tasks that stay readable. Default 1000, from 1 to 100000.
     max_finished_tasks: usize = 1_000, Count(1..=100_000);
 

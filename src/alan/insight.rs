@@ -9,9 +9,11 @@ pub mod before;
 use std::borrow::Cow;
 use std::fmt;
 
+use self::after::OutOfMemory;
 use super::history::{History, RETRY_WINDOW_MINUTES};
 use crate::shell::lint::Lint;
 use crate::shell::outcome::Outcome;
+use crate::text::quantity::size;
 
 /// How many characters of a kind of command an insight shows: its reader knows the command.
 pub const KIND_CHARS: usize = 60;
@@ -159,8 +161,8 @@ pub enum UniversalExit {
     Interrupted,
     /// 137.
     Killed {
-        /// The kernel reported that memory ran out.
-        out_of_memory: bool,
+        /// Set if the kernel reported that memory ran out.
+        out_of_memory: Option<OutOfMemory>,
     },
     /// 139.
     SegmentationFault,
@@ -359,9 +361,17 @@ impl fmt::Display for UniversalExit {
             UniversalExit::SshConnection => "SSH connection failed (exit 255)",
             UniversalExit::TimeLimit => "the time limit of timeout(1) was reached (exit 124)",
             UniversalExit::Interrupted => "interrupted by SIGINT (exit 130)",
-            UniversalExit::Killed { out_of_memory: false } => "killed by SIGKILL (exit 137)",
-            UniversalExit::Killed { out_of_memory: true } => {
-                "killed by the kernel, out of memory (exit 137)"
+            UniversalExit::Killed { out_of_memory: None } => "killed by SIGKILL (exit 137)",
+            UniversalExit::Killed { out_of_memory: Some(memory) } => {
+                let highest =
+                    memory.highest.map(|bytes| format!("it was seen with {}", size(bytes)));
+                let limit = memory.limit.map(|bytes| format!("the limit is {}", size(bytes)));
+                let known: Vec<String> = highest.into_iter().chain(limit).collect();
+                f.write_str("killed by the kernel, out of memory (exit 137)")?;
+                return match known.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, ": {}", known.join(", ")),
+                };
             }
             UniversalExit::SegmentationFault => "segmentation fault (exit 139)",
             UniversalExit::Terminated => "terminated by SIGTERM (exit 143)",

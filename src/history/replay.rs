@@ -181,7 +181,7 @@ fn results(
         redactor,
     );
     store.record(&run);
-    let facts = end_facts(&identity, run, call.output.is_empty(), false);
+    let facts = end_facts(&identity, run, call.output.is_empty(), None);
     let nearest = nearest_program(store, &facts);
     insights.extend(after::insights(&facts, nearest.as_deref(), history));
     results.push((insights, false));

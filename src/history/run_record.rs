@@ -14,14 +14,14 @@ use super::identity::CommandIdentity;
 use super::manopt::{self, OptionsPolicy};
 use super::recently_shown::RecentlyShown;
 use crate::alan::history::History;
-use crate::alan::insight::after::{self, EndFacts};
+use crate::alan::insight::after::{self, EndFacts, OutOfMemory};
 use crate::alan::insight::{self, Insight, before};
 use crate::alan::kill::{KillFacts, KillInsight, classify};
 use crate::alan::run::{EndedRun, Ending, Run};
 use crate::alan::store::Store;
 use crate::config::InsightChoice;
 use crate::neverhang::{Lease, RunEnd};
-use crate::process::memory;
+use crate::process::memory::{self, OutOfMemoryKills};
 use crate::shell::lint::Lint;
 use crate::shell::manpage::{self, SHOWN_LINES};
 use crate::shell::outcome::Outcome;
@@ -65,7 +65,7 @@ pub struct RunRecord {
     pitfalls: Vec<Lint>,
     lease: Mutex<Option<Lease>>,
     /// How many processes the kernel had killed for lack of memory when the command began.
-    oom_kills_at_start: Option<u64>,
+    memory_kills_at_start: OutOfMemoryKills,
     /// The history from before the run, once it has been looked up.
     history: Mutex<Arc<OnceLock<Arc<History>>>>,
     end: OnceLock<EndFindings>,
@@ -101,7 +101,7 @@ impl RunRecord {
             identity,
             pitfalls,
             lease: Mutex::new(lease),
-            oom_kills_at_start: memory::out_of_memory_kills(),
+            memory_kills_at_start: memory::out_of_memory_kills(),
             history: Mutex::default(),
             end: OnceLock::new(),
             reported: ReportedInsights::default(),
@@ -251,7 +251,7 @@ impl RunRecord {
         if run.outcome == Outcome::Failure {
             self.look_options_up(history.failures + 1, &ended.end.pipestatus);
         }
-        let out_of_memory = code == KILLED && self.ran_out_of_memory();
+        let out_of_memory = (code == KILLED).then(|| self.out_of_memory(ended)).flatten();
         let facts = end_facts(&self.identity, run, ended.output_end.offset == 0, out_of_memory);
         let _ = self.end.set(EndFindings { facts, killed_after, asked: ended.asked.cloned() });
     }
@@ -267,9 +267,15 @@ impl RunRecord {
         self.context.settings.store.circuit_report(pattern, end, lease.as_ref(), now);
     }
 
-    /// Whether the kernel has killed a process for lack of memory since the command began.
-    fn ran_out_of_memory(&self) -> bool {
-        self.oom_kills_at_start.is_some() && memory::out_of_memory_kills() > self.oom_kills_at_start
+    /// What is known of it if the kernel has killed a process for lack of memory since the command
+    /// began.
+    fn out_of_memory(&self, ended: &FinishedTask<'_>) -> Option<OutOfMemory> {
+        let (before, now) = (self.memory_kills_at_start, memory::out_of_memory_kills());
+        let limit = || before.has_grown_in_group(now).then(memory::group_limit).flatten();
+        before.has_grown(now).then(|| OutOfMemory {
+            highest: Some(ended.memory_peak).filter(|bytes| *bytes > 0),
+            limit: limit(),
+        })
     }
 
     // Options.
@@ -331,7 +337,7 @@ pub(super) fn end_facts(
     identity: &CommandIdentity,
     run: Run<'_>,
     silent: bool,
-    out_of_memory: bool,
+    out_of_memory: Option<OutOfMemory>,
 ) -> EndFacts {
     let exit_code = run.ended.ending.exit_code();
     let tail = run.ended.output_tail;

@@ -40,6 +40,7 @@ use crate::task::supervisor::Supervisor;
 use crate::task::terminal::Terminal;
 use crate::task::watch::{Goal, Tick, WaitEnd, Watch};
 use crate::text::lines::{self, Layout, OutputSpan, Repeats, Room, Shown};
+use crate::text::quantity::grouped;
 
 /// The default of `listen`.
 pub(super) const DEFAULT_LISTEN: Duration = Duration::from_secs(2);
@@ -505,6 +506,18 @@ impl Tools {
         format!("port {port} is in use by {} {}{user}{task}", process.pid, process.name)
     }
 
+    /// Warns, once for a task, of more processes than the user wants it to have.
+    fn many_processes_note(&self, task: &TaskHandle) -> Option<Insight> {
+        let most = self.config.max_processes_task;
+        let mut state = task.live.state();
+        let count = state.process_count;
+        if most == 0 || count <= most || state.process_count_reported {
+            return None;
+        }
+        state.process_count_reported = true;
+        Some(Insight::warning(format!("this task has {} processes", grouped(count as u64))))
+    }
+
     /// Names what holds the port that a failed command has found in use, or one that still runs.
     fn address_in_use(&self, task: &TaskHandle, result: &TaskResult) -> Option<Insight> {
         let failed = |end: &End| end.exit.code() != 0;
@@ -580,6 +593,7 @@ impl Tools {
         let past = task.past.as_ref().filter(|past| facts.detached.is_none() || !past.is_clean());
         insights.extend(past.map(|past| insight::of_past(past, end)));
         insights.extend(limited_visibility_note(task));
+        insights.extend(self.many_processes_note(task));
         insights.append(&mut result.insights);
         insights.extend(self.address_in_use(task, &result));
         if !result.view.running() {

@@ -67,6 +67,8 @@ pub struct ProcessInfo {
     pub threads: u64,
     /// Its main thread runs, or is ready to run.
     pub runnable: bool,
+    /// The memory that it occupies, in bytes; pages that several processes share count for each.
+    pub resident: u64,
     /// The CPU time that it has used, in clock ticks.
     pub cpu_ticks: u64,
     /// The CPU time of the children that it has waited for, in clock ticks.

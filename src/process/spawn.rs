@@ -13,6 +13,7 @@ use std::process::Command;
 
 use super::descriptors;
 use super::files;
+use super::memory;
 use super::program::Program;
 use super::pty::{self, TerminalSize};
 use super::start;
@@ -187,6 +188,7 @@ impl Spawned {
             descriptors::set_nonblocking(fd)?;
         }
         let child = Child::adopt(pid)?;
+        memory::end_first(pid);
         // The child cannot be gone from /proc: it is ours and not yet reaped.
         let started = tree::look_up(pid).map_or(0, |found| found.id.started);
         Ok(Spawned { child, id: Identity { pid, started }, output, errors, input })

@@ -33,6 +33,8 @@ pub struct FinishedTask<'a> {
     pub output_end: Position,
     /// Its state when it was first asked to end, if it was.
     pub asked: Option<&'a StopContext>,
+    /// See [`LiveState::memory_peak`](super::live::LiveState::memory_peak).
+    pub memory_peak: u64,
 }
 
 /// Called once when a task is over, before callers can see that, so that they can rely on what
@@ -88,7 +90,7 @@ impl Completion {
     }
 
     /// Reports the end, unless that was done or is being done; whether it was reported here.
-    pub fn notify(&self, facts: &Facts, end: &End, output: &Spool, output_end: Position) -> bool {
+    pub fn notify(&self, task: &LiveTask, end: &End, output: &Spool, output_end: Position) -> bool {
         let (on_end, asked) = {
             let mut gathered = self.0.lock();
             (gathered.on_end.take(), gathered.asked.clone())
@@ -96,7 +98,9 @@ impl Completion {
         let Some(on_end) = on_end else {
             return false;
         };
-        let ended = FinishedTask { facts, end, output, output_end, asked: asked.as_ref() };
+        let (facts, memory_peak) = (&task.facts, task.state().memory_peak);
+        let asked = asked.as_ref();
+        let ended = FinishedTask { facts, end, output, output_end, asked, memory_peak };
         // The task ends even if recording it panics.
         let notified = catch_unwind(AssertUnwindSafe(|| on_end(&ended)));
         if notified.is_err() {
@@ -119,7 +123,7 @@ impl Completion {
             output_cut: false,
         };
         let output_end = task.state().output_end;
-        let notified = self.notify(facts, &end, output, output_end);
+        let notified = self.notify(task, &end, output, output_end);
         if notified {
             // Calls that wait for the end are answered.
             task.report(|state| {

@@ -109,6 +109,12 @@ pub struct LiveState {
     pub columns: Option<u16>,
     /// When the last output came.
     pub last_output: Option<Instant>,
+    /// How many processes it had at the last probe.
+    pub process_count: usize,
+    /// Whether a result has warned of their number.
+    pub process_count_reported: bool,
+    /// The most memory in bytes that a probe has found its processes to occupy.
+    pub memory_peak: u64,
     /// Its stderr, if that is separate.
     pub errors: Tail,
     /// How often its progress was probed.

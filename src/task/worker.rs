@@ -517,7 +517,7 @@ impl Worker {
             self.read_rest();
         }
         let output = &self.output.spool;
-        self.completion.notify(&self.task.facts, &end, &output.reader(), output.end());
+        self.completion.notify(&self.task, &end, &output.reader(), output.end());
         self.task.report(|state| {
             state.forget_detected();
             state.ended = Some(end);

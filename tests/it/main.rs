@@ -42,6 +42,7 @@ mod listen_window;
 mod long;
 mod long_lines;
 mod manopt;
+mod memory;
 mod monitor;
 mod oneshot_commands;
 mod oneshot_executors;

@@ -34,11 +34,20 @@ pub struct EndFacts {
     pub silent: bool,
     /// For exit 127: the name that was not found, by [`missing_command`].
     pub missing: Option<String>,
-    /// Whether the kernel killed one of its processes because memory ran out.
-    pub out_of_memory: bool,
+    /// Set if the kernel killed one of its processes because memory ran out.
+    pub out_of_memory: Option<OutOfMemory>,
     /// Its failure, by [`crate::alan::fingerprint::of_failure`].
     pub fingerprint: Option<Fingerprint>,
     pub place: RunPlace,
+}
+
+/// What is known of memory that ran out, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutOfMemory {
+    /// The most that the command's processes were seen to occupy.
+    pub highest: Option<u64>,
+    /// The limit that was reached.
+    pub limit: Option<u64>,
 }
 
 /// The insights about an end, given the history from before the run and, for a command that was
@@ -256,8 +265,17 @@ mod tests {
         assert_eq!(texts(&ended(255, "make")), [""; 0]);
         let ssh = EndFacts { ssh: true, ..ended(255, "ssh") };
         assert_eq!(texts(&ssh), ["SSH connection failed (exit 255)"]);
-        let hungry = EndFacts { out_of_memory: true, ..ended(137, "cc") };
+        let unseen = OutOfMemory::default();
+        let hungry = EndFacts { out_of_memory: Some(unseen), ..ended(137, "cc") };
         assert_eq!(texts(&hungry), ["killed by the kernel, out of memory (exit 137)"]);
+        let seen = OutOfMemory { highest: Some(61_000_000), limit: Some(64_000_000) };
+        let hungry = EndFacts { out_of_memory: Some(seen), ..ended(137, "cc") };
+        assert_eq!(
+            texts(&hungry),
+            [
+                "killed by the kernel, out of memory (exit 137): it was seen with 61.0 MB, the limit is 64.0 MB"
+            ]
+        );
     }
 
     #[test]

@@ -6,22 +6,87 @@ use std::path::Path;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-use crate::process::processes::field;
+use crate::process::processes::{self, field};
 
 /// Where control groups of version 2 are mounted.
 const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 
-/// How many processes of this process's control group the kernel has ended for want of
-/// memory since the group was created; `None` where it does not report that.
-pub(crate) fn out_of_memory_kills() -> Option<u64> {
+/// How many processes the kernel has ended for want of memory so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OutOfMemoryKills {
+    /// In this process's control group, since it was created.
+    group: Option<u64>,
+    /// On the machine, since it was started.
+    machine: Option<u64>,
+}
+
+/// Reads both counts.
+pub(crate) fn out_of_memory_kills() -> OutOfMemoryKills {
+    let read = |name: &str, file: &str| count(&group_file(name)?, file);
+    OutOfMemoryKills {
+        group: read("memory.events", "oom_kill ")
+            .or_else(|| read("memory.oom_control", "oom_kill ")),
+        machine: fs::read_to_string("/proc/vmstat").ok().and_then(|text| count(&text, "oom_kill ")),
+    }
+}
+
+impl OutOfMemoryKills {
+    /// Whether there were more later: in the group or, in a group of the command's own, on the
+    /// machine.
+    pub(crate) fn has_grown(self, later: OutOfMemoryKills) -> bool {
+        self.has_grown_in_group(later) || grown(self.machine, later.machine)
+    }
+
+    /// Whether there were more later in this process's control group, whose limit was reached then.
+    pub(crate) fn has_grown_in_group(self, later: OutOfMemoryKills) -> bool {
+        grown(self.group, later.group)
+    }
+}
+
+fn grown(before: Option<u64>, later: Option<u64>) -> bool {
+    before.zip(later).is_some_and(|(before, later)| later > before)
+}
+
+/// How much memory this process's control group may use, in bytes; `None` for no limit.
+pub(crate) fn group_limit() -> Option<u64> {
+    /// Version 1 has a number near the largest for no limit.
+    const NO_LIMIT: u64 = 1 << 60;
+    let text = group_file("memory.max").or_else(|| group_file("memory.limit_in_bytes"))?;
+    text.trim().parse().ok().filter(|limit| *limit < NO_LIMIT)
+}
+
+/// A file of this process's control group of memory, of version 2 or 1.
+fn group_file(name: &str) -> Option<String> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = field(&groups, "0::/")?;
     let root = Path::new(CONTROL_GROUPS);
+    let (root, own) = match groups.lines().find_map(|line| line.split_once(":memory:/")) {
+        Some((_, own)) => (root.join("memory"), own),
+        None => (root.to_path_buf(), field(&groups, "0::/")?),
+    };
     // Within a container the name may be that of the host, which is not to be seen.
-    let events = fs::read_to_string(root.join(own).join("memory.events"))
-        .or_else(|_| fs::read_to_string(root.join("memory.events")))
-        .ok()?;
-    count(&events)
+    fs::read_to_string(root.join(own).join(name))
+        .or_else(|_| fs::read_to_string(root.join(name)))
+        .ok()
+}
+
+/// Makes the kernel rather end a program that this process has just started, with all that it
+/// starts, than this process, when memory runs out.
+pub(crate) fn end_first(pid: i32) {
+    /// How much more likely, in thousandths of the memory.
+    const MORE: i32 = 300;
+    /// `OOM_SCORE_ADJ_MAX` of `linux/oom.h`.
+    const MOST: i32 = 1000;
+    let own = fs::read_to_string("/proc/self/oom_score_adj").ok();
+    let Some(own) = own.and_then(|own| own.trim().parse::<i32>().ok()) else { return };
+    let raised = own.saturating_add(MORE).min(MOST).to_string();
+    // Before exec the file is not this user's, so that the program cannot do it itself. What it
+    // has started meanwhile follows; what it starts later inherits.
+    let mut next = vec![pid];
+    while let Some(pid) = next.pop() {
+        // Where it is refused, the kernel chooses by size alone.
+        let _ = fs::write(processes::directory(pid).join("oom_score_adj"), &raised);
+        next.extend(processes::children_of(pid).unwrap_or_default());
+    }
 }
 
 /// Lets all threads allocate from one arena. By default glibc gives each of many threads at
@@ -55,8 +120,8 @@ pub(crate) fn close_to_others() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-fn count(events: &str) -> Option<u64> {
-    field(events, "oom_kill ")?.parse().ok()
+fn count(counts: &str, name: &str) -> Option<u64> {
+    field(counts, name)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -66,7 +131,7 @@ mod tests {
     #[test]
     fn kills_are_counted_and_not_attempts_or_groups() {
         let events = "low 0\nhigh 3\nmax 9\noom 2\noom_kill 7\noom_group_kill 1\n";
-        assert_eq!(count(events), Some(7));
-        assert_eq!(count("oom 2\n"), None);
+        assert_eq!(count(events, "oom_kill "), Some(7));
+        assert_eq!(count("oom 2\n", "oom_kill "), None);
     }
 }

@@ -100,12 +100,17 @@ fn stat_of(path: &Path) -> Result<Stat, ProcError> {
     Stat::from_read(line.get(..read).unwrap_or_default())
 }
 
+fn page_size() -> u64 {
+    u64::try_from(rustix::param::page_size()).unwrap_or_default()
+}
+
 fn info(stat: Stat) -> ProcessInfo {
     let stall_reason = stall_reason(&stat);
     ProcessInfo {
         stall_reason,
         threads: u64::try_from(stat.num_threads).unwrap_or_default(),
         runnable: stat.state == 'R',
+        resident: stat.rss.saturating_mul(page_size()),
         cpu_ticks: stat.utime + stat.stime,
         children_ticks: u64::try_from(stat.cutime + stat.cstime).unwrap_or_default(),
         id: Identity { pid: stat.pid, started: stat.starttime },

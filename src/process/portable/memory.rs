@@ -2,9 +2,33 @@
 //! them.
 
 /// How many there were; not known.
-pub(crate) fn out_of_memory_kills() -> Option<u64> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OutOfMemoryKills;
+
+pub(crate) fn out_of_memory_kills() -> OutOfMemoryKills {
+    OutOfMemoryKills
+}
+
+impl OutOfMemoryKills {
+    /// Whether there were more later; not known.
+    pub(crate) fn has_grown(self, _later: OutOfMemoryKills) -> bool {
+        false
+    }
+
+    /// The same.
+    pub(crate) fn has_grown_in_group(self, _later: OutOfMemoryKills) -> bool {
+        false
+    }
+}
+
+/// How much memory this process may use; not known.
+pub(crate) fn group_limit() -> Option<u64> {
     None
 }
+
+/// Makes the kernel rather end a program than this process; nothing that can be asked for
+/// portably.
+pub(crate) fn end_first(_pid: i32) {}
 
 /// Lets all threads allocate from one arena; nothing that can be asked for portably.
 pub(crate) fn share_arena() {}

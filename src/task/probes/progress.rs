@@ -166,7 +166,7 @@ impl ProgressProbe {
         let news = self.news(task, &members, spool);
         self.last = Some(now);
         self.next = Some(self.time_after_pause(now, awaited));
-        Some(self.judge(task, members.is_empty(), tree_state, &news))
+        Some(self.judge(task, &members, tree_state, &news))
     }
 
     /// What the processes do; `before` are the totals of the probe before.
@@ -262,17 +262,19 @@ impl ProgressProbe {
         };
     }
 
-    /// `unseen`: the machine shows no process of a running task.
     fn judge(
         &self,
         task: &LiveTask,
-        unseen: bool,
+        members: &[ProcessInfo],
         tree_state: Option<TreeState>,
         news: &[(ChangeKind, String)],
     ) -> bool {
         let now = Instant::now();
         let kind = tree_state.as_ref().map(TreeState::kind);
+        let memory: u64 = members.iter().map(|member| member.resident).sum();
         task.report(|state| {
+            state.process_count = members.len();
+            state.memory_peak = state.memory_peak.max(memory);
             let usual = state.usual;
             let progress = state.progress.get_or_insert_with(|| {
                 let tracker = Tracker::new(self.settings, task.facts.started.mono);
@@ -289,7 +291,8 @@ impl ProgressProbe {
                 progress.tracker.change(now, *kind, text);
             }
             progress.observe(tree_state, now);
-            progress.degraded = unseen || self.counters.hides;
+            // The machine may show no process of a task that runs.
+            progress.degraded = members.is_empty() || self.counters.hides;
             state.progress_probes += 1;
             let status = state.status(now);
             state.is_stuck = status == Some(Status::Stuck);
