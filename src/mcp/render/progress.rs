@@ -57,8 +57,10 @@ pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) 
     if "◷ ".chars().count() + known.chars().count() > room {
         known = join(Detail::Durations);
     }
-    let known =
-        (!known.is_empty()).then(|| format!("◷ {known}").chars().take(room).collect::<String>());
+    let known = (!known.is_empty()).then(|| {
+        let cut: String = format!("◷ {known}").chars().take(room).collect();
+        cut.trim_end_matches([' ', '·']).to_owned()
+    });
     match (known, next) {
         (Some(known), Some(next)) => Some(format!("{known}{separator}{next}")),
         (None, Some(next)) => Some(format!("◷ {next}")),
@@ -343,7 +345,6 @@ mod tests {
         let mut long = view(None);
         (long.silent_for, long.idle_polls) = (Duration::from_secs(4000), 1000);
         long.queued_input = 5_500_000;
-        long.attached = true;
         let line = line(&long, Some(&estimate), Some(25.0)).expect("a line");
         assert!(line.contains("typical 72s, 90% within 118s · ~"), "{line}");
         assert!(line.ends_with(" · next: zsh_poll wait_for=end listen=25"), "{line}");
