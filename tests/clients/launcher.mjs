@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { check, eventually, finish, running, scratch } from './lib.mjs';
 
 const [name, seconds, program, ...given] = process.argv.slice(2);
-// The best of so many starts: a busy machine makes single ones slow.
+// The fastest of at most this many starts counts: a busy machine slows single ones down.
 const STARTS = 5;
 const env = { ...process.env, HOME: scratch, ZSH_TOOL_STATE_DIR: path.join(scratch, 'state') };
 const run = (args, input) => spawnSync(program, [...given, ...args], { env, input, encoding: 'utf8' });
