@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-static test test-long test-portable test-static test-clients install uninstall static bundle bench fuzz deny fmt lint ci
+.PHONY: help build demo demo-static test test-long test-portable test-static test-clients install uninstall static release bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -71,9 +71,8 @@ uninstall: ## Take back what install did; data/ stays.
 static: ## Build the static musl binary.
 	scripts/build-static.sh
 
-bundle: static ## Make the MCP bundle and the registry's entry, target/bundle; URL=where it will be.
-	@scripts/need python3
-	scripts/bundle target/x86_64-unknown-linux-musl/release/zsh-tool target/bundle $(URL)
+release: ## Make all packages of a release, target/release-files; TARGETS=some, URL=where they will be.
+	scripts/release $(TARGETS)
 
 bench: build static ## Measure the performance figures, with peers beside it; writes data/benchmarks.md.
 	@scripts/need cargo cc zsh python3 python3-venv node npm

@@ -62,9 +62,13 @@ build_with_debian() {
     for symbol in once mutex_lock mutex_unlock key_create getspecific setspecific; do
         pull=$pull,-u,pthread_$symbol
     done
+    # Added to the flags that scripts/release gives.
+    flags=${CARGO_ENCODED_RUSTFLAGS-}
+    for flag in -Ctarget-feature=+crt-static -Clink-self-contained=yes "-Clink-arg=$pull"; do
+        flags=${flags:+$flags$(printf '\037')}$flag
+    done
     # -Z build-std is what RUSTC_BOOTSTRAP is for: Debian has no std for musl.
-    RUSTC=$sysroot/rustc RUSTC_BOOTSTRAP=1 \
-        CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-C target-feature=+crt-static -C link-self-contained=yes -C link-arg=$pull" \
+    RUSTC=$sysroot/rustc RUSTC_BOOTSTRAP=1 CARGO_ENCODED_RUSTFLAGS=$flags \
         cargo build -Z build-std=std,panic_unwind --release --target "$target" "$@"
 }
 

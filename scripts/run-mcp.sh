@@ -2,8 +2,9 @@
 # Starts the MCP server of the plugin that this script belongs to. Arguments are
 # passed on; without any it runs `serve`.
 #
-# A release's bin/zsh-tool is always taken as it is. In a source tree the binary
-# is target/release/zsh-tool; when there is none, or a source is newer, a build
+# A release's binary for this platform, bin/TARGET/zsh-tool, comes first, then
+# bin/zsh-tool of `make install`; each is tried before it is taken. In a source tree the
+# binary is target/release/zsh-tool; when there is none, or a source is newer, a build
 # starts in the background and this script ends at once with an explanation,
 # because clients give a server 10 to 30 s to start and a build takes minutes.
 # The next start finds the binary. Only the protocol may appear on stdout, so
@@ -54,11 +55,36 @@ open_state_dir() {
     else
         die "neither ZSH_TOOL_STATE_DIR nor HOME is set: no place for the build's log"
     fi
-    (umask 077 && mkdir -p -- "$state" && chmod 700 -- "$state") 2>/dev/null ||
+    (umask 077 && mkdir -p -- "$state" && chmod -- 700 "$state") 2>/dev/null ||
         die "cannot make $state private to this user: set ZSH_TOOL_STATE_DIR to a directory of yours"
     log=$state/build.log
     failed=$state/build.failed
     lock=$state/build.lock
+}
+
+# Where a release has the binary for this platform, and how the programs of the platform
+# begin, as od prints it (on macOS, for one processor or for several). Elsewhere a binary
+# was built on the machine.
+system=$(uname -sm)
+case $system in
+    'Linux x86_64') targets=x86_64-unknown-linux-musl header='7f 45 4c 46 02*3e 00' ;;
+    'Linux aarch64') targets=aarch64-unknown-linux-musl header='7f 45 4c 46 02*b7 00' ;;
+    'Darwin arm64') targets='aarch64-apple-darwin universal-apple-darwin' header='c[af] f[ae] *' ;;
+    'Darwin x86_64') targets='x86_64-apple-darwin universal-apple-darwin' header='c[af] f[ae] *' ;;
+    *) targets='' header='*' ;;
+esac
+
+# True when file $1 is a program for this platform, and runs. The header is read first: a
+# shell may take another platform's program for a script.
+runs_here() {
+    [ -x "$1" ] || return 1
+    found=$(od -An -v -tx1 -N20 -- "$1" | tr -s ' \n' ' ')
+    found=${found# }
+    # shellcheck disable=SC2254  # A pattern.
+    case ${found% } in
+        $header) "$1" --version >/dev/null 2>&1 </dev/null ;;
+        *) return 1 ;;
+    esac
 }
 
 # True when a source that goes into the binary is newer than file $1. A database
@@ -131,18 +157,22 @@ case ${1-} in
     '') set -- serve ;;
 esac
 
-[ -x "$root/bin/zsh-tool" ] && exec "$root/bin/zsh-tool" "$@"
+for target in $targets ''; do
+    binary=$root/bin/${target:+$target/}zsh-tool
+    runs_here "$binary" && exec "$binary" "$@"
+    [ ! -e "$binary" ] || say "$binary does not run on this machine, $system"
+done
 if [ ! -e "$root/Cargo.toml" ]; then
-    [ -x "$built" ] && exec "$built" "$@"
-    die "$root holds neither bin/zsh-tool nor sources: install the plugin again"
+    runs_here "$built" && exec "$built" "$@"
+    die "$root holds neither a binary for $system nor sources: install the release for this machine"
 fi
-if [ -x "$built" ] && ! sources_newer_than "$built"; then
+if runs_here "$built" && ! sources_newer_than "$built"; then
     exec "$built" "$@"
 fi
 
 open_state_dir
 if ! find_cargo; then
-    [ -x "$built" ] || die "not built yet, and cargo is missing: install Rust (https://rustup.rs), then reconnect (/mcp)"
+    runs_here "$built" || die "not built yet, and cargo is missing: install Rust (https://rustup.rs), then reconnect (/mcp)"
     say "the sources are newer than the binary, but cargo is missing: starting the older binary"
     exec "$built" "$@"
 fi
@@ -157,7 +187,7 @@ else
         tail -n 5 -- "$log" >&2 || true
     fi
     start_build
-    if [ -n "${broken-}" ] && [ -x "$built" ]; then
+    if [ -n "${broken-}" ] && runs_here "$built"; then
         say "trying again in the background; starting the older binary meanwhile"
         exec "$built" "$@"
     fi

@@ -49,6 +49,7 @@ pub(super) const TOPICS: &[Topic] = &[
     written!("secrets", "Secrets that zsh_send types by name"),
     written!("permissions", "Who decides what may run"),
     written!("files", "Where things are kept"),
+    written!("platforms", "What each platform promises"),
     written!("shell", "How a command differs from zsh -c"),
 ];
 

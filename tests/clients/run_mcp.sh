@@ -6,6 +6,8 @@ set -u
 repo=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# GNU tools then read their arguments as those of macOS do: no option after an operand.
+export POSIXLY_CORRECT=1
 export ZSH_TOOL_STATE_DIR=$work/state CLAUDE_PLUGIN_ROOT='${CLAUDE_PLUGIN_ROOT}'
 # Seconds a start may take when it cannot serve: clients wait 10 to 30 s.
 START_LIMIT=2
@@ -83,7 +85,11 @@ program four && age_binary && start
 check "a running build is told, not doubled" says "still being built"
 flock -u 8
 
-mkdir -p "$plugin/bin" && printf '#!/bin/sh\necho release "$@"\n' >"$plugin/bin/zsh-tool" && chmod +x "$plugin/bin/zsh-tool"
+target=$(uname -m)-unknown-linux-musl
+mkdir -p "$plugin/bin/$target" "$work/other"
+printf 'fn main() { println!("release {}", std::env::args().skip(1).collect::<Vec<_>>().join(" ")); }\n' >"$work/other/release.rs"
+(cd "$work/other" && rustc --edition 2024 release.rs) || exit 1
+cp "$work/other/release" "$plugin/bin/$target/zsh-tool"
 start
 check "a release's binary comes first" serves 'release serve'
 mkdir -p "$work/elsewhere" && ln -s ../plugin/scripts/run-mcp.sh "$work/elsewhere/link"
@@ -91,11 +97,34 @@ mkdir -p "$work/elsewhere" && ln -s ../plugin/scripts/run-mcp.sh "$work/elsewher
 code=$?
 check "it finds its folder through a symbolic link" serves 'release --version'
 
+# A folder that a Mac and a Linux machine share: this machine plays the Mac.
+mkdir "$work/mac" "$plugin/bin/aarch64-apple-darwin"
+printf '#!/bin/sh\necho Darwin arm64\n' >"$work/mac/uname" && chmod +x "$work/mac/uname"
+cp "$work/other/release" "$plugin/bin/zsh-tool"
+cp "$work/other/release" "$plugin/bin/aarch64-apple-darwin/zsh-tool"
+age_binary
+PATH=$work/mac:$PATH start
+check "a Linux binary is never started on a Mac" refuses
+check "and it is named" says "bin/aarch64-apple-darwin/zsh-tool does not run on this machine, Darwin arm64"
+check "it builds instead" says "building from source"
+await_build
+printf '\317\372\355\376 broken' >"$plugin/bin/aarch64-apple-darwin/zsh-tool"
+PATH=$work/mac:$PATH start
+check "nor is a Mac binary that does not run" refuses
+await_build
+rm "$plugin/bin/$target/zsh-tool"
+start
+check "a binary of make install serves" serves 'release serve'
+printf 'exit 0' >"$plugin/bin/zsh-tool"
+start
+check "what is no program is not started" serves 'four ["serve"]'
+
 rm -r "${plugin:?}/bin"
+program five && age_binary
 mkdir "$work/tools" # What the script needs, but no cargo.
-for tool in chmod dirname find head mkdir readlink touch; do ln -s "$(command -v $tool)" "$work/tools/"; done
+for tool in chmod dirname find head mkdir od readlink touch tr uname; do ln -s "$(command -v $tool)" "$work/tools/"; done
 PATH=$work/tools CARGO_HOME=$work/none start
-check "without cargo the older binary serves" serves 'three ["serve"]'
+check "without cargo the older binary serves" serves 'four ["serve"]'
 check "and the user is told" says "cargo is missing"
 
 ZSH_TOOL_STATE_DIR='${CLAUDE_PLUGIN_DATA}' XDG_STATE_HOME=$work/xdg start
@@ -104,7 +133,7 @@ check "and the state goes where the server's would" mode_is 700 "$work/xdg/zsh-t
 ZSH_TOOL_STATE_DIR=$work/xdg/zsh-tool
 await_build
 start
-check "the build from there serves" serves 'four ["serve"]'
+check "the build from there serves" serves 'five ["serve"]'
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
