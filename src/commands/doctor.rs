@@ -94,6 +94,7 @@ fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
         Box::new(|| vec![checks::manual(config)]),
         Box::new(|| configuration(warnings)),
         Box::new(|| checks::secrets(config)),
+        Box::new(|| checks::hosts(config)),
         Box::new(|| vec![checks::plugin()]),
         Box::new(|| vec![self_check::run(config)]),
     ]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Finding;
 use crate::alan::store::Status;
 use crate::commands::setup;
-use crate::config::{Config, ResolveContext, SecretSource, SpoolMode};
+use crate::config::{Config, HostEntry, ResolveContext, SecretSource, SpoolMode};
 use crate::history::manopt;
 use crate::history::recorder::Recorder;
 use crate::mcp::render::{insight, result};
@@ -430,6 +430,24 @@ pub(crate) fn secrets(config: &Config) -> Vec<Finding> {
     };
     let listed = config.secrets.iter();
     listed.map(|(name, source)| secret(name, source, &around)).collect()
+}
+
+/// Whether the carriers of the listed hosts are there; connects to none.
+pub(crate) fn hosts(config: &Config) -> Vec<Finding> {
+    const WHAT: &str = "host";
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let check = |host: &HostEntry| {
+        let program = host.carrier.first().map_or("", String::as_str);
+        match files::find_program(program, &search_path) {
+            Ok(_) => Finding::ok(WHAT, format!("{}, by {program}, not connected to", host.name)),
+            Err(_) => Finding::warning(
+                WHAT,
+                format!("{}: {program} is not found", host.name),
+                format!("install it, or change {} in hosts of config.yaml", host.name),
+            ),
+        }
+    };
+    config.hosts.iter().map(check).collect()
 }
 
 fn secret(name: &str, source: &SecretSource, around: &ResolveContext) -> Finding {
