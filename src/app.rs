@@ -30,6 +30,7 @@ pub fn run() -> ExitCode {
     match command {
         Command::Serve { guarded, launcher } => commands::serve::run(guarded, launcher),
         Command::Shim { guarded } => commands::shim::run(guarded),
+        Command::Far(arguments) => commands::far::run(arguments),
         Command::Exec(arguments) => commands::exec::run(&arguments),
         Command::Oneshot(arguments) => commands::oneshot::run(&arguments),
         Command::Config => commands::config::run(),

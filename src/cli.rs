@@ -41,6 +41,9 @@ pub enum Command {
         #[arg(long, hide = true, value_name = "INSTANCE")]
         guarded: Option<String>,
     },
+    /// Serve a server on another machine, on stdin and stdout.
+    #[command(hide = true)]
+    Far(FarArguments),
     /// Run one command under supervision: its output, a status line on stderr, its exit code.
     Exec(ExecArguments),
     /// Let a worker agent and an auditor take turns until the work is done.
@@ -121,6 +124,29 @@ pub enum Command {
     /// Print the manual page.
     #[command(hide = true)]
     Man,
+}
+
+/// What the far side of a host is started with.
+#[derive(Debug, Args)]
+pub struct FarArguments {
+    /// The name of the server.
+    #[arg(long, default_value = "")]
+    pub server: String,
+    /// What the server calls this host.
+    #[arg(long, default_value = "")]
+    pub host: String,
+    /// How long tasks survive a lost connection, in seconds.
+    #[arg(long, default_value_t = 60.0)]
+    pub linger: f64,
+    /// Print the hash of this program.
+    #[arg(long)]
+    pub hash: bool,
+    /// The name by which the guard above this process knows it.
+    #[arg(long, hide = true, value_name = "INSTANCE")]
+    pub guarded: Option<String>,
+    /// The number of the descriptor by which the guard starts shims.
+    #[arg(long, hide = true, value_name = "DESCRIPTOR")]
+    pub launcher: Option<i32>,
 }
 
 /// Arguments of `exec`.

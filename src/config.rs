@@ -32,8 +32,8 @@ use value::{
 };
 
 pub use choices::{
-    ColorChoice, InsightChoice, InstallChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode, StuckChoice,
-    TaskChoice,
+    ColorChoice, InsightChoice, InstallChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode,
+    StuckChoice, TaskChoice,
 };
 pub use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
@@ -377,7 +377,8 @@ impl Config {
         let (executors, executors_source) = executors::read(&mut sources);
         let (hosts, hosts_source) = HostList::read(&mut sources);
         let oneshot = oneshot::read_section(&mut sources);
-        let mut config = Config::resolve(&mut sources, state_dir, secrets, oneshot, executors, hosts);
+        let mut config =
+            Config::resolve(&mut sources, state_dir, secrets, oneshot, executors, hosts);
         config.origins.extend([
             (secrets::KEY, secrets_source),
             (executors::KEY, executors_source),

@@ -84,10 +84,12 @@ impl HostList {
     /// # Errors
     /// It is not listed.
     pub fn find(&self, name: &str) -> Result<&HostEntry, UnknownHost> {
-        self.0.iter().find(|host| host.name == name).ok_or_else(|| UnknownHost {
-            name: name.chars().take(SHOWN_CHARS).collect(),
-            known: self.names(),
-        })
+        self.0.iter().find(|host| host.name == name).ok_or_else(|| self.unknown(name))
+    }
+
+    /// The error about a name that is not listed.
+    pub fn unknown(&self, name: &str) -> UnknownHost {
+        UnknownHost { name: name.chars().take(SHOWN_CHARS).collect(), known: self.names() }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &HostEntry> {

@@ -25,6 +25,7 @@ use crate::config::{Config, InsightChoice, Warning};
 use crate::history::notices;
 use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
+use crate::peer::hosts::{HostContext, Hosts};
 use crate::process::guard::Launcher;
 use crate::protocol::message::put;
 use crate::protocol::stateless::ResultType;
@@ -116,6 +117,11 @@ pub struct ToolCall<'a> {
     pub relays: bool,
     /// Whether a person reads the answer: what it shows is still new for the task's agent.
     pub only_looks: bool,
+    /// The client is a server, and this process the far side of a host: tasks are kept as detached
+    /// ones are, for the next connection.
+    pub on_host: bool,
+    /// The id of the task that the call starts, if the caller has chosen it.
+    pub task_id: Option<String>,
     /// What had been shown of the task before this call's answer, if that shows something new.
     pub shown_before: Option<(Arc<TaskHandle>, ShownMark)>,
 }
@@ -152,6 +158,7 @@ impl ToolCall<'_> {
             result_bytes: self.client.result_bytes,
             lease_s: None,
             only_looks: false,
+            task_id: self.task_id.clone(),
         }
     }
 }
@@ -256,6 +263,10 @@ pub struct Tools {
     /// For how long the task of this shim outlives the last connection to it; without a value, it
     /// needs none.
     pub lease: OnceLock<Duration>,
+    /// The connection of this far side of a host is lost: what is cancelled is not unwanted.
+    pub connection_lost: AtomicBool,
+    /// Where else commands run.
+    pub hosts: Hosts,
     /// The first answer has reported the detached tasks of the project.
     detached_reported: AtomicBool,
     /// Calls that have become tasks of the client, by task id.
@@ -323,7 +334,17 @@ impl Tools {
         monitor: Option<MonitorAt>,
         shims: Shims,
     ) -> Tools {
+        let hosts = Hosts::new(
+            config.hosts.clone(),
+            &HostContext {
+                server: supervisor.instance.clone(),
+                environment: supervisor.settings.environment.clone(),
+                daemons: Arc::clone(&supervisor.settings.daemons),
+            },
+        );
         Tools {
+            hosts,
+            connection_lost: AtomicBool::new(false),
             supervisor,
             recorder,
             config,
@@ -346,6 +367,9 @@ impl Tools {
     ) -> Option<Answered> {
         let about =
             arguments.and_then(|arguments| arguments.get("task_id")).and_then(Value::as_str);
+        if let Some(on_host) = Self::host_call(tool, arguments) {
+            return self.call_on_host(tool, on_host, call);
+        }
         if let Some(owner) = about.and_then(|id| self.shim_of(id, call))
             && let Relayed::Answered(answered) = self.relay(owner, tool, arguments, call)
         {
@@ -410,7 +434,8 @@ impl Tools {
         let redactor = &self.supervisor.settings.redactor;
         let notices = notices::take(&self.supervisor.open_tasks(), about);
         let mut lines = result::notice_lines(&notices, |text| redactor.redact(text).into_owned());
-        if !self.detached_reported.swap(true, Ordering::Relaxed) {
+        // Other servers' tasks on a host are none of this client's.
+        if !call.on_host && !self.detached_reported.swap(true, Ordering::Relaxed) {
             lines.extend(self.detached_notice(about));
         }
         lines.push(text);

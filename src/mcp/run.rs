@@ -1,6 +1,7 @@
 //! `zsh`: runs a command and answers when it ends or the call yields.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -45,6 +46,11 @@ impl Tools {
             }
             (false, None) => {}
         }
+        request.id = call.task_id.clone();
+        if call.on_host {
+            let until = request.timeout;
+            request.detached = Some(self.detached(until, call));
+        }
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let on_terminal = request.terminal.is_some();
         let run_record = self.recorder.begin(&request.command, request.timeout, on_terminal)?;
@@ -65,7 +71,9 @@ impl Tools {
         if !call.cancel.begin_answer() {
             // A client that cancels a command's first call wants the command gone; it does not
             // read the receipt.
-            let _ = self.supervisor.kill(&task, KillRequest::Escalate);
+            if !self.connection_lost.load(Ordering::Relaxed) {
+                let _ = self.supervisor.kill(&task, KillRequest::Escalate);
+            }
             return Err(NoAnswer::Cancelled);
         }
         if self.yields_by_task(call.takes_tasks, background, &stopped) {
@@ -96,12 +104,16 @@ impl Tools {
             })?,
         };
         request.timeout = request.timeout.or(Some(most).filter(|most| !most.is_zero()));
-        request.detached = Some(Detached {
+        request.detached = Some(self.detached(request.timeout, call));
+        Ok(())
+    }
+
+    fn detached(&self, timeout: Option<Duration>, call: &ToolCall) -> Detached {
+        Detached {
             client: call.client_name.clone(),
             project: self.supervisor.settings.directory.to_string_lossy().into_owned(),
-            until: request.timeout.map(|limit| self.supervisor.now() + limit.as_secs_f64()),
-        });
-        Ok(())
+            until: timeout.map(|limit| self.supervisor.now() + limit.as_secs_f64()),
+        }
     }
 
     fn request(
@@ -171,6 +183,7 @@ impl Tools {
         Ok(Request {
             command: arguments.command.clone(),
             description: arguments.description.clone(),
+            id: None,
             part_of: None,
             detached: None,
             directory: arguments.cwd.as_ref().map(PathBuf::from),

@@ -24,7 +24,7 @@ use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool, ToolName};
 use crate::config::ColorChoice;
 use crate::peer::{
-    ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, EVENT, EVENTS, RELAY_KEY, RelayedClient,
+    ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, END, EVENT, EVENTS, RELAY_KEY, RelayedClient,
 };
 use crate::protocol::era::{Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
@@ -39,6 +39,7 @@ use crate::protocol::stateless::{
 };
 use crate::protocol::tasks::Operation;
 use crate::protocol::transport::Outbound;
+use crate::task::journal::is_task_id;
 use crate::task::live::{Cancel, ShownMark};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
@@ -94,13 +95,15 @@ pub enum Access {
     },
     /// As the server that has started this shim for a task.
     Launch,
+    /// As the server that has started this process on a host: it holds a shell there anyway.
+    Carrier,
 }
 
 impl Access {
     /// Why a call is refused, if it is.
     fn refusal(self, tool: &Tool, arguments: Option<&Value>) -> Option<&'static str> {
         let pid = match self {
-            Access::Full => return None,
+            Access::Full | Access::Carrier => return None,
             Access::Launch if tool.name == ToolName::Run => return None,
             Access::Launch => return Some("a shim is asked for its one task only"),
             Access::ControlSocket { pid } => pid,
@@ -155,6 +158,8 @@ pub struct Server {
     /// The person who is attached over this connection; the call keeps it.
     attachment: Mutex<Weak<Attachment>>,
     shook_hands: AtomicBool,
+    /// The client has said that it ends.
+    ended: AtomicBool,
     /// A stateless request has been served.
     served_stateless: AtomicBool,
     /// The name of the client of the handshake.
@@ -172,6 +177,7 @@ impl Server {
             calls: InFlight::default(),
             attachment: Mutex::default(),
             shook_hands: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             served_stateless: AtomicBool::new(false),
             client_name: Mutex::default(),
         }
@@ -313,6 +319,9 @@ impl Server {
             }
             return;
         }
+        if method == END {
+            self.ended.store(true, Ordering::Relaxed);
+        }
         let id = params.as_ref().and_then(|params| params.get("requestId"));
         match (method, id.and_then(RequestId::from_value)) {
             ("notifications/cancelled", Some(id)) => self.calls.cancel(&id),
@@ -346,6 +355,11 @@ impl Server {
         while !undelivered.is_empty()
             && !self.delivered.wait_until(&mut undelivered, deadline).timed_out()
         {}
+    }
+
+    /// Whether the client has said that it ends, instead of only going away.
+    pub fn was_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// Whether a call is under way.
@@ -465,7 +479,7 @@ enum Work {
         arguments: Option<Value>,
         token: Option<Value>,
         /// The client of the server that relays the call.
-        relayed: Option<RelayedClient>,
+        relayed: Option<Box<RelayedClient>>,
     },
     /// Query a task, or end it.
     Task { operation: Operation, task: String },
@@ -566,14 +580,15 @@ impl RunningCall {
                     return Ok(Some(complete(ToolResult::error(refusal).into_result())));
                 }
                 match (self.server.access, relayed) {
-                    (Access::ControlSocket { .. } | Access::Launch, Some(client)) => {
-                        Ok(self.call_relayed(tool, arguments, token.as_ref(), client))
-                    }
+                    (
+                        Access::ControlSocket { .. } | Access::Launch | Access::Carrier,
+                        Some(client),
+                    ) => Ok(self.call_relayed(tool, arguments, token.as_ref(), client)),
                     _ => {
                         let client = self.server.client(&self.era);
                         let name = self.server.client_name(&self.era);
                         let token = token.as_ref();
-                        Ok(self.call_tool(tool, arguments, token, client, name, false).0)
+                        Ok(self.call_tool(tool, arguments, token, client, name, None).0)
                     }
                 }
             }
@@ -625,7 +640,7 @@ impl RunningCall {
         }
         let name = client.name.clone();
         let (answered, shown_before) =
-            self.call_tool(tool, arguments, token, shown_to, name, client.only_looks);
+            self.call_tool(tool, arguments, token, shown_to, name, Some(client));
         if let Some((task, before)) = shown_before {
             let result = Undelivered { id: self.id.clone(), task, before };
             match answered {
@@ -643,7 +658,7 @@ impl RunningCall {
         token: Option<&Value>,
         client: Client,
         client_name: String,
-        only_looks: bool,
+        relayed: Option<&RelayedClient>,
     ) -> (Option<Answered>, Option<(Arc<TaskHandle>, ShownMark)>) {
         let mut tell;
         let mut progress: Option<&mut dyn FnMut(Progress)> = None;
@@ -657,8 +672,10 @@ impl RunningCall {
             client,
             client_name,
             takes_tasks: self.era.takes_tasks(),
-            relays: self.server.access == Access::Full,
-            only_looks,
+            relays: matches!(self.server.access, Access::Full | Access::Carrier),
+            only_looks: relayed.is_some_and(|client| client.only_looks),
+            on_host: self.server.access == Access::Carrier,
+            task_id: relayed.and_then(|client| client.task_id.clone()).filter(|id| is_task_id(id)),
             shown_before: None,
         };
         let answered = self.server.tools.call(tool, arguments, &mut call);

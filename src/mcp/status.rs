@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::dispatch::{Answer, ToolResult, Tools, read};
 use super::memory;
-use super::outputs::{ConditionRow, DetachedRow, HealthOutput, StrayRow, TaskRow, TasksOutput};
+use super::outputs::{
+    ConditionRow, DetachedRow, HealthOutput, HostRow, StrayRow, TaskRow, TasksOutput,
+};
 use super::render::insight;
 use super::render::progress;
 use super::render::result::{command_line, millis, status_word};
@@ -129,6 +131,9 @@ impl Tools {
             format!("database   {}", memory::database_line(&database, status.opened)),
             format!("neverhang  {circuits_open} circuits open"),
         ];
+        for host in self.hosts.iter() {
+            lines.push(format!("host       {}: {}", host.entry.name, host.status()));
+        }
         lines.extend(monitor.as_ref().map(|monitor| format!("monitor    {monitor}")));
         lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));
         let output = HealthOutput {
@@ -148,6 +153,11 @@ impl Tools {
             database,
             circuits_open,
             http: monitor.as_ref().map(|monitor| monitor.address.clone()),
+            hosts: self
+                .hosts
+                .iter()
+                .map(|host| HostRow { name: host.entry.name.clone(), status: host.status() })
+                .collect(),
             problems,
         };
         Ok(ToolResult::structured(lines.join("\n"), &output))

@@ -41,6 +41,9 @@ A result that begins with `┌ notify` reports tasks that ended meanwhile.";
 pub struct RunArguments {
     /// The command text for zsh; several lines are fine. At most 1 MiB.
     pub command: String,
+    /// Name of a host that the user listed, to run there; its tasks' ids begin with it. Default: here.
+    #[allow(dead_code, reason = "read before the call is carried out, here or there")]
+    pub host: Option<String>,
     /// Deadline in seconds, after which the whole process tree is killed. Default 120, at most 600 (both configurable); 0 = no deadline, allowed only with background, detach, stdin_open or pty.
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
@@ -158,6 +161,9 @@ pub struct KillArguments {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TasksArguments {
+    /// List the tasks of this host instead.
+    #[allow(dead_code, reason = "read before the call is carried out, here or there")]
+    pub host: Option<String>,
     /// List ended tasks too. Default false.
     pub all: Option<bool>,
     /// How many at most, newest first. Default 50, from 1 to 1000.
@@ -171,6 +177,9 @@ pub struct TasksArguments {
 pub struct QueryArguments {
     /// The command text as for zsh. It is not run.
     pub command: String,
+    /// Look the command up on this host.
+    #[allow(dead_code, reason = "read before the call is carried out, here or there")]
+    pub host: Option<String>,
 }
 
 /// Arguments of `zsh_neverhang_reset`.
