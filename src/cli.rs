@@ -97,7 +97,11 @@ pub enum Command {
         words: Vec<String>,
     },
     /// Check the shell, the state directory and the kernel, and suggest how to fix problems.
-    Doctor,
+    Doctor {
+        /// Connect to this host instead, and check what is there.
+        #[arg(long)]
+        host: Option<String>,
+    },
     /// Print the settings in use and where each comes from.
     Config,
     /// Send stdin to the configured OpenAI-compatible endpoint, and print its answer as NDJSON.
@@ -132,9 +136,9 @@ pub struct FarArguments {
     /// The name of the server.
     #[arg(long, default_value = "")]
     pub server: String,
-    /// What the server calls this host.
-    #[arg(long, default_value = "")]
-    pub host: String,
+    /// Pass everything on to the owner of this task instead.
+    #[arg(long)]
+    pub task: Option<String>,
     /// How long tasks survive a lost connection, in seconds.
     #[arg(long, default_value_t = 60.0)]
     pub linger: f64,
@@ -221,7 +225,8 @@ pub enum HookCommand {
 /// Arguments of `attach`.
 #[derive(Debug, Args)]
 pub struct AttachArguments {
-    /// The task's id, or the beginning of it; without it, the one task that waits for input.
+    /// The task's id, or the beginning of it; without it, the one task that waits for input. A task
+    /// on a host: its whole id, as in build1:3dc8c9ee.
     pub task: Option<String>,
     /// Only watch.
     #[arg(long)]

@@ -20,6 +20,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
+use zeroize::Zeroize;
 
 use crate::process::descriptors::{Interest, Poller, Waker};
 use crate::process::kill::Handle;
@@ -84,6 +85,28 @@ pub struct RelayedClient {
     pub only_looks: bool,
     /// The id of the task that the call starts, if the caller has chosen it.
     pub task_id: Option<String>,
+    /// The value of the secret that a call to a host types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<RelayedSecret>,
+}
+
+/// A secret's bytes on their way to a host.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct RelayedSecret {
+    #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
+    pub data: Vec<u8>,
+}
+
+impl std::fmt::Debug for RelayedSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RelayedSecret")
+    }
+}
+
+impl Drop for RelayedSecret {
+    fn drop(&mut self) {
+        self.data.zeroize();
+    }
 }
 
 /// Why another process did not carry out a call.
@@ -394,7 +417,7 @@ impl Peer {
         let begun = Instant::now();
         let failed = |error| self.failed(error, begun);
         let message =
-            json!({"jsonrpc": "2.0", "id": REQUEST_ID, "method": ATTACH, "params": request});
+            json!({"jsonrpc": "2.0", "id": self.id(), "method": ATTACH, "params": request});
         local_socket::limit_writes(&self.stream, WRITE_LIMIT)
             .and_then(|()| self.write(&message))
             .and_then(|()| self.stream.set_read_timeout(Some(ANSWER_LIMIT)))

@@ -62,10 +62,14 @@ impl fmt::Display for Finding {
 }
 
 /// Runs the command.
-pub(crate) fn run() -> ExitCode {
+pub(crate) fn run(host: Option<&str>) -> ExitCode {
     let (config, warnings) = setup::load_config();
     let mut worst = Grade::Ok;
-    for check in checks(&config, &warnings) {
+    let checks = match host {
+        Some(host) => vec![Box::new(|| checks::host(&config, host)) as Check<'_>],
+        None => checks(&config, &warnings),
+    };
+    for check in checks {
         // Print each line as soon as it is known: the last checks take a while.
         for finding in check() {
             worst = worst.max(finding.grade);

@@ -4,6 +4,7 @@
 //! control socket, and the far side of the next connection passes calls about them on.
 
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,13 +20,13 @@ use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
 use crate::peer::hosts::PING_EVERY;
-use crate::peer::{ANSWER_LIMIT, Owner, Peer, payload};
+use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};
 use crate::process::descriptors::{self, Waiting};
 use crate::process::guard::{self, Launcher, Role};
 use crate::process::signals::Exit;
-use crate::process::{files, memory};
+use crate::process::{files, local_socket, memory};
 use crate::protocol::transport::{Outbound, Transport};
-use crate::task::journal::{self, SHIM_PREFIX};
+use crate::task::journal::{self, CONTROL_SOCKET, SHIM_PREFIX};
 use crate::task::live::Cancel;
 
 /// How long calls get to end when the connection is over.
@@ -48,6 +49,9 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
             _ => ExitCode::FAILURE,
         };
     }
+    if let Some(task) = &arguments.task {
+        return pass_on(task);
+    }
     descriptors::seal_inherited();
     if let Some(instance) = arguments.guarded.clone() {
         if let Err(error) = guard::attend() {
@@ -61,8 +65,6 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
         "far",
         "--server",
         &arguments.server,
-        "--host",
-        &arguments.host,
         "--linger",
         &linger,
         "--guarded",
@@ -79,6 +81,38 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
         }
         Err(error) => {
             output::complain(format_args!("no guard: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Passes everything on between this process's stdin and stdout and the owner of a task.
+fn pass_on(task: &str) -> ExitCode {
+    let (config, _) = setup::load_config();
+    let state = match setup::state_directory(&config) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    let Some(owner) = peer::shim_of(state, task) else {
+        output::complain(format_args!(
+            "no task {task} runs here: zsh_tasks with this host and all=true lists the tasks"
+        ));
+        return ExitCode::FAILURE;
+    };
+    let passed = local_socket::connect(&owner.directory, CONTROL_SOCKET).and_then(|stream| {
+        let (mut answers, mut commands) = (stream.try_clone()?, stream);
+        std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+            let _ = io::copy(&mut io::stdin().lock(), &mut commands);
+            let _ = commands.shutdown(Shutdown::Both);
+        })?;
+        // Flushed by each line, and no message is without a line's end.
+        io::copy(&mut answers, &mut io::stdout())?;
+        Ok(())
+    });
+    match passed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(format_args!("the owner of task {task} cannot be reached: {error}"));
             ExitCode::FAILURE
         }
     }

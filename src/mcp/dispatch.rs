@@ -25,7 +25,7 @@ use crate::config::{Config, InsightChoice, Warning};
 use crate::history::notices;
 use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
-use crate::peer::hosts::{HostContext, Hosts};
+use crate::peer::hosts::{HostContext, Hosts, Purpose};
 use crate::process::guard::Launcher;
 use crate::protocol::message::put;
 use crate::protocol::stateless::ResultType;
@@ -38,6 +38,7 @@ use crate::task::supervisor::Supervisor;
 use crate::task::terminal::Terminal;
 use crate::task::watch::{Goal, Tick, WaitEnd, Watch};
 use crate::text::lines::{self, Layout, OutputSpan, Repeats, Room, Shown};
+use crate::text::mask::Secret;
 
 /// The default of `listen`.
 pub(super) const DEFAULT_LISTEN: Duration = Duration::from_secs(2);
@@ -122,6 +123,8 @@ pub struct ToolCall<'a> {
     pub on_host: bool,
     /// The id of the task that the call starts, if the caller has chosen it.
     pub task_id: Option<String>,
+    /// The value of the secret that the call names, from the server that relays it to this host.
+    pub secret: Option<Secret>,
     /// What had been shown of the task before this call's answer, if that shows something new.
     pub shown_before: Option<(Arc<TaskHandle>, ShownMark)>,
 }
@@ -159,6 +162,7 @@ impl ToolCall<'_> {
             lease_s: None,
             only_looks: false,
             task_id: self.task_id.clone(),
+            secret: None,
         }
     }
 }
@@ -337,7 +341,7 @@ impl Tools {
         let hosts = Hosts::new(
             config.hosts.clone(),
             &HostContext {
-                server: supervisor.instance.clone(),
+                purpose: Purpose::Server(supervisor.instance.clone()),
                 environment: supervisor.settings.environment.clone(),
                 daemons: Arc::clone(&supervisor.settings.daemons),
             },

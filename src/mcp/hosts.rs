@@ -13,7 +13,7 @@ use super::relay;
 use super::tools::{Tool, ToolName};
 use crate::config::MAX_WAIT;
 use crate::peer::hosts::Host;
-use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError};
+use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError, RelayedSecret};
 use crate::process::files;
 use crate::protocol::message::put;
 use crate::task::journal::is_task_id;
@@ -95,16 +95,15 @@ impl Tools {
             let text = "hosts are reached by the server that lists them: call it directly";
             return Err(HostFailure::Error(text.to_owned()));
         }
-        let secret = on_host.arguments.get("secret_env").is_some_and(|name| !name.is_null());
-        if secret {
-            let text = "secrets are not typed on hosts: zsh_send without secret_env works there";
-            return Err(HostFailure::Error(text.to_owned()));
-        }
+        // Looked up here, since the host knows none of them.
+        let secret = on_host.arguments.get("secret_env").and_then(Value::as_str);
+        let secret = secret.map(|name| self.secret(name)).transpose().map_err(HostFailure::of)?;
         let link = host.link().map_err(HostFailure::of)?;
         let mut peer = Peer::carried(link).map_err(HostFailure::of)?;
         let starts = tool.name == ToolName::Run;
         let mut client = call.relayed_client();
         client.task_id = on_host.task.clone().filter(|_| starts);
+        client.secret = secret.map(|secret| RelayedSecret { data: secret.bytes().to_vec() });
         if let Some(task) = &on_host.task {
             host.note(task);
         }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use super::attach::Attachment;
 #[cfg(feature = "conformance")]
@@ -43,6 +44,7 @@ use crate::task::journal::is_task_id;
 use crate::task::live::{Cancel, ShownMark};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
+use crate::text::mask::Secret;
 
 /// A call needs little stack; what it reads is on the heap.
 const CALL_STACK: usize = 512 * 1024;
@@ -676,6 +678,10 @@ impl RunningCall {
             only_looks: relayed.is_some_and(|client| client.only_looks),
             on_host: self.server.access == Access::Carrier,
             task_id: relayed.and_then(|client| client.task_id.clone()).filter(|id| is_task_id(id)),
+            secret: relayed
+                .filter(|_| self.server.access == Access::Carrier)
+                .and_then(|client| client.secret.as_ref())
+                .and_then(|secret| Secret::new(Zeroizing::new(secret.data.clone())).ok()),
             shown_before: None,
         };
         let answered = self.server.tools.call(tool, arguments, &mut call);

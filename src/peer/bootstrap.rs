@@ -10,6 +10,15 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What each report begins with.
 const MARK: &str = "::zsh-tool-host::";
 
+/// What a far side is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purpose {
+    /// The calls of a server, by its name.
+    Server(String),
+    /// A person at a task that runs there.
+    Task(String),
+}
+
 /// What `sh` reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Report {
@@ -45,8 +54,8 @@ pub(super) fn announcement(size: usize, hash: &str) -> String {
 /// The line instead of it: there is no program for that system.
 pub(super) const NO_PROGRAM: &str = "none\n";
 
-/// What `sh` on a host reads. `server` names the server that the tasks there belong to.
-pub(super) fn script(host: &HostEntry, server: &str) -> String {
+/// What `sh` on a host reads. `purpose` is what the far side is for.
+pub(super) fn script(host: &HostEntry, purpose: &Purpose) -> String {
     let directory = match &host.binary_directory {
         Some(directory) => path(directory),
         None => format!(
@@ -54,8 +63,12 @@ pub(super) fn script(host: &HostEntry, server: &str) -> String {
         ),
     };
     let start = host.directory.as_deref().map_or("\"$HOME\"".to_owned(), path);
-    let linger = host.linger.as_secs_f64();
-    let name = quoted(&host.name);
+    let far = match purpose {
+        Purpose::Server(server) => {
+            format!("--server {} --linger {}", quoted(server), host.linger.as_secs_f64())
+        }
+        Purpose::Task(task) => format!("--task {}", quoted(task)),
+    };
     let fetch = match host.install {
         InstallChoice::Auto => INSTALL,
         InstallChoice::Never => {
@@ -71,7 +84,7 @@ zt_right() {{ [ -x "$1" ] && [ "$("$1" --version </dev/null 2>/dev/null)" = "zsh
 zt_run() {{
 cd {start} 2>/dev/null || zt_fail "cannot enter the directory "{start}
 printf '\n{MARK} ready %s\n' "$zt_system"
-exec "$1" far --server {server} --host {name} --linger {linger}
+exec "$1" far {far}
 }}
 zt_system=$(uname -sm) || zt_fail "uname does not run"
 zt_dir={directory} || exit 1

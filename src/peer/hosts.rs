@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::json;
 
 use super::END;
+pub use super::bootstrap::Purpose;
 use super::bootstrap::{self, NO_PROGRAM, Report};
 use super::link::Link;
 use super::payload::Payload;
@@ -79,8 +80,7 @@ pub struct Host {
 /// What all carriers get.
 #[derive(Debug, Clone)]
 pub struct HostContext {
-    /// The name of this server, to which the tasks belong.
-    pub server: String,
+    pub purpose: Purpose,
     pub environment: Vec<(OsString, OsString)>,
     pub daemons: Arc<[String]>,
 }
@@ -207,6 +207,17 @@ impl Host {
         self.connection.lock().reason.clone().unwrap_or_else(|| "the connection was closed".into())
     }
 
+    /// Why the connection was lost, once its carrier has ended and said all.
+    pub(crate) fn final_reason(&self) -> String {
+        let deadline = Instant::now() + END_LIMIT;
+        let mut connection = self.connection.lock();
+        while !matches!(connection.state, State::Idle)
+            && !self.changed.wait_until(&mut connection, deadline).timed_out()
+        {}
+        drop(connection);
+        self.reason()
+    }
+
     /// A task on this host has this id.
     pub fn note(&self, task: &str) {
         self.known.lock().insert(task.to_owned());
@@ -243,7 +254,7 @@ impl Host {
         let begun = Instant::now();
         let reason = match Carrier::start(&self.entry, &self.context) {
             Ok(mut carrier) => {
-                let reason = match carrier.bootstrap(&self.entry, &self.context.server, stopped) {
+                let reason = match carrier.bootstrap(&self.entry, &self.context.purpose, stopped) {
                     Ok(system) => self.hold(&mut carrier, system, begun.elapsed(), stopped),
                     Err(reason) => reason,
                 };
@@ -381,11 +392,11 @@ impl Carrier {
     fn bootstrap(
         &mut self,
         entry: &HostEntry,
-        server: &str,
+        purpose: &Purpose,
         stopped: &Receiver<()>,
     ) -> Result<String, String> {
         let deadline = Instant::now() + ANSWER_LIMIT;
-        self.write(bootstrap::script(entry, server).as_bytes(), deadline, stopped)?;
+        self.write(bootstrap::script(entry, purpose).as_bytes(), deadline, stopped)?;
         let system = match self.report(deadline, stopped)? {
             Report::Ready { system } => return Ok(system),
             Report::Failed(reason) => return Err(reason),

@@ -69,12 +69,18 @@ impl Link {
             return;
         }
         let number = message.get("id").or_else(|| message.pointer("/params/progressToken"));
-        let Some(number) = number.and_then(Value::as_u64) else {
-            return;
+        let number = number.and_then(Value::as_u64);
+        let found = {
+            let calls = self.calls.lock();
+            let call = match number {
+                Some(number) => calls.get_key_value(&number),
+                // Only a person at a task gets such, who has the connection alone.
+                None => calls.iter().next().filter(|_| calls.len() == 1),
+            };
+            call.and_then(|(number, call)| Some((*number, call.try_clone().ok()?)))
         };
         // Not under the lock: the call may read slowly.
-        let call = self.calls.lock().get(&number).and_then(|call| call.try_clone().ok());
-        if let Some(mut call) = call
+        if let Some((number, mut call)) = found
             && call.write_all(format!("{message}\n").as_bytes()).is_err()
         {
             self.calls.lock().remove(&number);

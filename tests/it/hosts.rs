@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, send_signal};
-use crate::support::env::Env;
+use crate::support::env::{Env, unique_word};
 use crate::support::processes::{
     Found, UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
 };
+use crate::support::program::ran;
 use crate::support::result::ToolResult;
 use crate::support::ssh_host::{SshHost, far_environment, far_home, far_sides, install, installed};
+use crate::support::tmux::Window;
 
 const EXIT: Duration = Duration::from_secs(20);
 
@@ -312,4 +314,63 @@ fn twenty_hosts_are_reached_at_once() {
     client.close_stdin();
     client.wait_exit(EXIT);
     assert_none_left(env.mark());
+}
+
+#[test]
+fn a_person_takes_the_terminal_of_a_task_there() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    let command = "echo ready; read line; echo got $line; read line";
+    let task = on_host(&client, command, json!({"pty": true, "until": "ready", "yield_after": 25}))
+        .task_id();
+    let window = Window::open(&env, 24, 200);
+    window.zsh_tool(&format!("attach {task}"));
+    window.await_text("C-] detaches");
+    window.enter("this");
+    window.await_text("got this");
+    let refused = client.call("zsh_send", json!({"task_id": task, "input": "that"}));
+    assert!(refused.text.contains("person"), "{}", refused.text);
+    window.press("C-]");
+    window.await_text(&format!("detached from task {task}"));
+    window.zsh_tool("attach build1:00000000");
+    window.await_text("no task 00000000 runs here");
+    let polled = client.poll(&task, json!({"listen": 0}));
+    assert_eq!(polled.status(), "running", "{}", polled.text);
+    client.kill_task(&task);
+}
+
+#[test]
+fn a_listed_secret_is_typed_there_and_masked() {
+    let env = Env::new();
+    let host = SshHost::start(&env);
+    install(&env, "far");
+    let (secret, carrier) = (unique_word(), host.carrier());
+    let file = env.path("secret");
+    fs::write(&file, format!("{secret}\n")).expect("a file");
+    env.configure(&format!(
+        "secrets: {{PW: {{file: {}}}}}\nhosts: {{build1: {{command: [{carrier}]}}}}\n",
+        file.display()
+    ));
+    let client = env.client();
+    let command = "stty -echo; printf 'Password: '; read pw; stty echo; echo; echo typed $pw";
+    let asked =
+        on_host(&client, command, json!({"pty": true, "until": "Password", "yield_after": 25}));
+    let task = asked.task_id();
+    let sent = client.call("zsh_send", json!({"task_id": task, "secret_env": "PW", "listen": 20}));
+    assert!(sent.text.contains("typed [secret PW]"), "{}", sent.text);
+    let ended = client.poll(&task, json!({"full_output": true}));
+    assert!(!ended.text.contains(&secret), "{}", ended.text);
+    let other = client.call("zsh_send", json!({"task_id": task, "secret_env": "OTHER"}));
+    assert!(other.text.contains("\"OTHER\" is not among the listed secrets: PW"), "{}", other.text);
+}
+
+#[test]
+fn doctor_connects_to_a_host_and_reports_what_is_there() {
+    let (env, _host) = by_ssh(60);
+    let report = ran(&env, &["doctor", "--host", "build1"]).text();
+    assert!(report.contains("ok       host: build1: connected, Linux "), "{report}");
+    assert!(report.contains("shell /"), "{report}");
+    let listed = ran(&env, &["doctor"]).text();
+    assert!(listed.contains("host: build1, by ssh, not connected to"), "{listed}");
+    wait_until("the far side is gone", || far_sides(&env).is_empty().then_some(()));
 }
