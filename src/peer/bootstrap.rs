@@ -103,6 +103,7 @@ zt_far
 const INSTALL: &str = r#"printf '\n::zsh-tool-host:: need %s\n' "$zt_system"
 read -r zt_size zt_hash || exit 1
 [ "$zt_size" = none ] && exit 1
+zt_umask=$(umask)
 umask 077
 zt_said=$(mkdir -p "$zt_dir" 2>&1) || zt_fail "$zt_said; set binary_directory, or install zsh-tool $zt_version there and set install: never"
 zt_new=$zt_dir/.new.$$
@@ -113,7 +114,8 @@ fi || { rm -f "$zt_new"; zt_fail "cannot write $zt_new: $zt_said; set binary_dir
 zt_said=$(chmod 700 "$zt_new" 2>&1) || zt_fail "$zt_said"
 zt_said=$("$zt_new" far --hash </dev/null 2>&1)
 [ "$zt_said" = "$zt_hash" ] || { rm -f "$zt_new"; zt_fail "the program sent to $zt_dir does not run there: $zt_said; set binary_directory, or install zsh-tool $zt_version there and set install: never"; }
-zt_said=$(mv -f "$zt_new" "$zt_program" 2>&1) || zt_fail "$zt_said""#;
+zt_said=$(mv -f "$zt_new" "$zt_program" 2>&1) || zt_fail "$zt_said"
+umask "$zt_umask""#;
 
 /// A path there as a word of `sh`.
 fn path(path: &str) -> String {

@@ -23,7 +23,7 @@ use super::link::Link;
 use super::payload::Payload;
 use crate::config::{HostEntry, HostList, UnknownHost};
 use crate::process::capture::Running;
-use crate::process::descriptors::{self, Interest, Poller, Transfer, Waiting};
+use crate::process::descriptors::{self, Interest, Poller, Transfer, Waiting, Waker};
 use crate::process::files;
 use crate::process::spawn::{Errors, Launch, Wiring};
 use crate::protocol::framing::MAX_FRAME_BYTES;
@@ -49,6 +49,8 @@ const KEPT_ERRORS: usize = 2_000;
 const REASON_LINES: usize = 3;
 /// How much may precede a report in its line.
 const LONGEST_LINE: usize = 64 * 1024;
+/// The reason where this process ends.
+const ENDS: &str = "this server ends";
 const STACK: usize = 256 * 1024;
 
 /// Why a host cannot be used.
@@ -96,7 +98,7 @@ struct Connection {
     /// This process ends.
     closed: bool,
     /// Ends the connection, or the attempt, when dropped.
-    stop: Option<Sender<()>>,
+    stop: Option<(Sender<()>, Waker)>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -163,7 +165,7 @@ impl Host {
         let mut awaited = None;
         loop {
             if connection.closed {
-                return Err(self.error("this server ends"));
+                return Err(self.error(ENDS));
             }
             match &connection.state {
                 State::Connected { link, .. } => return Ok(Arc::clone(link)),
@@ -234,27 +236,29 @@ impl Host {
 
     fn start_attempt(self: &Arc<Self>, connection: &mut Connection) -> Result<(), HostError> {
         let (stop, stopped) = bounded(0);
+        let cannot = |error: io::Error| self.error(format!("it cannot be connected to: {error}"));
+        let (waker, wakes) = Waker::new().map_err(cannot)?;
         let host = Arc::clone(self);
         let thread = std::thread::Builder::new()
             .name("host".to_owned())
             .stack_size(STACK)
-            .spawn(move || host.run(&stopped))
-            .map_err(|error| self.error(format!("no thread can be started: {error}")))?;
+            .spawn(move || host.run(&stopped, &wakes))
+            .map_err(cannot)?;
         connection.state = State::Connecting;
         connection.attempts += 1;
         connection.last_attempt = Some(Instant::now());
-        connection.stop = Some(stop);
+        connection.stop = Some((stop, waker));
         // An earlier attempt's thread has nothing left to do but to return.
         connection.thread = Some(thread);
         Ok(())
     }
 
     /// Connects, and holds the connection until it is lost or to be ended.
-    fn run(self: Arc<Self>, stopped: &Receiver<()>) {
+    fn run(self: Arc<Self>, stopped: &Receiver<()>, wakes: &OwnedFd) {
         let begun = Instant::now();
         let reason = match Carrier::start(&self.entry, &self.context) {
             Ok(mut carrier) => {
-                let reason = match carrier.bootstrap(&self.entry, &self.context.purpose, stopped) {
+                let reason = match carrier.bootstrap(&self.entry, &self.context.purpose, wakes) {
                     Ok(system) => self.hold(&mut carrier, system, begun.elapsed(), stopped),
                     Err(reason) => reason,
                 };
@@ -305,7 +309,7 @@ impl Host {
                 recv(transport.ended()) -> _ => break "the connection was closed".to_owned(),
                 recv(stopped) -> _ => {
                     let _ = link.send(&json!({"jsonrpc": "2.0", "method": END}));
-                    break "this server ends".to_owned();
+                    break ENDS.to_owned();
                 }
                 recv(after(PING_EVERY)) -> _ => {
                     if !link.ping() {
@@ -320,7 +324,7 @@ impl Host {
         connection.reason = Some(reason.clone());
         drop(connection);
         link.close();
-        let orderly = reason == "this server ends";
+        let orderly = reason == ENDS;
         transport.finish(if orderly { LAST_ERRORS } else { Duration::ZERO });
         if orderly {
             carrier.running.await_end(END_LIMIT);
@@ -393,11 +397,11 @@ impl Carrier {
         &mut self,
         entry: &HostEntry,
         purpose: &Purpose,
-        stopped: &Receiver<()>,
+        wakes: &OwnedFd,
     ) -> Result<String, String> {
         let deadline = Instant::now() + ANSWER_LIMIT;
-        self.write(bootstrap::script(entry, purpose).as_bytes(), deadline, stopped)?;
-        let system = match self.report(deadline, stopped)? {
+        self.write(bootstrap::script(entry, purpose).as_bytes(), deadline, wakes)?;
+        let system = match self.report(deadline, wakes)? {
             Report::Ready { system } => return Ok(system),
             Report::Failed(reason) => return Err(reason),
             Report::Needed { system } => system,
@@ -406,7 +410,7 @@ impl Carrier {
             .map_err(|error| format!("the program to send cannot be read: {error}"))?;
         let deadline = Instant::now() + SEND_LIMIT;
         let Some(payload) = payload else {
-            let _ = self.write(NO_PROGRAM.as_bytes(), deadline, stopped);
+            let _ = self.write(NO_PROGRAM.as_bytes(), deadline, wakes);
             return Err(format!(
                 "there is no zsh-tool for {system} here: install version {} there, in PATH or in \
                  binary_directory",
@@ -415,10 +419,10 @@ impl Carrier {
         };
         let line = bootstrap::announcement(payload.bytes.len(), &payload.hash);
         let sent = self
-            .write(line.as_bytes(), deadline, stopped)
-            .and_then(|()| self.write(&payload.bytes, deadline, stopped));
+            .write(line.as_bytes(), deadline, wakes)
+            .and_then(|()| self.write(&payload.bytes, deadline, wakes));
         // If it was not read, the report says why.
-        match (self.report(deadline, stopped), sent) {
+        match (self.report(deadline, wakes), sent) {
             (Ok(Report::Ready { system }), Ok(())) => Ok(system),
             (Ok(Report::Failed(reason)), _) => Err(reason),
             (Ok(_), _) => Err("it has not installed zsh-tool".to_owned()),
@@ -426,7 +430,7 @@ impl Carrier {
         }
     }
 
-    fn report(&mut self, deadline: Instant, stopped: &Receiver<()>) -> Result<Report, String> {
+    fn report(&mut self, deadline: Instant, wakes: &OwnedFd) -> Result<Report, String> {
         loop {
             while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
@@ -443,23 +447,18 @@ impl Carrier {
                 Transfer::Bytes(count) => {
                     self.read.extend_from_slice(buffer.get(..count).unwrap_or_default());
                 }
-                Transfer::WouldBlock => await_ready(output, Interest::Read, deadline, stopped)?,
+                Transfer::WouldBlock => await_ready(output, Interest::Read, deadline, wakes)?,
                 Transfer::Closed => return Err("the connection was closed".to_owned()),
             }
         }
     }
 
-    fn write(
-        &self,
-        mut bytes: &[u8],
-        deadline: Instant,
-        stopped: &Receiver<()>,
-    ) -> Result<(), String> {
+    fn write(&self, mut bytes: &[u8], deadline: Instant, wakes: &OwnedFd) -> Result<(), String> {
         let input = self.input.as_ref().ok_or("it has no input")?;
         while !bytes.is_empty() {
             match descriptors::write(input, bytes) {
                 Transfer::Bytes(count) => bytes = bytes.get(count..).unwrap_or_default(),
-                Transfer::WouldBlock => await_ready(input, Interest::Write, deadline, stopped)?,
+                Transfer::WouldBlock => await_ready(input, Interest::Write, deadline, wakes)?,
                 Transfer::Closed => return Err("the connection was closed".to_owned()),
             }
         }
@@ -499,25 +498,22 @@ impl Carrier {
     }
 }
 
-/// Waits until a descriptor is ready, in steps, since a request to stop has no descriptor.
+/// Waits until a descriptor is ready. `wakes` becomes readable when this process ends.
 fn await_ready(
     fd: &OwnedFd,
     interest: Interest,
     deadline: Instant,
-    stopped: &Receiver<()>,
+    wakes: &OwnedFd,
 ) -> Result<(), String> {
-    const STEP: Duration = Duration::from_millis(500);
-    if stopped.try_recv() == Err(crossbeam_channel::TryRecvError::Disconnected) {
-        return Err("this server ends".to_owned());
-    }
     let rest = deadline.saturating_duration_since(Instant::now());
     if rest.is_zero() {
         return Err(format!("it has not answered for {} s", ANSWER_LIMIT.as_secs()));
     }
     let mut poller = Poller::default();
     poller.watch(fd.as_fd(), interest);
-    poller.wait(Some(rest.min(STEP)));
-    Ok(())
+    let woken = poller.watch(wakes.as_fd(), Interest::Read);
+    poller.wait(Some(rest));
+    if poller.ready(Some(woken)) { Err(ENDS.to_owned()) } else { Ok(()) }
 }
 
 fn keep_last(mut pipe: impl Read, kept: &Mutex<Vec<u8>>) {

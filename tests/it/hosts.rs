@@ -285,6 +285,8 @@ fn the_program_is_sent_where_it_is_missing() {
     let ran = on_host(&client, "echo ran", json!({"yield_after": 25}));
     assert_eq!(ran.output(), "ran", "{}", ran.text);
     assert!(installed(&env, "far").is_file());
+    let here = client.run("umask").output();
+    assert_eq!(on_host(&client, "umask", json!({"yield_after": 25})).output(), here);
     let folder = installed(&env, "far");
     let left = fs::read_dir(folder.parent().expect("a folder")).expect("a folder").count();
     assert_eq!(left, 1, "nothing but the program");
@@ -373,4 +375,19 @@ fn doctor_connects_to_a_host_and_reports_what_is_there() {
     let listed = ran(&env, &["doctor"]).text();
     assert!(listed.contains("host: build1, by ssh, not connected to"), "{listed}");
     wait_until("the far side is gone", || far_sides(&env).is_empty().then_some(()));
+}
+
+#[test]
+fn a_server_that_ends_while_it_connects_leaves_nothing() {
+    let env = Env::new();
+    env.configure("hosts: {silent: {command: [sh, -c, \"exec sleep 1000\"]}}\n");
+    let client = env.client();
+    let _call = client.call_async("zsh", json!({"command": "true", "host": "silent"}));
+    wait_until("the carrier runs", || {
+        processes_with(env.mark()).iter().any(|found| found.arguments == "sleep 1000").then_some(())
+    });
+    client.close_stdin();
+    let (_, took) = client.wait_exit(EXIT);
+    assert!(took < Duration::from_secs(8), "not until the attempt is over: {took:?}");
+    assert_none_left(env.mark());
 }
