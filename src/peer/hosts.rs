@@ -51,6 +51,8 @@ const REASON_LINES: usize = 3;
 const LONGEST_LINE: usize = 64 * 1024;
 /// The reason where this process ends.
 const ENDS: &str = "this server ends";
+/// The reason where the carrier or the far side has ended.
+const CLOSED: &str = "the connection was closed";
 const STACK: usize = 256 * 1024;
 
 /// Why a host cannot be used.
@@ -206,7 +208,7 @@ impl Host {
 
     /// Why the connection was lost, or could not be made.
     pub fn reason(&self) -> String {
-        self.connection.lock().reason.clone().unwrap_or_else(|| "the connection was closed".into())
+        self.connection.lock().reason.clone().unwrap_or_else(|| CLOSED.to_owned())
     }
 
     /// Why the connection was lost, once its carrier has ended and said all.
@@ -306,7 +308,7 @@ impl Host {
         self.changed.notify_all();
         let reason = loop {
             select! {
-                recv(transport.ended()) -> _ => break "the connection was closed".to_owned(),
+                recv(transport.ended()) -> _ => break CLOSED.to_owned(),
                 recv(stopped) -> _ => {
                     let _ = link.send(&json!({"jsonrpc": "2.0", "method": END}));
                     break ENDS.to_owned();
@@ -448,7 +450,7 @@ impl Carrier {
                     self.read.extend_from_slice(buffer.get(..count).unwrap_or_default());
                 }
                 Transfer::WouldBlock => await_ready(output, Interest::Read, deadline, wakes)?,
-                Transfer::Closed => return Err("the connection was closed".to_owned()),
+                Transfer::Closed => return Err(CLOSED.to_owned()),
             }
         }
     }
@@ -459,7 +461,7 @@ impl Carrier {
             match descriptors::write(input, bytes) {
                 Transfer::Bytes(count) => bytes = bytes.get(count..).unwrap_or_default(),
                 Transfer::WouldBlock => await_ready(input, Interest::Write, deadline, wakes)?,
-                Transfer::Closed => return Err("the connection was closed".to_owned()),
+                Transfer::Closed => return Err(CLOSED.to_owned()),
             }
         }
         Ok(())
@@ -489,10 +491,10 @@ impl Carrier {
         let _ = self.errors_ended.recv_timeout(LAST_ERRORS);
         let said = String::from_utf8_lossy(&self.errors.lock()).into_owned();
         match (last_lines(&said), exit) {
-            (said, Some(exit)) if said.is_empty() => {
+            (said, Some(exit)) if said.is_empty() && reason == CLOSED => {
                 format!("{reason}, its carrier ended with exit code {}", exit.code())
             }
-            (said, None) if said.is_empty() => reason,
+            (said, _) if said.is_empty() => reason,
             (said, _) => format!("{reason}: {said}"),
         }
     }

@@ -251,7 +251,7 @@ fn what_cannot_be_reached_says_why_and_holds_up_nothing_else() {
         ),
         ("says", "Permission denied"),
         ("uninstalled", "is not installed in"),
-        ("full", "set binary_directory"),
+        ("full", "there and set install: never"),
         ("build1", "Host key verification failed"),
         ("nowhere", "the hosts are closes, missing, says"),
     ] {
