@@ -21,7 +21,7 @@ demo-static: static ## Show the session with the static binary in an empty root;
 	scripts/demo-in-empty-root
 
 # What the Rust tests drive.
-PROGRAMS = zsh zsh-static man bash python3 infocmp make vim less gdb node git ssh \
+PROGRAMS = zsh zsh-static man bash python3 infocmp make vim less gdb node git ssh sshd \
 	dialog whiptail sudo su passwd setpriv script top htop vi lolcat
 # What the corpus of shapes runs besides.
 PROGRAMS += npm sqlite3 bc ed nano fzf tmux rlwrap expect lua5.4 irb gpg \

@@ -30,6 +30,7 @@ pub fn run() -> ExitCode {
     match command {
         Command::Serve { guarded, launcher } => commands::serve::run(guarded, launcher),
         Command::Shim { guarded } => commands::shim::run(guarded),
+        Command::Far(arguments) => commands::far::run(arguments),
         Command::Exec(arguments) => commands::exec::run(&arguments),
         Command::Oneshot(arguments) => commands::oneshot::run(&arguments),
         Command::Config => commands::config::run(),
@@ -44,7 +45,7 @@ pub fn run() -> ExitCode {
         Command::Monitor { addr } => commands::monitor::run(addr),
         Command::Alan(command) => commands::alan::run(&command),
         Command::Manopt { words } => commands::manopt::run(&words),
-        Command::Doctor => commands::doctor::run(),
+        Command::Doctor { host } => commands::doctor::run(host.as_deref()),
         Command::AgentOpenai { model, base_url } => commands::agent_openai::run(model, base_url),
         Command::Help { words } => commands::help::run(&words),
         Command::Completions { shell } => commands::completions::run(shell),

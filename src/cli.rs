@@ -41,6 +41,9 @@ pub enum Command {
         #[arg(long, hide = true, value_name = "INSTANCE")]
         guarded: Option<String>,
     },
+    /// Serve a server on another machine, on stdin and stdout.
+    #[command(hide = true)]
+    Far(FarArguments),
     /// Run one command under supervision: its output, a status line on stderr, its exit code.
     Exec(ExecArguments),
     /// Let a worker agent and an auditor take turns until the work is done.
@@ -94,7 +97,11 @@ pub enum Command {
         words: Vec<String>,
     },
     /// Check the shell, the state directory and the kernel, and suggest how to fix problems.
-    Doctor,
+    Doctor {
+        /// Connect to this host instead, and check what is there.
+        #[arg(long)]
+        host: Option<String>,
+    },
     /// Print the settings in use and where each comes from.
     Config,
     /// Send stdin to the configured OpenAI-compatible endpoint, and print its answer as NDJSON.
@@ -121,6 +128,29 @@ pub enum Command {
     /// Print the manual page.
     #[command(hide = true)]
     Man,
+}
+
+/// What the far side of a host is started with.
+#[derive(Debug, Args)]
+pub struct FarArguments {
+    /// The name of the server.
+    #[arg(long, default_value = "")]
+    pub server: String,
+    /// Pass everything on to the owner of this task instead.
+    #[arg(long)]
+    pub task: Option<String>,
+    /// How long tasks survive a lost connection, in seconds.
+    #[arg(long, default_value_t = 60.0)]
+    pub linger: f64,
+    /// Print the hash of this program.
+    #[arg(long)]
+    pub hash: bool,
+    /// The name by which the guard above this process knows it.
+    #[arg(long, hide = true, value_name = "INSTANCE")]
+    pub guarded: Option<String>,
+    /// The number of the descriptor by which the guard starts shims.
+    #[arg(long, hide = true, value_name = "DESCRIPTOR")]
+    pub launcher: Option<i32>,
 }
 
 /// Arguments of `exec`.
@@ -195,7 +225,8 @@ pub enum HookCommand {
 /// Arguments of `attach`.
 #[derive(Debug, Args)]
 pub struct AttachArguments {
-    /// The task's id, or the beginning of it; without it, the one task that waits for input.
+    /// The task's id, or the beginning of it; without it, the one task that waits for input. A task
+    /// on a host: its whole id, as in build1:3dc8c9ee.
     pub task: Option<String>,
     /// Only watch.
     #[arg(long)]

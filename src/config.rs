@@ -13,6 +13,7 @@ mod choices;
 mod dirs;
 mod executors;
 mod file;
+mod hosts;
 mod layers;
 mod oneshot;
 mod secrets;
@@ -31,11 +32,12 @@ use value::{
 };
 
 pub use choices::{
-    ColorChoice, InsightChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode, StuckChoice,
-    TaskChoice,
+    ColorChoice, InsightChoice, InstallChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode,
+    StuckChoice, TaskChoice,
 };
 pub use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
+pub use hosts::{HostEntry, HostList, UnknownHost};
 pub use layers::{SettingSource, Warning};
 pub use oneshot::{RunFlags, RunSettings};
 pub use secrets::{Cause, ResolveContext, ResolveError, SecretSource, Secrets};
@@ -168,6 +170,8 @@ settings! {
         oneshot: Layer,
         /// The agent programs that the user adds or changes.
         pub executors: Vec<UserExecutor>,
+        /// Where else commands may run.
+        pub hosts: HostList,
     }
 
     /// How long a call waits before it returns while the command is still running.
@@ -347,7 +351,7 @@ const STATE_DIR_KEY: &str = "state_dir";
 
 /// Every key that the file may hold.
 fn known_keys() -> Vec<&'static str> {
-    let sections = [secrets::KEY, oneshot::KEY, executors::KEY];
+    let sections = [secrets::KEY, oneshot::KEY, executors::KEY, hosts::KEY];
     [Config::KEYS, &sections].concat()
 }
 
@@ -387,9 +391,15 @@ impl Config {
         let (state_dir, state_dir_variable) = state_dir(env);
         let (secrets, secrets_source) = Secrets::read(&mut sources);
         let (executors, executors_source) = executors::read(&mut sources);
+        let (hosts, hosts_source) = HostList::read(&mut sources);
         let oneshot = oneshot::read_section(&mut sources);
-        let mut config = Config::resolve(&mut sources, state_dir, secrets, oneshot, executors);
-        config.origins.extend([(secrets::KEY, secrets_source), (executors::KEY, executors_source)]);
+        let mut config =
+            Config::resolve(&mut sources, state_dir, secrets, oneshot, executors, hosts);
+        config.origins.extend([
+            (secrets::KEY, secrets_source),
+            (executors::KEY, executors_source),
+            (hosts::KEY, hosts_source),
+        ]);
         let source = state_dir_variable.map(|name| (STATE_DIR_KEY, SettingSource::Env { name }));
         config.origins.extend(source);
         config.keep_default_timeout_below_max(&mut sources.warnings);
@@ -407,6 +417,7 @@ impl Config {
             (STATE_DIR_KEY, state_dir),
             (secrets::KEY, self.secrets.to_string()),
             (executors::KEY, executors::show(&self.executors)),
+            (hosts::KEY, self.hosts.to_string()),
         ];
         let mut rows = self.settings();
         rows.extend(others.map(|(key, value)| Row { key, value, source: self.source(key) }));

@@ -27,6 +27,12 @@
 //!       → oneshot::attempt (run_tracker, policy) → oneshot::engine → oneshot::state → files
 //! ```
 //!
+//! A call about a host goes on to the same program there, by the one connection to it:
+//!
+//! ```text
+//! mcp::hosts → peer::hosts → (carrier: ssh, docker exec …) → commands::far → mcp::server
+//! ```
+//!
 //! There is no other way. Clients of both eras of MCP take it: those with one handshake
 //! ([`protocol::era`]), and those that describe themselves in every request
 //! ([`protocol::stateless`]); [`mcp::server`] hides the difference. The client starts the
@@ -46,7 +52,7 @@
 //! | L3 | [`alan`] | the database of what commands did |
 //! | L3 | [`config`] | the environment and the configuration file |
 //! | L4 | [`history`] | the recorded history of tasks |
-//! | L4 | [`peer`] | the control sockets of other processes that own tasks |
+//! | L4 | [`peer`] | the control sockets of other processes that own tasks; carriers to hosts |
 //! | L4 | [`agent`] | agent programs' own storage, read-only; a model's endpoint |
 //! | L5 | [`oneshot`] | the files of agent runs, and the processes of their agents |
 //! | L6 | [`mcp`] | nothing: it lays out results; phrases come from [`task::describe`], [`progress::advice`], [`alan::insight`] |
@@ -118,6 +124,9 @@
 //! | `task-…` | one for each task while it or its leftovers live | `poll(2)` |
 //! | `monitor` | 1, if HTTP is served | `poll(2)` of its listener and of streams' sockets |
 //! | `monitor-…` | one for each connection, at most 32 | its socket, what it is asked for |
+//! | `host` | one for each connection to a host, with a reader and a writer | the connection's end, a channel |
+//! | `host-errors` | one for each of them | `read(2)` of its carrier's stderr |
+//! | `earlier` | on a host, one for each far side of an earlier connection | a channel |
 //! | `manopt` | one for each look-up, until its time limit at most | `poll(2)` |
 //!
 //! `exec` has `input` and `output` as well, `attach` has `input` and `task-events`, `doctor` has `self-check`, the portable twins `child-end`, `guard`, `groups`
@@ -421,6 +430,7 @@ pub mod mcp {
     pub mod dispatch;
     pub mod events;
     pub mod extension_tasks;
+    mod hosts;
     pub mod in_flight;
     mod kill;
     mod learned;
@@ -480,6 +490,7 @@ pub mod commands {
     pub mod doctor;
     pub mod events;
     pub mod exec;
+    pub mod far;
     pub mod help;
     pub mod log;
     pub mod man;

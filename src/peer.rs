@@ -5,11 +5,14 @@
 //! it cancels the call. What a call has shown of a task's
 //! output counts as shown once [`Peer::delivered`] has said that it has reached its reader; if the
 //! connection ends before, the owner shows it again.
+//!
+//! Calls to a host ([`hosts`]) share one connection, and are otherwise the same.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -17,19 +20,26 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
+use zeroize::Zeroize;
 
 use crate::process::descriptors::{Interest, Poller, Waker};
 use crate::process::kill::Handle;
 use crate::process::probe::StallReason;
 use crate::process::pty::TerminalSize;
+use crate::process::signals::Signal;
 use crate::process::{local_socket, tree};
 use crate::protocol::framing::MAX_FRAME_BYTES;
 use crate::protocol::message;
 use crate::protocol::reader::FrameReader;
 use crate::task::journal::{self, CONTROL_SOCKET};
 use crate::task::live::Cancel;
+use link::{Carried, Link};
 
+mod bootstrap;
 pub(crate) mod events;
+pub(crate) mod hosts;
+mod link;
+pub(crate) mod payload;
 
 /// How much longer than the wait that a call asks for its answer may take.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -54,6 +64,8 @@ pub const ATTACH_OUTPUT: &str = "zsh-tool/output";
 pub const ATTACH_INPUT: &str = "zsh-tool/input";
 /// From the person: the [`TerminalSize`] of its window. The screen is drawn anew then.
 pub const ATTACH_RESIZE: &str = "zsh-tool/resize";
+/// The notification that a host's server ends in order: its tasks there end at once.
+pub const END: &str = "zsh-tool/end";
 /// The id of the only request of a connection.
 const REQUEST_ID: u64 = 1;
 
@@ -73,6 +85,30 @@ pub struct RelayedClient {
     pub lease_s: Option<f64>,
     /// A person reads the answer: what it shows is still new for the task's agent.
     pub only_looks: bool,
+    /// The id of the task that the call starts, if the caller has chosen it.
+    pub task_id: Option<String>,
+    /// The value of the secret that a call to a host types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<RelayedSecret>,
+}
+
+/// A secret's bytes on their way to a host.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct RelayedSecret {
+    #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
+    pub data: Vec<u8>,
+}
+
+impl std::fmt::Debug for RelayedSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RelayedSecret")
+    }
+}
+
+impl Drop for RelayedSecret {
+    fn drop(&mut self) {
+        self.data.zeroize();
+    }
 }
 
 /// Why another process did not carry out a call.
@@ -108,6 +144,18 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// Asks it to end, and so its tasks.
+    pub fn end(&self) {
+        let process = journal::server_pid(&self.directory).and_then(tree::look_up);
+        // Its lock shows that the pid is still its own.
+        if let Some(process) = process.filter(|_| journal::server_lives(&self.directory))
+            && let Ok(handle) = Handle::open(process.id)
+        {
+            // Fails only if it has ended.
+            let _ = handle.signal(Signal::Term);
+        }
+    }
+
     /// Waits for its end; returns false if it did not come within the limit.
     pub fn await_end(&self, limit: Duration) -> bool {
         let process = journal::server_pid(&self.directory).and_then(tree::look_up);
@@ -251,7 +299,10 @@ pub struct PeerCall<'a> {
 #[derive(Debug)]
 pub struct Peer {
     owner: Owner,
+    /// What comes, and for a connection of its own what goes.
     stream: UnixStream,
+    /// The part of a shared connection.
+    carried: Option<Carried>,
 }
 
 impl Peer {
@@ -261,14 +312,28 @@ impl Peer {
     /// It has ended or does not listen.
     pub fn connect(owner: Owner) -> Result<Peer, PeerError> {
         match local_socket::connect(&owner.directory, CONTROL_SOCKET) {
-            Ok(stream) => Ok(Peer { owner, stream }),
+            Ok(stream) => Ok(Peer { owner, stream, carried: None }),
             Err(_) => Err(PeerError::Gone(owner)),
         }
     }
 
     /// The connection to a process that has just been started for a call.
     pub fn launched(stream: UnixStream) -> Peer {
-        Peer { owner: Owner { directory: PathBuf::new() }, stream }
+        Peer { owner: Owner { directory: PathBuf::new() }, stream, carried: None }
+    }
+
+    /// A call's part of a shared connection.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn carried(link: Arc<Link>) -> io::Result<Peer> {
+        let (carried, stream) = Carried::begin(link)?;
+        Ok(Peer { carried: Some(carried), ..Peer::launched(stream) })
+    }
+
+    /// The id of the call.
+    fn id(&self) -> u64 {
+        self.carried.as_ref().map_or(REQUEST_ID, |carried| carried.number)
     }
 
     /// Calls a tool and waits for its result. `progress` receives the params of progress messages.
@@ -282,11 +347,11 @@ impl Peer {
     ) -> Result<Value, PeerError> {
         let mut meta = json!({RELAY_KEY: &call.client});
         if progress.is_some() {
-            message::put(&mut meta, "progressToken", REQUEST_ID);
+            message::put(&mut meta, "progressToken", self.id());
         }
         let request = json!({
             "jsonrpc": "2.0",
-            "id": REQUEST_ID,
+            "id": self.id(),
             "method": "tools/call",
             "params": {"name": call.tool, "arguments": call.arguments, "_meta": meta},
         });
@@ -317,6 +382,10 @@ impl Peer {
             };
             let mut message: Value =
                 serde_json::from_slice(&frame).map_err(|error| self.failed(error.into(), begun))?;
+            let is_answer = message.get("error").is_some() || message.get("result").is_some();
+            if let Some(carried) = self.carried.as_mut().filter(|_| is_answer) {
+                carried.answered = true;
+            }
             if let Some(error) = message.get("error") {
                 let text = error.get("message").and_then(Value::as_str).unwrap_or_default();
                 return Err(PeerError::Refused(text.to_owned()));
@@ -327,6 +396,24 @@ impl Peer {
             if let (Some(progress), Some(params)) = (&mut progress, message.get("params")) {
                 progress(params);
             }
+        }
+    }
+
+    /// Asks whether the owner is there.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn ping(&mut self) -> Result<(), PeerError> {
+        let begun = Instant::now();
+        let request = json!({"jsonrpc": "2.0", "id": self.id(), "method": "ping"});
+        let answered = local_socket::limit_writes(&self.stream, WRITE_LIMIT)
+            .and_then(|()| self.stream.set_read_timeout(Some(ANSWER_LIMIT)))
+            .and_then(|()| self.write(&request))
+            .and_then(|()| FrameReader::new(&self.stream, MAX_FRAME_BYTES).next_frame());
+        match answered {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(PeerError::Gone(self.owner.clone())),
+            Err(error) => Err(self.failed(error, begun)),
         }
     }
 
@@ -341,7 +428,7 @@ impl Peer {
         let begun = Instant::now();
         let failed = |error| self.failed(error, begun);
         let message =
-            json!({"jsonrpc": "2.0", "id": REQUEST_ID, "method": ATTACH, "params": request});
+            json!({"jsonrpc": "2.0", "id": self.id(), "method": ATTACH, "params": request});
         self.request(&message)
             .and_then(|()| self.stream.set_read_timeout(Some(ANSWER_LIMIT)))
             .map_err(failed)?;
@@ -359,7 +446,7 @@ impl Peer {
     /// Says that the result of the call has reached its reader.
     pub fn delivered(self) {
         let notification =
-            json!({"jsonrpc": "2.0", "method": DELIVERED, "params": {"requestId": REQUEST_ID}});
+            json!({"jsonrpc": "2.0", "method": DELIVERED, "params": {"requestId": self.id()}});
         if let Err(error) = self.write(&notification) {
             tracing::debug!(
                 "the owner {} is gone before it knows of the delivery: {error}",
@@ -374,6 +461,9 @@ impl Peer {
     }
 
     fn write(&self, message: &Value) -> io::Result<()> {
+        if let Some(carried) = &self.carried {
+            return carried.send(message);
+        }
         let mut line = message.to_string();
         line.push('\n');
         (&self.stream).write_all(line.as_bytes())

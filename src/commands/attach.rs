@@ -18,6 +18,8 @@ use super::output::{EXIT_USAGE, Output, OutputError, complain, say};
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
 use super::{control, setup, tasks};
 use crate::cli::AttachArguments;
+use crate::config::Config;
+use crate::peer::hosts::{HostContext, Hosts, Purpose};
 use crate::peer::{
     AttachEvent, AttachMode, AttachRequest, Attached, AttachedEvents, Owner, Peer, PeerError,
 };
@@ -69,12 +71,29 @@ pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
         Ok(state) => state,
         Err(code) => return code,
     };
-    let Some((directory, entry)) = find(state, arguments.task.as_deref()) else {
-        return ExitCode::FAILURE;
-    };
     let size = own_size();
-    let request = AttachRequest { task_id: entry.id.clone(), size, read_only: arguments.read_only };
-    let attached = Peer::connect(Owner { directory }).and_then(|peer| peer.attach(&request));
+    let attach = |peer: Peer, task: &str| {
+        peer.attach(&AttachRequest {
+            task_id: task.to_owned(),
+            size,
+            read_only: arguments.read_only,
+        })
+    };
+    let on_host = arguments.task.as_deref().and_then(|task| task.rsplit_once(':'));
+    let (attached, task) = match on_host {
+        Some((host, task)) => {
+            let attached = connect_to_task(&config, host, task, |peer| attach(peer, task));
+            (attached, format!("{host}:{task}"))
+        }
+        None => {
+            let Some((directory, entry)) = find(state, arguments.task.as_deref()) else {
+                return ExitCode::FAILURE;
+            };
+            let attached = Peer::connect(Owner { directory });
+            let attached = attached.and_then(|peer| attach(peer, &entry.id));
+            (attached.map_err(|error| error.to_string()), entry.id)
+        }
+    };
     let (begun, attached, events) = match attached {
         Ok(attached) => attached,
         Err(error) => {
@@ -87,17 +106,41 @@ pub(crate) fn run(arguments: &AttachArguments) -> ExitCode {
         size,
         detach: key.bytes(Modes::default()),
         key: &arguments.detach_key,
-        task: &entry.id,
+        task: &task,
         filter: WithoutQueries::default(),
         hint: None,
     };
     match person.converse(attached, events, arguments.read_only) {
-        Ok(end) => end.conclude(&entry.id),
+        Ok(end) => end.conclude(&task),
         Err(error) => {
-            complain(format_args!("cannot attach to task {}: {error}", entry.id));
+            complain(format_args!("cannot attach to task {task}: {error}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Attaches to a task on a host, over a connection of its own.
+fn connect_to_task<T>(
+    config: &Config,
+    host: &str,
+    task: &str,
+    attach: impl FnOnce(Peer) -> Result<T, PeerError>,
+) -> Result<T, String> {
+    let hosts = Hosts::new(
+        config.hosts.clone(),
+        &HostContext {
+            purpose: Purpose::Task(task.to_owned()),
+            environment: setup::environment(config),
+            daemons: config.daemons.clone().into(),
+        },
+    );
+    let host = hosts.find(host).map_err(|error| error.to_string())?;
+    let link = host.link().map_err(|error| error.to_string())?;
+    let peer = Peer::carried(link).map_err(|error| error.to_string())?;
+    attach(peer).map_err(|error| match error {
+        PeerError::Gone(_) => format!("host {}: {}", host.entry.name, host.final_reason()),
+        error => error.to_string(),
+    })
 }
 
 /// Runs the process that restores the terminal.

@@ -62,10 +62,14 @@ impl fmt::Display for Finding {
 }
 
 /// Runs the command.
-pub(crate) fn run() -> ExitCode {
+pub(crate) fn run(host: Option<&str>) -> ExitCode {
     let (config, warnings) = setup::load_config();
     let mut worst = Grade::Ok;
-    for check in checks(&config, &warnings) {
+    let checks = match host {
+        Some(host) => vec![Box::new(|| checks::host(&config, host)) as Check<'_>],
+        None => checks(&config, &warnings),
+    };
+    for check in checks {
         // Print each line as soon as it is known: the last checks take a while.
         for finding in check() {
             worst = worst.max(finding.grade);
@@ -94,6 +98,7 @@ fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
         Box::new(|| vec![checks::manual(config)]),
         Box::new(|| configuration(warnings)),
         Box::new(|| checks::secrets(config)),
+        Box::new(|| checks::hosts(config)),
         Box::new(|| vec![checks::plugin()]),
         Box::new(|| vec![self_check::run(config)]),
     ]

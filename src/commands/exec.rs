@@ -181,6 +181,7 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
     Request {
         command: arguments.command.join(" "),
         description: None,
+        id: None,
         part_of: None,
         detached: None,
         directory: Some(setup::own_directory()),

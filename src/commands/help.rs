@@ -47,6 +47,7 @@ pub(super) const TOPICS: &[Topic] = &[
     written!("http", "The page and its HTTP endpoints"),
     written!("runs", "Agent runs (zsh-tool oneshot)"),
     written!("secrets", "Secrets that zsh_send types by name"),
+    written!("hosts", "Commands on other machines, in containers and in pods"),
     written!("permissions", "Who decides what may run"),
     written!("files", "Where things are kept"),
     written!("platforms", "What each platform promises"),

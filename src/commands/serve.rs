@@ -119,6 +119,7 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     if let Err(error) = ControlSocket::start(Arc::clone(&tools), request_limit, directory) {
         tracing::error!("no control socket: {error}");
     }
+    let hosting = Arc::clone(&tools);
     let server = Arc::new(Server::new(tools, Access::Full));
     let receiver = Arc::clone(&server);
     let receive = move |outbound: &Outbound, received| receiver.receive(outbound, received);
@@ -155,6 +156,8 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
     if await_end(&transport, &stopped, &hung_up) {
         server.await_calls(LAST_CALLS);
     }
+    // Before the sweep, which ends their carriers.
+    hosting.hosts.end();
     supervisor.shut_down();
     server.await_calls(INTERRUPTED_CALLS);
     transport.finish(FLUSH);

@@ -137,7 +137,7 @@ fn take_call(tools: Arc<Tools>, message_limit: usize, stopped: &Receiver<()>) ->
 
 /// Waits until the task and everything that it left has ended, this process is asked to end, or no
 /// process has been connected for the time of the lease.
-fn await_end(
+pub(super) fn await_end(
     supervisor: &Supervisor,
     stopping: &Cancel,
     lease: Option<Duration>,
@@ -165,7 +165,7 @@ fn await_end(
 }
 
 /// Leaves to later servers how much of the task results have shown.
-fn write_last(supervisor: &Supervisor) {
+pub(super) fn write_last(supervisor: &Supervisor) {
     let Ok(directory) = supervisor.directory() else {
         return;
     };
@@ -179,7 +179,7 @@ fn write_last(supervisor: &Supervisor) {
 }
 
 /// The first signal ends the shim in order, the second at once.
-fn watch_signals(
+pub(super) fn watch_signals(
     guard: Option<i32>,
     wake: &Sender<()>,
     stop: Sender<()>,

@@ -45,6 +45,13 @@ pub enum TaskChoice {
     Off,
 }
 
+/// Whether this program is installed on a host that does not have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum InstallChoice {
+    Auto,
+    Never,
+}
+
 /// Which judge decides whether an agent run makes progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JudgeChoice {

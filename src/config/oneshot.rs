@@ -27,7 +27,7 @@ const FILE_NAME: &str = ".oneshot.json";
 
 /// What a repository's file must not decide: sections of `config.yaml`, and how long other
 /// runs are kept.
-const COMMON_ONLY: [&str; 4] = ["executors", "openai", "secrets", "keep_days"];
+const COMMON_ONLY: [&str; 5] = ["executors", "hosts", "openai", "secrets", "keep_days"];
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -110,7 +110,12 @@ impl Tools {
             return Vec::new();
         };
         let mut found: Vec<DetachedTask> =
-            journal::shims(state).iter().flat_map(|directory| tasks_in(directory)).collect();
+            // A far side of a host lists its own tasks as such.
+            journal::shims(state)
+                .iter()
+                .filter(|directory| !directory.ends_with(&self.supervisor.instance))
+                .flat_map(|directory| tasks_in(directory))
+                .collect();
         found.sort_by(|a, b| b.entry.started.total_cmp(&a.entry.started));
         found
     }

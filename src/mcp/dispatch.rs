@@ -25,6 +25,7 @@ use crate::config::{Config, MAX_WAIT, Warning};
 use crate::history::notices;
 use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
+use crate::peer::hosts::{HostContext, Hosts, Purpose};
 use crate::process::guard::Launcher;
 use crate::process::listening;
 use crate::protocol::message::put;
@@ -40,6 +41,7 @@ use crate::task::supervisor::Supervisor;
 use crate::task::terminal::Terminal;
 use crate::task::watch::{Goal, Tick, WaitEnd, Watch};
 use crate::text::lines::{self, Layout, OutputSpan, Repeats, Room, Shown};
+use crate::text::mask::Secret;
 use crate::text::quantity::grouped;
 
 /// The default of `listen`.
@@ -120,6 +122,13 @@ pub struct ToolCall<'a> {
     pub relays: bool,
     /// Whether a person reads the answer: what it shows is still new for the task's agent.
     pub only_looks: bool,
+    /// The client is a server, and this process the far side of a host: tasks are kept as detached
+    /// ones are, for the next connection.
+    pub on_host: bool,
+    /// The id of the task that the call starts, if the caller has chosen it.
+    pub task_id: Option<String>,
+    /// The value of the secret that the call names, from the server that relays it to this host.
+    pub secret: Option<Secret>,
     /// What had been shown of the task before this call's answer, if that shows something new.
     pub shown_before: Option<(Arc<TaskHandle>, ShownMark)>,
 }
@@ -157,6 +166,8 @@ impl ToolCall<'_> {
             ceiling_s: Some(self.client.ceiling.as_secs_f64()),
             lease_s: None,
             only_looks: false,
+            task_id: self.task_id.clone(),
+            secret: None,
         }
     }
 }
@@ -263,6 +274,10 @@ pub struct Tools {
     /// For how long the task of this shim outlives the last connection to it; without a value, it
     /// needs none.
     pub lease: OnceLock<Duration>,
+    /// The connection of this far side of a host is lost: what is cancelled is not unwanted.
+    pub connection_lost: AtomicBool,
+    /// Where else commands run.
+    pub hosts: Hosts,
     /// The first answer has reported the detached tasks of the project.
     pub(super) detached_reported: AtomicBool,
     /// Calls that have become tasks of the client, by task id.
@@ -330,7 +345,17 @@ impl Tools {
         monitor: Option<MonitorAt>,
         shims: Shims,
     ) -> Tools {
+        let hosts = Hosts::new(
+            config.hosts.clone(),
+            &HostContext {
+                purpose: Purpose::Server(supervisor.instance.clone()),
+                environment: supervisor.settings.environment.clone(),
+                daemons: Arc::clone(&supervisor.settings.daemons),
+            },
+        );
         Tools {
+            hosts,
+            connection_lost: AtomicBool::new(false),
             supervisor,
             recorder,
             config,
@@ -353,6 +378,9 @@ impl Tools {
     ) -> Option<Answered> {
         let about =
             arguments.and_then(|arguments| arguments.get("task_id")).and_then(Value::as_str);
+        if let Some(on_host) = Self::host_call(tool, arguments) {
+            return self.call_on_host(tool, on_host, call);
+        }
         if let Some(owner) = about.and_then(|id| self.shim_of(id, call))
             && let Relayed::Answered(answered) = self.relay(owner, tool, arguments, call)
         {
@@ -418,7 +446,8 @@ impl Tools {
         let notices = notices::take(&self.supervisor.open_tasks(), about);
         let redact = |text: &str| redactor.redact(text).into_owned();
         let mut lines = result::notice_lines(&notices, call.client.ceiling, redact);
-        if !self.detached_reported.swap(true, Ordering::Relaxed) {
+        // Other servers' tasks on a host are none of this client's.
+        if !call.on_host && !self.detached_reported.swap(true, Ordering::Relaxed) {
             lines.extend(self.detached_notice(about));
         }
         lines.push(text);

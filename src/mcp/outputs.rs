@@ -107,6 +107,15 @@ pub struct StrayRow {
     pub name: String,
 }
 
+/// A host.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct HostRow {
+    /// Its name.
+    pub name: String,
+    /// Whether it is connected, its system and what connecting took, or why it is not.
+    pub status: String,
+}
+
 /// A detached task in a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DetachedRow {
@@ -188,6 +197,8 @@ pub struct HealthOutput {
     pub circuits_open: usize,
     /// The address of the monitor's page; null if HTTP is off.
     pub http: Option<String>,
+    /// The listed hosts.
+    pub hosts: Vec<HostRow>,
     /// Problems, in words.
     pub problems: Vec<String>,
 }

@@ -91,7 +91,7 @@ impl Tools {
 }
 
 /// How long a call waits by itself.
-fn wait_of(tool: &Tool, arguments: &Value) -> Duration {
+pub(super) fn wait_of(tool: &Tool, arguments: &Value) -> Duration {
     if tool.name == ToolName::Kill {
         return KILL_LIMIT;
     }

@@ -1,6 +1,7 @@
 //! `zsh`: runs a command and answers when it ends or the call yields.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -48,6 +49,11 @@ impl Tools {
             }
             (false, None) => {}
         }
+        request.id = call.task_id.clone();
+        if call.on_host {
+            let until = request.timeout;
+            request.detached = Some(self.detached(until, call));
+        }
         let max_output = arguments.max_output.unwrap_or(self.config.max_output);
         let on_terminal = request.terminal.is_some();
         let run_record = self.recorder.begin(&request.command, request.timeout, on_terminal)?;
@@ -76,8 +82,9 @@ impl Tools {
         let stopped = self.watch(&task, Goal::End, until, yield_after, call)?;
         if !call.cancel.begin_answer() {
             // A client that cancels a command's first call wants the command gone, unless it only
-            // waits no longer. It does not read the receipt.
-            if call.cancel.timed_out_after().is_none() {
+            // waits no longer, or its connection is lost. It does not read the receipt.
+            let is_lost = self.connection_lost.load(Ordering::Relaxed);
+            if call.cancel.timed_out_after().is_none() && !is_lost {
                 let _ = self.supervisor.kill(&task, KillRequest::Escalate);
             }
             return Err(NoAnswer::Cancelled);
@@ -110,12 +117,16 @@ impl Tools {
             })?,
         };
         request.timeout = request.timeout.or(Some(most).filter(|most| !most.is_zero()));
-        request.detached = Some(Detached {
+        request.detached = Some(self.detached(request.timeout, call));
+        Ok(())
+    }
+
+    fn detached(&self, timeout: Option<Duration>, call: &ToolCall) -> Detached {
+        Detached {
             client: call.client_name.clone(),
             project: self.supervisor.settings.directory.to_string_lossy().into_owned(),
-            until: request.timeout.map(|limit| self.supervisor.now() + limit.as_secs_f64()),
-        });
-        Ok(())
+            until: timeout.map(|limit| self.supervisor.now() + limit.as_secs_f64()),
+        }
     }
 
     fn request(
@@ -185,6 +196,7 @@ impl Tools {
         Ok(Request {
             command: arguments.command.clone(),
             description: arguments.description.clone(),
+            id: None,
             part_of: None,
             detached: None,
             directory: arguments.cwd.as_ref().map(PathBuf::from),

@@ -11,7 +11,7 @@ use super::dispatch::{
 use super::render::insight::Insight;
 use super::render::result::TaskResult;
 use super::tools::{SendArguments, Tool};
-use crate::config::ResolveContext;
+use crate::config::{ResolveContext, ResolveError};
 use crate::process::pty::TerminalSize;
 use crate::task::input::{LONGEST_LINE, Sending};
 use crate::task::live::ActiveCall;
@@ -60,7 +60,7 @@ impl Tools {
         }
         let listen = seconds_or(DEFAULT_LISTEN, "listen", arguments.listen)?;
         let _active_call = ActiveCall::begin(&task.live);
-        let secret = secret.map(|name| self.secret(name, &task)).transpose()?;
+        let secret = secret.map(|name| self.secret_for(&task, name, call)).transpose()?;
         // Noted before anything is sent: the reply may come before the next line runs.
         let after = task.live.state().output_end.offset;
         if let Some(size) = size {
@@ -95,17 +95,30 @@ impl Tools {
         self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
     }
 
-    /// Looks up a listed secret that is to be typed into this task.
-    fn secret<'a>(&self, name: &'a str, task: &TaskHandle) -> Result<(&'a str, Secret), NoAnswer> {
+    /// The secret that is to be typed into this task.
+    fn secret_for<'a>(
+        &self,
+        task: &TaskHandle,
+        name: &'a str,
+        call: &ToolCall,
+    ) -> Result<(&'a str, Secret), NoAnswer> {
         // Checked before the secret's program runs, which may ask a person.
         self.supervisor.check_secret_goes_to(task)?;
+        match &call.secret {
+            Some(secret) => Ok((name, secret.clone())),
+            None => Ok((name, self.secret(name)?)),
+        }
+    }
+
+    /// Looks up a listed secret.
+    pub(super) fn secret(&self, name: &str) -> Result<Secret, ResolveError> {
         let settings = &self.supervisor.settings;
         let context = ResolveContext {
             env: &|name| std::env::var_os(name),
             environment: &settings.environment,
             daemons: Arc::clone(&settings.daemons),
         };
-        Ok((name, self.config.secrets.resolve(name, &context)?))
+        self.config.secrets.resolve(name, &context)
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use super::attach::Attachment;
 use super::ceilings;
@@ -25,7 +26,7 @@ use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool, ToolName};
 use crate::config::{ColorChoice, MAX_WAIT};
 use crate::peer::{
-    ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, EVENT, EVENTS, RELAY_KEY, RelayedClient,
+    ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, END, EVENT, EVENTS, RELAY_KEY, RelayedClient,
 };
 use crate::protocol::era::{ClientInfo, Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
@@ -40,9 +41,11 @@ use crate::protocol::stateless::{
 };
 use crate::protocol::tasks::Operation;
 use crate::protocol::transport::Outbound;
+use crate::task::journal::is_task_id;
 use crate::task::live::{Cancel, ShownMark};
 use crate::task::registry::TaskHandle;
 use crate::task::supervisor::Supervisor;
+use crate::text::mask::Secret;
 
 /// A call needs little stack; what it reads is on the heap.
 const CALL_STACK: usize = 512 * 1024;
@@ -95,13 +98,15 @@ pub enum Access {
     },
     /// As the server that has started this shim for a task.
     Launch,
+    /// As the server that has started this process on a host: it holds a shell there anyway.
+    Carrier,
 }
 
 impl Access {
     /// Why a call is refused, if it is.
     fn refusal(self, tool: &Tool, arguments: Option<&Value>) -> Option<&'static str> {
         let pid = match self {
-            Access::Full => return None,
+            Access::Full | Access::Carrier => return None,
             Access::Launch if tool.name == ToolName::Run => return None,
             Access::Launch => return Some("a shim is asked for its one task only"),
             Access::ControlSocket { pid } => pid,
@@ -160,6 +165,8 @@ pub struct Server {
     /// A request was one for events.
     streams_events: AtomicBool,
     shook_hands: AtomicBool,
+    /// The client has said that it ends.
+    ended: AtomicBool,
     /// A stateless request has been served.
     served_stateless: AtomicBool,
     /// The client of the handshake.
@@ -179,6 +186,7 @@ impl Server {
             has_requested: AtomicBool::new(false),
             streams_events: AtomicBool::new(false),
             shook_hands: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             served_stateless: AtomicBool::new(false),
             client_info: Mutex::default(),
         }
@@ -321,6 +329,9 @@ impl Server {
             }
             return;
         }
+        if method == END {
+            self.ended.store(true, Ordering::Relaxed);
+        }
         let id = params.as_ref().and_then(|params| params.get("requestId"));
         match (method, id.and_then(RequestId::from_value)) {
             ("notifications/cancelled", Some(id)) => {
@@ -357,6 +368,11 @@ impl Server {
         while !undelivered.is_empty()
             && !self.delivered.wait_until(&mut undelivered, deadline).timed_out()
         {}
+    }
+
+    /// Whether the client has said that it ends, instead of only going away.
+    pub fn was_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// Whether a call is under way.
@@ -590,14 +606,15 @@ impl RunningCall {
                     return Ok(Some(complete(ToolResult::error(refusal).into_result())));
                 }
                 match (self.server.access, relayed) {
-                    (Access::ControlSocket { .. } | Access::Launch, Some(client)) => {
-                        Ok(self.call_relayed(tool, arguments, token.as_ref(), client))
-                    }
+                    (
+                        Access::ControlSocket { .. } | Access::Launch | Access::Carrier,
+                        Some(client),
+                    ) => Ok(self.call_relayed(tool, arguments, token.as_ref(), client)),
                     _ => {
                         let client = self.server.client(&self.era);
                         let name = self.server.client_info(&self.era).name;
                         let token = token.as_ref();
-                        Ok(self.call_tool(tool, arguments, token, client, name, false).0)
+                        Ok(self.call_tool(tool, arguments, token, client, name, None).0)
                     }
                 }
             }
@@ -651,7 +668,7 @@ impl RunningCall {
         }
         let name = client.name.clone();
         let (answered, shown_before) =
-            self.call_tool(tool, arguments, token, shown_to, name, client.only_looks);
+            self.call_tool(tool, arguments, token, shown_to, name, Some(client));
         if let Some((task, before)) = shown_before {
             let result = Undelivered { id: self.id.clone(), task, before };
             match answered {
@@ -669,7 +686,7 @@ impl RunningCall {
         token: Option<&Value>,
         client: Client,
         client_name: String,
-        only_looks: bool,
+        relayed: Option<&RelayedClient>,
     ) -> (Option<Answered>, Option<(Arc<TaskHandle>, ShownMark)>) {
         let mut tell;
         let mut progress: Option<&mut dyn FnMut(Progress)> = None;
@@ -683,8 +700,14 @@ impl RunningCall {
             client,
             client_name,
             takes_tasks: self.era.takes_tasks(),
-            relays: self.server.access == Access::Full,
-            only_looks,
+            relays: matches!(self.server.access, Access::Full | Access::Carrier),
+            only_looks: relayed.is_some_and(|client| client.only_looks),
+            on_host: self.server.access == Access::Carrier,
+            task_id: relayed.and_then(|client| client.task_id.clone()).filter(|id| is_task_id(id)),
+            secret: relayed
+                .filter(|_| self.server.access == Access::Carrier)
+                .and_then(|client| client.secret.as_ref())
+                .and_then(|secret| Secret::new(Zeroizing::new(secret.data.clone())).ok()),
             shown_before: None,
         };
         let answered = self.server.tools.call(tool, arguments, &mut call);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::dispatch::{Answer, ToolCall, ToolResult, Tools, read};
 use super::memory;
 use super::outputs::{
-    ConditionRow, DetachedRow, HealthOutput, LearnedRow, StrayRow, TaskRow, TasksOutput,
+    ConditionRow, DetachedRow, HealthOutput, HostRow, LearnedRow, StrayRow, TaskRow, TasksOutput,
 };
 use super::render::insight;
 use super::render::progress;
@@ -140,6 +140,9 @@ impl Tools {
         let learned = self.learned_ceilings().into_iter().filter(|learned| learned.is_sure);
         let learned: Vec<LearnedRow> = learned.map(LearnedRow::from).collect();
         lines.extend(learned.iter().map(LearnedRow::line));
+        for host in self.hosts.iter() {
+            lines.push(format!("host       {}: {}", host.entry.name, host.status()));
+        }
         lines.extend(monitor.as_ref().map(|monitor| format!("monitor    {monitor}")));
         lines.extend(problems.iter().map(|problem| format!("⚠ {problem}")));
         let output = HealthOutput {
@@ -161,6 +164,11 @@ impl Tools {
             database,
             circuits_open,
             http: monitor.as_ref().map(|monitor| monitor.address.clone()),
+            hosts: self
+                .hosts
+                .iter()
+                .map(|host| HostRow { name: host.entry.name.clone(), status: host.status() })
+                .collect(),
             problems,
         };
         Ok(ToolResult::structured(lines.join("\n"), &output))

@@ -32,6 +32,9 @@ A.L.A.N. lines say how such commands went before: act on ⚠, and change somethi
 pub struct RunArguments {
     /// Text for zsh; several lines are fine.
     pub command: String,
+    /// Host that the user listed, to run there.
+    #[allow(dead_code, reason = "read before the call is carried out, here or there")]
+    pub host: Option<String>,
     /// Deadline in seconds. Default 120, at most 600 (configurable); 0 = none, with background, detach, stdin_open or pty.
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
@@ -153,6 +156,9 @@ pub struct KillArguments {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TasksArguments {
+    /// List the tasks of this host instead.
+    #[allow(dead_code, reason = "read before the call is carried out, here or there")]
+    pub host: Option<String>,
     /// List ended tasks too. Default false.
     pub all: Option<bool>,
     /// How many at most, newest first. Default 50, from 1 to 1000.
@@ -166,6 +172,9 @@ pub struct TasksArguments {
 pub struct QueryArguments {
     /// The command text as for zsh. It is not run.
     pub command: String,
+    /// Look the command up on this host.
+    #[allow(dead_code, reason = "read before the call is carried out, here or there")]
+    pub host: Option<String>,
 }
 
 /// Arguments of `zsh_neverhang_reset`.

@@ -48,6 +48,7 @@ impl Runtime {
         let recorder = &self.recorder;
         let account = recorder.begin_agent(executor.name(), role.name());
         let request = Request {
+            id: None,
             part_of: launch.run().map(str::to_owned),
             detached: None,
             command: exec_line(&launch.argv),

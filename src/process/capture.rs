@@ -65,25 +65,13 @@ pub enum CaptureError {
     TooMuch(usize),
 }
 
-/// Runs a program until it ends or exceeds a limit; the calling thread waits. The cookie in
-/// its environment, by which its processes are found, is unique to this run.
+/// Runs a program until it ends or exceeds a limit; the calling thread waits.
 ///
 /// # Errors
 /// When it cannot be started or takes too long; then its tree is ended.
-pub(crate) fn run(mut launch: Launch, limits: &Limits) -> Result<Captured, RunError> {
+pub(crate) fn run(launch: Launch, limits: &Limits) -> Result<Captured, RunError> {
     let deadline = Instant::now() + limits.time;
-    let cookie = format!("capture/{}", files::random_id());
-    launch.environment.retain(|(name, _)| name != COOKIE_VARIABLE);
-    let variable = (COOKIE_VARIABLE.into(), cookie.clone().into());
-    launch.environment.push(variable);
-    let spawned = launch.spawn()?;
-    let family = TaskProcesses::new(MatchCriteria {
-        shell: spawned.id,
-        cookie,
-        output: tree::name_of_descriptor(&spawned.output),
-        daemons: limits.daemons.clone().unwrap_or_default(),
-    });
-    let mut running = Running { spawned, family };
+    let mut running = Running::start(launch, limits.daemons.clone().unwrap_or_default())?;
     // Room for all of it from the start: growing would leave copies in memory.
     let mut output = Zeroizing::new(Vec::with_capacity(limits.output + 1));
     let stop = running.gather(&mut output, limits.output, deadline);
@@ -121,12 +109,33 @@ enum Stop {
     Late,
 }
 
-struct Running {
-    spawned: Spawned,
+/// A program that runs for the server's own purposes, with all that it starts.
+pub(crate) struct Running {
+    pub spawned: Spawned,
     family: TaskProcesses,
 }
 
 impl Running {
+    /// Starts it. The cookie in its environment, by which its processes are found, is unique to
+    /// this run. Programs named in `daemons` survive its end.
+    ///
+    /// # Errors
+    /// As [`Launch::spawn`].
+    pub(crate) fn start(mut launch: Launch, daemons: Arc<[String]>) -> Result<Running, SpawnError> {
+        let cookie = format!("capture/{}", files::random_id());
+        launch.environment.retain(|(name, _)| name != COOKIE_VARIABLE);
+        let variable = (COOKIE_VARIABLE.into(), cookie.clone().into());
+        launch.environment.push(variable);
+        let spawned = launch.spawn()?;
+        let family = TaskProcesses::new(MatchCriteria {
+            shell: spawned.id,
+            cookie,
+            output: tree::name_of_descriptor(&spawned.output),
+            daemons,
+        });
+        Ok(Running { spawned, family })
+    }
+
     fn gather(&self, output: &mut Vec<u8>, most: usize, deadline: Instant) -> Stop {
         let mut is_open = true;
         loop {
@@ -154,7 +163,7 @@ impl Running {
     }
 
     /// Sends SIGKILL until none of the family is alive.
-    fn end_all(&mut self) {
+    pub(crate) fn end_all(&mut self) {
         let Running { spawned, family } = self;
         let child = &spawned.child;
         Termination::begin(Duration::ZERO, PATIENCE).finish(
@@ -181,6 +190,13 @@ impl Running {
         if child.has_ended() {
             spawned.child.reap();
         }
+    }
+
+    /// Waits for its end, at most until the limit.
+    pub(crate) fn await_end(&self, limit: Duration) {
+        let mut poller = Poller::default();
+        poller.watch(self.child().ended(), Interest::Read);
+        poller.wait(Some(limit));
     }
 
     fn child(&self) -> &Child {

@@ -43,6 +43,8 @@ pub enum Stderr {
 
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// Its id, if the caller has chosen it: 8 lower-case hex digits.
+    pub id: Option<String>,
     pub command: String,
     /// What it is for.
     pub description: Option<String>,

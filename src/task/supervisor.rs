@@ -202,7 +202,7 @@ impl Supervisor {
     ) -> Result<Arc<TaskHandle>, StartError> {
         self.check(&request)?;
         let shell = self.find_shell()?;
-        let id = self.reserve()?;
+        let id = self.reserve(request.id.as_deref())?;
         let started = self.start_reserved(&id, request, &shell, on_end);
         match &started {
             Ok(task) => {
@@ -249,10 +249,10 @@ impl Supervisor {
         }
     }
 
-    fn reserve(&self) -> Result<String, StartError> {
+    fn reserve(&self, chosen: Option<&str>) -> Result<String, StartError> {
         let mut registry = self.registry.lock();
         registry.reserve(self.settings.max_running, &self.settings.redactor)?;
-        let mut id = files::random_id();
+        let mut id = chosen.map_or_else(files::random_id, str::to_owned);
         while registry.by_id.contains_key(&id) {
             id = files::random_id();
         }

@@ -379,6 +379,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
     let flood = Request {
         command: "exec yes a line of output".to_owned(),
         description: None,
+        id: None,
         part_of: None,
         detached: None,
         directory: None,

@@ -27,6 +27,7 @@ mod fuzz_seeds;
 mod history_insights;
 mod history_shared;
 mod history_tools;
+mod hosts;
 mod http;
 mod http_times;
 mod inherited;
@@ -110,6 +111,7 @@ mod support {
     pub mod result;
     pub mod runs;
     pub mod schema;
+    pub mod ssh_host;
     pub mod state_files;
     pub mod terminal;
     pub mod tmux;

@@ -100,6 +100,7 @@ impl CommandJudge {
             prompt,
         });
         Request {
+            id: None,
             stderr: Stderr::Merged,
             command: command_text(&launch.argv),
             description: Some("status check".to_owned()),

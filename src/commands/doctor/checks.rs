@@ -4,22 +4,25 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::Finding;
 use crate::alan::store::Status;
 use crate::commands::setup;
-use crate::config::{Config, ResolveContext, SecretSource, SpoolMode};
+use crate::config::{Config, HostEntry, ResolveContext, SecretSource, SpoolMode};
 use crate::history::manopt;
 use crate::history::recorder::Recorder;
 use crate::mcp::render::{insight, result};
 use crate::monitor::session::now;
+use crate::peer::hosts::{HostContext, Hosts, Purpose};
+use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError, RelayedClient};
 use crate::process::probe::VisibilityLimit;
 use crate::process::{files, orphans, processes, pty, tree, wait};
 use crate::task::invocation;
 use crate::task::journal::{self, CONTROL_SOCKET, Entry};
+use crate::task::live::Cancel;
 use crate::task::shell::{self, ShellKind};
 use crate::text::lines::{clip, grouped};
 use crate::text::quantity::{seconds, size};
@@ -430,6 +433,86 @@ pub(crate) fn secrets(config: &Config) -> Vec<Finding> {
     };
     let listed = config.secrets.iter();
     listed.map(|(name, source)| secret(name, source, &around)).collect()
+}
+
+/// Whether the carriers of the listed hosts are there; connects to none.
+pub(crate) fn hosts(config: &Config) -> Vec<Finding> {
+    const WHAT: &str = "host";
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let check = |host: &HostEntry| {
+        let program = host.carrier.first().map_or("", String::as_str);
+        match files::find_program(program, &search_path) {
+            Ok(_) => Finding::ok(WHAT, format!("{}, by {program}, not connected to", host.name)),
+            Err(_) => Finding::warning(
+                WHAT,
+                format!("{}: {program} is not found", host.name),
+                format!("install it, or change {} in hosts of config.yaml", host.name),
+            ),
+        }
+    };
+    config.hosts.iter().map(check).collect()
+}
+
+/// Connects to a host, and reports what its own checks find.
+pub(crate) fn host(config: &Config, name: &str) -> Vec<Finding> {
+    const WHAT: &str = "host";
+    let context = HostContext {
+        purpose: Purpose::Server(files::random_id()),
+        environment: setup::environment(config),
+        daemons: config.daemons.clone().into(),
+    };
+    let hosts = Hosts::new(config.hosts.clone(), &context);
+    let host = match hosts.find(name) {
+        Ok(host) => host,
+        Err(error) => return vec![Finding::error(WHAT, error.to_string(), "use one of them")],
+    };
+    let fix = format!("check hosts.{name} in config.yaml, and try its command by hand");
+    let peer = host.link().map_err(|error| error.to_string());
+    let peer = peer.and_then(|link| Peer::carried(link).map_err(|error| error.to_string()));
+    let mut peer = match peer {
+        Ok(peer) => peer,
+        Err(error) => return vec![Finding::error(WHAT, error, fix)],
+    };
+    let mut findings = vec![Finding::ok(WHAT, format!("{name}: {}", host.status()))];
+    let begun = Instant::now();
+    let health = peer.call(
+        &PeerCall {
+            tool: "zsh_health",
+            arguments: &Value::Null,
+            client: RelayedClient::default(),
+            limit: ANSWER_LIMIT,
+            cancel: &Cancel::default(),
+        },
+        None,
+    );
+    match health {
+        Ok(health) => {
+            let took = begun.elapsed().as_secs_f64() * 1000.0;
+            let text = |key: &str| {
+                let value = health.pointer(&format!("/structuredContent/{key}"));
+                value.and_then(Value::as_str).unwrap_or("unknown").to_owned()
+            };
+            findings.push(Finding::ok(
+                WHAT,
+                format!(
+                    "{name}: zsh-tool {}, shell {}, answers within {took:.0} ms",
+                    text("version"),
+                    text("shell")
+                ),
+            ));
+            let problems = health.pointer("/structuredContent/problems").and_then(Value::as_array);
+            findings.extend(problems.into_iter().flatten().filter_map(Value::as_str).map(
+                |problem| Finding::warning(WHAT, format!("{name}: {problem}"), "fix it there"),
+            ));
+        }
+        Err(PeerError::Gone(_)) => {
+            findings.push(Finding::error(WHAT, format!("{name}: {}", host.final_reason()), fix));
+        }
+        Err(error) => findings.push(Finding::error(WHAT, format!("{name}: {error}"), fix)),
+    }
+    drop(peer);
+    hosts.end();
+    findings
 }
 
 fn secret(name: &str, source: &SecretSource, around: &ResolveContext) -> Finding {

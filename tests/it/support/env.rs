@@ -15,7 +15,7 @@ use super::client::Client;
 use super::processes::{end, processes_with};
 
 /// The variable by which processes that a test left behind are found.
-const MARK_VARIABLE: &str = "ZSH_TOOL_TEST_MARK";
+pub const MARK_VARIABLE: &str = "ZSH_TOOL_TEST_MARK";
 
 /// Starts the oracle without the descriptors that the test's own parents left open, and
 /// without what bash adds to the environment.

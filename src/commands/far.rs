@@ -1,0 +1,276 @@
+//! `zsh-tool far`: the far side of a host. It speaks the control socket's protocol on stdin and
+//! stdout with the rights of the server's own client, and holds the tasks that it starts as a shim
+//! does: when the connection is lost, they run on for the time of the lease, reachable over its
+//! control socket, and the far side of the next connection passes calls about them on.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, after, bounded, select};
+
+use super::{output, serve, setup, shim};
+use crate::cli::FarArguments;
+use crate::mcp::control::ControlSocket;
+use crate::mcp::dispatch::{Shims, Tools};
+use crate::mcp::server::{Access, Server};
+use crate::peer::hosts::PING_EVERY;
+use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};
+use crate::process::descriptors::{self, Waiting};
+use crate::process::guard::{self, Launcher, Role};
+use crate::process::signals::Exit;
+use crate::process::{files, local_socket, memory};
+use crate::protocol::transport::{Outbound, Transport};
+use crate::task::journal::{self, CONTROL_SOCKET, SHIM_PREFIX};
+use crate::task::live::Cancel;
+
+/// How long calls get to end when the connection is over.
+const LAST_CALLS: Duration = Duration::from_secs(3);
+/// How long other processes get to read the tasks' ends.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// How long an answer may take to be written.
+const FLUSH: Duration = Duration::from_millis(150);
+/// The connection is lost if nothing has come for this long: the other side asks more often.
+const SILENCE_LIMIT: Duration = Duration::from_secs(3 * PING_EVERY.as_secs());
+/// How often the far sides of earlier connections are asked whether they are there, which keeps
+/// this process connected to them.
+const HOLD_EVERY: Duration = Duration::from_secs(20);
+
+/// Runs the command.
+pub(crate) fn run(arguments: FarArguments) -> ExitCode {
+    if arguments.hash {
+        return match payload::own_hash().map(|hash| output::print(&format!("{hash}\n"))) {
+            Ok(Ok(())) => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        };
+    }
+    if let Some(task) = &arguments.task {
+        return pass_on(task);
+    }
+    descriptors::seal_inherited();
+    if let Some(instance) = arguments.guarded.clone() {
+        if let Err(error) = guard::attend() {
+            tracing::warn!("cannot talk to the guard: {error}");
+        }
+        return hold(instance, &arguments);
+    }
+    let instance = format!("{}{}", far_prefix(&arguments.server), files::random_id());
+    let linger = arguments.linger.to_string();
+    let words = [
+        "far",
+        "--server",
+        &arguments.server,
+        "--linger",
+        &linger,
+        "--guarded",
+        &instance,
+        "--launcher",
+    ];
+    let spared = || setup::load_config().0.daemons;
+    match guard::run(Role::Server, &instance, &words, spared) {
+        Ok((exit, reaped)) => {
+            if exit != Exit::Code(0) {
+                serve::conclude(&instance, exit, &reaped);
+            }
+            ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
+        }
+        Err(error) => {
+            output::complain(format_args!("no guard: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Passes everything on between this process's stdin and stdout and the owner of a task.
+fn pass_on(task: &str) -> ExitCode {
+    let (config, _) = setup::load_config();
+    let state = match setup::state_directory(&config) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    let Some(owner) = peer::shim_of(state, task) else {
+        output::complain(format_args!(
+            "no task {task} runs here: zsh_tasks with this host and all=true lists the tasks"
+        ));
+        return ExitCode::FAILURE;
+    };
+    let passed = local_socket::connect(&owner.directory, CONTROL_SOCKET).and_then(|stream| {
+        let (mut answers, mut commands) = (stream.try_clone()?, stream);
+        std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+            let _ = io::copy(&mut io::stdin().lock(), &mut commands);
+            let _ = commands.shutdown(Shutdown::Both);
+        })?;
+        // Flushed by each line, and no message is without a line's end.
+        io::copy(&mut answers, &mut io::stdout())?;
+        Ok(())
+    });
+    match passed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(format_args!("the owner of task {task} cannot be reached: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the names of far sides of a server begin with.
+fn far_prefix(server: &str) -> String {
+    format!("{SHIM_PREFIX}{server}-")
+}
+
+fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
+    memory::close_to_others();
+    memory::share_arena();
+    let (config, warnings) = setup::start();
+    setup::adopt_orphans();
+    let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
+    let supervisor = setup::supervisor_of_instance(instance, &config);
+    let recorder = setup::recorder(&config, &supervisor.settings.redactor);
+    let (wake, woken) = bounded(1);
+    let (stop, stopped) = bounded(1);
+    let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
+    let stopping = Arc::new(Cancel::default());
+    let daemons = config.daemons.clone();
+    if let Err(error) = shim::watch_signals(guard, &wake, stop, Arc::clone(&stopping), daemons) {
+        output::complain(format_args!("cannot take signals: {error}"));
+        return ExitCode::FAILURE;
+    }
+    let launcher = arguments.launcher.and_then(|number| Launcher::inherited(number).ok());
+    let directory = supervisor.directory_made();
+    let tools = Arc::new(Tools::new(
+        Arc::clone(&supervisor),
+        Arc::clone(&recorder),
+        config,
+        warnings,
+        None,
+        launcher.map_or(Shims::Unavailable, Shims::Launcher),
+    ));
+    let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);
+    let control = control.inspect_err(|error| tracing::error!("no control socket: {error}")).ok();
+    let resting = Arc::clone(&recorder);
+    let rest = move || {
+        resting.store().release_memory();
+        memory::give_back_free();
+    };
+    let housekeeper = setup::start_housekeeping(&supervisor, woken, rest);
+    let earlier = supervisor.settings.state.as_deref().map(far_sides).unwrap_or_default();
+    let own_earlier: Vec<PathBuf> = earlier
+        .iter()
+        .filter(|directory| is_of_server(directory, &arguments.server))
+        .cloned()
+        .collect();
+    let holds: Vec<_> = earlier.into_iter().filter_map(keep).collect();
+    let end = serve_connection(&tools, message_limit, &stopped);
+    match end {
+        Ok(ConnectionEnd::Ended) => {
+            for directory in own_earlier {
+                end_earlier(directory);
+            }
+        }
+        Ok(ConnectionEnd::Lost) => {
+            if let Some(control) = &control {
+                control.note_closed();
+            }
+            let lease = Duration::try_from_secs_f64(arguments.linger).unwrap_or_default();
+            let now = std::time::Instant::now();
+            let unconnected_since =
+                || control.as_ref().map_or(Some(now), ControlSocket::unconnected_since);
+            shim::await_end(&supervisor, &stopping, Some(lease), unconnected_since);
+        }
+        Err(error) => output::complain(format_args!("cannot serve: {error}")),
+    }
+    drop(holds);
+    supervisor.shut_down();
+    if let Some(control) = control {
+        control.finish(LAST_ANSWERS);
+    }
+    shim::write_last(&supervisor);
+    recorder.close();
+    supervisor.leave_server_dir();
+    drop(wake);
+    drop(housekeeper);
+    ExitCode::SUCCESS
+}
+
+/// How a connection has ended.
+enum ConnectionEnd {
+    /// The server, or this process, ends: so do the tasks.
+    Ended,
+    Lost,
+}
+
+fn serve_connection(
+    tools: &Arc<Tools>,
+    message_limit: usize,
+    stopped: &Receiver<()>,
+) -> io::Result<ConnectionEnd> {
+    let server = Arc::new(Server::new(Arc::clone(tools), Access::Carrier));
+    let heard = Arc::new(AtomicBool::new(false));
+    let (receiver, hears) = (Arc::clone(&server), Arc::clone(&heard));
+    let receive = move |outbound: &Outbound, received| {
+        hears.store(true, Ordering::Relaxed);
+        receiver.receive(outbound, received);
+    };
+    let input = Waiting::new(io::stdin().as_fd().try_clone_to_owned()?);
+    let output = Waiting::new(io::stdout().as_fd().try_clone_to_owned()?);
+    let transport = Transport::start(Box::new(input), Box::new(output), message_limit, receive)?;
+    let stopped = loop {
+        select! {
+            recv(transport.ended()) -> _ => break false,
+            recv(stopped) -> _ => break true,
+            recv(after(SILENCE_LIMIT)) -> _ => {
+                if !heard.swap(false, Ordering::Relaxed) {
+                    break false;
+                }
+            }
+        }
+    };
+    let ended = stopped || server.was_ended();
+    if !ended {
+        tools.connection_lost.store(true, Ordering::Relaxed);
+    }
+    server.cancel_calls();
+    server.await_calls(LAST_CALLS);
+    server.take_back_undelivered();
+    transport.finish(FLUSH);
+    Ok(if ended { ConnectionEnd::Ended } else { ConnectionEnd::Lost })
+}
+
+/// The living far sides of earlier connections.
+fn far_sides(state: &Path) -> Vec<PathBuf> {
+    let is_far = |directory: &PathBuf| {
+        let name = directory.file_name().and_then(|name| name.to_str());
+        let rest = name.and_then(|name| name.strip_prefix(SHIM_PREFIX));
+        rest.is_some_and(|rest| rest.contains('-')) && journal::server_lives(directory)
+    };
+    journal::shims(state).into_iter().filter(is_far).collect()
+}
+
+fn is_of_server(directory: &Path, server: &str) -> bool {
+    let name = directory.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(&far_prefix(server)))
+}
+
+/// Stays connected to an earlier far side until this is dropped.
+fn keep(directory: PathBuf) -> Option<crossbeam_channel::Sender<()>> {
+    let mut peer = Peer::connect(Owner { directory }).ok()?;
+    let (stop, stopped) = bounded::<()>(0);
+    let run = move || {
+        use crossbeam_channel::RecvTimeoutError::Timeout;
+        while stopped.recv_timeout(HOLD_EVERY) == Err(Timeout) && peer.ping().is_ok() {}
+    };
+    let started = std::thread::Builder::new().name("earlier".to_owned()).spawn(run);
+    started.is_ok().then_some(stop)
+}
+
+/// Ends an earlier far side, and with it its tasks.
+fn end_earlier(directory: PathBuf) {
+    let owner = Owner { directory };
+    owner.end();
+    owner.await_end(ANSWER_LIMIT);
+}

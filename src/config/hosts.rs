@@ -1,0 +1,255 @@
+//! The machines, containers and pods on which commands may run as well:
+//! `hosts: {NAME: {ssh: DESTINATION}}`, or `{command: [program, argument…]}` for anything that
+//! runs a program there on its stdin and stdout.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::layers::{SettingSource, Sources};
+use super::value::{Choice, Field, Raw, Time, ValueParser, listed};
+use super::{InstallChoice, hours};
+
+pub(super) const KEY: &str = "hosts";
+
+const EXPECTED: &str =
+    "expected {ssh: DESTINATION} or {command: [program, argument…]}, one of them";
+/// What `ssh: DESTINATION` is short for. It must not ask anything.
+const SSH: [&str; 4] = ["ssh", "-T", "-o", "BatchMode=yes"];
+/// How long tasks there survive a lost connection.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// A place on which commands may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostEntry {
+    /// Letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// The carrier: a program and its arguments that run the program named after them on the host.
+    pub carrier: Vec<String>,
+    /// Where commands start; `None` for the user's home there.
+    pub directory: Option<String>,
+    /// How long tasks there survive a lost connection.
+    pub linger: Duration,
+    pub install: InstallChoice,
+    /// The directory there that this program is installed in, instead of one in the cache.
+    pub binary_directory: Option<String>,
+}
+
+/// The listed hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostList(Vec<HostEntry>);
+
+/// A name that is not listed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "host {name:?} is not known: the hosts are {known}; the user lists them in config.yaml, as \
+     `hosts: {{NAME: {{ssh: DESTINATION}}}}`"
+)]
+pub struct UnknownHost {
+    name: String,
+    known: String,
+}
+
+/// How much of an unknown name an error repeats.
+const SHOWN_CHARS: usize = 40;
+
+impl HostList {
+    /// Reads the section. An entry with an error is a warning, and not listed.
+    pub(super) fn read(sources: &mut Sources<'_>) -> (HostList, SettingSource) {
+        let mut hosts = Vec::<HostEntry>::new();
+        let expected = format!("a mapping of names to hosts: {EXPECTED}; no host is listed");
+        let Some((source, fields)) = sources.section(KEY, &expected) else {
+            return (HostList::default(), SettingSource::Default);
+        };
+        let home = sources.home.clone();
+        for field in fields {
+            let problem = match host(&field, home.as_deref()) {
+                Ok(host) if hosts.iter().any(|known| known.name == host.name) => {
+                    "given twice".to_owned()
+                }
+                Ok(host) => {
+                    hosts.push(host);
+                    continue;
+                }
+                Err(problem) => problem,
+            };
+            let key = format!("{KEY}.{}", field.key);
+            sources.warn(source.at(field.line), Some(key), format!("{problem}; ignored"));
+        }
+        (HostList(hosts), source)
+    }
+
+    /// Looks a host up by its name.
+    ///
+    /// # Errors
+    /// It is not listed.
+    pub fn find(&self, name: &str) -> Result<&HostEntry, UnknownHost> {
+        self.0.iter().find(|host| host.name == name).ok_or_else(|| self.unknown(name))
+    }
+
+    /// The error about a name that is not listed.
+    pub fn unknown(&self, name: &str) -> UnknownHost {
+        UnknownHost { name: name.chars().take(SHOWN_CHARS).collect(), known: self.names() }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &HostEntry> {
+        self.0.iter()
+    }
+
+    fn names(&self) -> String {
+        listed(&self.0.iter().map(|host| host.name.as_str()).collect::<Vec<_>>())
+    }
+}
+
+impl fmt::Display for HostList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The program alone: its arguments may be secret.
+        let shown = |host: &HostEntry| {
+            format!("{} ({})", host.name, host.carrier.first().map_or("", String::as_str))
+        };
+        f.write_str(&listed(&self.0.iter().map(shown).collect::<Vec<_>>()))
+    }
+}
+
+fn host(field: &Field, home: Option<&Path>) -> Result<HostEntry, String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !field.key.starts_with(|c: char| c.is_ascii_alphanumeric())
+        || !field.key.chars().all(is_part)
+    {
+        return Err("a name takes letters, digits, -, _ and . only".to_owned());
+    }
+    let Raw::Map(parts) = &field.value else {
+        return Err(EXPECTED.to_owned());
+    };
+    let mut carriers = Vec::new();
+    let mut host = HostEntry {
+        name: field.key.clone(),
+        carrier: Vec::new(),
+        directory: None,
+        linger: LINGER,
+        install: InstallChoice::Auto,
+        binary_directory: None,
+    };
+    for part in parts {
+        match part.key.as_str() {
+            "ssh" => {
+                // Anything that begins with a hyphen would be an option of ssh.
+                let destination = part.value.text().filter(|text| {
+                    !text.is_empty() && !text.starts_with('-') && !text.contains('\0')
+                });
+                let destination =
+                    destination.ok_or("ssh takes a destination, as `user@machine`")?.to_owned();
+                carriers.push(SSH.map(str::to_owned).into_iter().chain([destination]).collect());
+            }
+            "command" => carriers.push(part.value.command(home).ok_or(
+                "command takes a list: the program's name, absolute path or path that begins with \
+                 `~/`, and its arguments, as text",
+            )?),
+            "directory" => host.directory = Some(there(&part.value, "directory")?),
+            "binary_directory" => {
+                host.binary_directory = Some(there(&part.value, "binary_directory")?);
+            }
+            "linger" => {
+                let range = Duration::from_secs(1)..=hours(24);
+                host.linger = Time::seconds(range)
+                    .read(&part.value, None)
+                    .map_err(|problem| format!("linger: {problem}"))?;
+            }
+            "install" => {
+                let choice = Choice::new().read(&part.value, None);
+                host.install = choice.map_err(|_| "install takes auto or never")?;
+            }
+            other => {
+                return Err(format!(
+                    "{other:?} is unknown; a host has ssh or command, directory, linger, install \
+                     and binary_directory"
+                ));
+            }
+        }
+    }
+    match <[Vec<String>; 1]>::try_from(carriers) {
+        Ok([carrier]) => Ok(HostEntry { carrier, ..host }),
+        Err(_) => Err(EXPECTED.to_owned()),
+    }
+}
+
+/// A path on the host.
+fn there(raw: &Raw, key: &str) -> Result<String, String> {
+    let path = raw.text().filter(|path| {
+        (path.starts_with('/') || path.starts_with("~/")) && !path.contains(['\0', '\n'])
+    });
+    path.map(str::to_owned)
+        .ok_or_else(|| format!("{key} takes an absolute path, or one that begins with `~/`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    /// Loads a file of this text: the hosts, and the faults without the file's path.
+    fn load(yaml: &str) -> (Config, Vec<String>) {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("config.yaml");
+        std::fs::write(&path, yaml).unwrap();
+        let (config, warnings) = Config::load(&|name| match name {
+            "HOME" => Some("/home/me".into()),
+            "ZSH_TOOL_CONFIG" => Some(path.clone().into()),
+            _ => None,
+        });
+        let shown = path.display().to_string();
+        let warnings = warnings.iter().map(|warning| warning.to_string());
+        let warnings = warnings.map(|text| text.replace(&shown, "FILE")).collect();
+        (config, warnings)
+    }
+
+    #[test]
+    fn each_kind_of_host_is_read() {
+        let (config, warnings) = load(
+            "hosts:\n  build1: {ssh: me@build1}\n  web:\n    command: [docker, exec, -i, web]\n    \
+             linger: 5\n    install: never\n    directory: /srv\n    binary_directory: ~/bin\n",
+        );
+        assert_eq!(warnings, [""; 0]);
+        let build = config.hosts.find("build1").unwrap();
+        assert_eq!(build.carrier, ["ssh", "-T", "-o", "BatchMode=yes", "me@build1"]);
+        assert_eq!((build.linger, build.install), (LINGER, InstallChoice::Auto));
+        let web = config.hosts.find("web").unwrap();
+        assert_eq!(web.carrier, ["docker", "exec", "-i", "web"]);
+        assert_eq!((web.linger, web.install), (Duration::from_secs(5), InstallChoice::Never));
+        assert_eq!(web.directory.as_deref(), Some("/srv"));
+        assert_eq!(web.binary_directory.as_deref(), Some("~/bin"));
+        let row = config.rows().into_iter().find(|row| row.key == KEY).unwrap();
+        assert_eq!(row.value, "build1 (ssh), web (docker)");
+    }
+
+    #[test]
+    fn an_unknown_name_is_an_error_that_lists_the_known_ones() {
+        let (config, _) = load("hosts: {a: {ssh: a}, b: {ssh: b}}");
+        let error = config.hosts.find("c").unwrap_err().to_string();
+        assert!(error.starts_with("host \"c\" is not known: the hosts are a, b;"), "{error}");
+        let error = Config::default().hosts.find("c").unwrap_err().to_string();
+        assert!(error.contains("the hosts are none;"), "{error}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line_and_leaves_the_rest() {
+        for (entry, expected) in [
+            ("x: build1", "FILE:3: hosts.x: expected {ssh: DESTINATION}"),
+            ("x: {linger: 5}", "FILE:3: hosts.x: expected {ssh: DESTINATION}"),
+            ("x: {ssh: a, command: [b]}", "FILE:3: hosts.x: expected {ssh: DESTINATION}"),
+            ("x: {ssh: -oProxyCommand=x}", "FILE:3: hosts.x: ssh takes a destination"),
+            ("x: {command: docker}", "FILE:3: hosts.x: command takes a list"),
+            ("x: {ssh: a, linger: never}", "FILE:3: hosts.x: linger: expected"),
+            ("x: {ssh: a, install: maybe}", "FILE:3: hosts.x: install takes auto or never"),
+            ("x: {ssh: a, directory: src}", "FILE:3: hosts.x: directory takes an absolute path"),
+            ("x: {ssh: a, port: 22}", "FILE:3: hosts.x: \"port\" is unknown; a host has"),
+            ("a:b: {ssh: a}", "FILE:3: hosts.a:b: a name takes letters"),
+            ("good: {ssh: a}", "FILE:3: hosts.good: given twice"),
+        ] {
+            let (config, warnings) = load(&format!("hosts:\n  good: {{ssh: a}}\n  {entry}\n"));
+            assert_eq!(warnings.len(), 1, "{entry}: {warnings:?}");
+            assert!(warnings[0].starts_with(expected), "{entry}: {warnings:?}");
+            assert_eq!(config.hosts.iter().count(), 1, "{entry}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Calls about commands on hosts: they are carried out there, over the host's one connection, and
+//! their answers are passed on. A host knows its tasks by plain ids; here an id has the host's name
+//! before it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+use super::dispatch::{Answered, Progress, ToolCall, ToolResult, Tools};
+use super::relay;
+use super::tools::{Tool, ToolName};
+use crate::config::MAX_WAIT;
+use crate::peer::hosts::Host;
+use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError, RelayedSecret};
+use crate::process::files;
+use crate::protocol::message::put;
+use crate::task::journal::is_task_id;
+
+/// What is before an id in our own words.
+const BEFORE_IDS: [&str; 5] = ["task=", "task_id=", "task '", "task ", "attach "];
+const ID_LENGTH: usize = 8;
+
+/// A call that names a host.
+pub(super) struct HostCall {
+    host: String,
+    /// Without the host.
+    arguments: Value,
+    /// The task that it is about, or that it starts.
+    task: Option<String>,
+}
+
+impl HostCall {
+    fn of(tool: &Tool, arguments: Option<&Value>) -> Option<HostCall> {
+        let arguments = arguments?;
+        if let Some(id) = arguments.get("task_id").and_then(Value::as_str) {
+            let (host, task) = id.rsplit_once(':')?;
+            let mut arguments = arguments.clone();
+            put(&mut arguments, "task_id", task);
+            return Some(HostCall {
+                host: host.to_owned(),
+                arguments,
+                task: Some(task.to_owned()),
+            });
+        }
+        let takes_host = matches!(tool.name, ToolName::Run | ToolName::Tasks | ToolName::AlanQuery);
+        let host = arguments.get("host")?.as_str().filter(|_| takes_host)?.to_owned();
+        let mut arguments = arguments.clone();
+        if let Some(fields) = arguments.as_object_mut() {
+            fields.shift_remove("host");
+        }
+        let task = (tool.name == ToolName::Run).then(files::random_id);
+        Some(HostCall { host, arguments, task })
+    }
+
+    /// How long the call waits by itself.
+    fn wait(&self, tool: &Tool) -> Duration {
+        match tool.name {
+            // The default is the host's.
+            ToolName::Run => MAX_WAIT,
+            _ => relay::wait_of(tool, &self.arguments),
+        }
+    }
+}
+
+impl Tools {
+    /// The host that a call is about, if it is about one.
+    pub(super) fn host_call(tool: &Tool, arguments: Option<&Value>) -> Option<HostCall> {
+        HostCall::of(tool, arguments)
+    }
+
+    /// Has a host carry a call out. `None` if it was cancelled.
+    pub(super) fn call_on_host(
+        &self,
+        tool: &Tool,
+        on_host: HostCall,
+        call: &mut ToolCall,
+    ) -> Option<Answered> {
+        match self.ask_host(tool, &on_host, call) {
+            Ok((peer, result)) => self.pass_on(peer, result, call),
+            Err(HostFailure::Cancelled) => None,
+            Err(HostFailure::Error(text)) => Some(Answered::of(ToolResult::error(text))),
+        }
+    }
+
+    fn ask_host(
+        &self,
+        tool: &Tool,
+        on_host: &HostCall,
+        call: &mut ToolCall,
+    ) -> Result<(Peer, Value), HostFailure> {
+        let host = self.hosts.find(&on_host.host).map_err(HostFailure::of)?;
+        if !call.relays {
+            let text = "hosts are reached by the server that lists them: call it directly";
+            return Err(HostFailure::Error(text.to_owned()));
+        }
+        // Looked up here, since the host knows none of them.
+        let secret = on_host.arguments.get("secret_env").and_then(Value::as_str);
+        let secret = secret.map(|name| self.secret(name)).transpose().map_err(HostFailure::of)?;
+        let link = host.link().map_err(HostFailure::of)?;
+        let mut peer = Peer::carried(link).map_err(HostFailure::of)?;
+        let starts = tool.name == ToolName::Run;
+        let mut client = call.relayed_client();
+        client.task_id = on_host.task.clone().filter(|_| starts);
+        client.secret = secret.map(|secret| RelayedSecret { data: secret.bytes().to_vec() });
+        if let Some(task) = &on_host.task {
+            host.note(task);
+        }
+        let request = PeerCall {
+            tool: tool.wire_name,
+            arguments: &on_host.arguments,
+            client,
+            limit: on_host.wait(tool) + ANSWER_LIMIT,
+            cancel: call.cancel,
+        };
+        let mut passed_on;
+        let mut progress: Option<&mut dyn FnMut(&Value)> = None;
+        if let Some(report) = &mut call.progress {
+            passed_on = |params: &Value| {
+                if let Some(progress) = Progress::from_params(params) {
+                    report(progress);
+                }
+            };
+            progress = Some(&mut passed_on);
+        }
+        match peer.call(&request, progress) {
+            Ok(mut result) => {
+                with_host(&mut result, host, tool);
+                explain_unknown(&mut result, host, on_host.task.as_deref());
+                Ok((peer, result))
+            }
+            Err(PeerError::Cancelled) => Err(HostFailure::Cancelled),
+            Err(PeerError::Refused(text)) => {
+                Err(HostFailure::Error(format!("host {}: {text}", on_host.host)))
+            }
+            Err(error) => {
+                let cause = match error {
+                    PeerError::Silent { waited, .. } => {
+                        format!("host {} has not answered for {} s", on_host.host, waited.as_secs())
+                    }
+                    _ => format!("connection to {} lost ({})", on_host.host, host.reason()),
+                };
+                Err(HostFailure::Error(unanswered(&cause, host, on_host.task.as_deref(), starts)))
+            }
+        }
+    }
+}
+
+enum HostFailure {
+    Cancelled,
+    Error(String),
+}
+
+impl HostFailure {
+    fn of(error: impl std::fmt::Display) -> HostFailure {
+        HostFailure::Error(error.to_string())
+    }
+}
+
+/// What is known of a task whose host has not answered.
+fn unanswered(cause: &str, host: &Host, task: Option<&str>, starts: bool) -> String {
+    let name = &host.entry.name;
+    let until = Timestamp::now()
+        .checked_add(host.entry.linger)
+        .map(|at| at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string())
+        .unwrap_or_default();
+    match task {
+        None => format!("{cause}: call again to reconnect"),
+        Some(task) if starts => format!(
+            "{cause}: it is not known whether the command started, so it is not repeated. \
+             zsh_poll task_id={name}:{task} reconnects and says whether it runs; if it does and the \
+             connection was lost, it keeps running there until {until}"
+        ),
+        Some(task) => format!(
+            "{cause}; the task keeps running there until {until}; zsh_poll task_id={name}:{task} \
+             reconnects"
+        ),
+    }
+}
+
+/// Puts the host's name before the ids in a result of it.
+fn with_host(result: &mut Value, host: &Host, tool: &Tool) {
+    let name = &host.entry.name;
+    let prefix = |id: &mut Value| {
+        if let Some(text) = id.as_str().filter(|text| is_task_id(text)) {
+            host.note(text);
+            *id = format!("{name}:{text}").into();
+        }
+    };
+    if let Some(id) = result.pointer_mut("/_meta/zsh-tool~1result/task_id") {
+        prefix(id);
+    }
+    for list in ["/structuredContent/tasks", "/structuredContent/detached"] {
+        let rows = result.pointer_mut(list).and_then(Value::as_array_mut);
+        rows.into_iter().flatten().filter_map(|row| row.get_mut("task_id")).for_each(prefix);
+    }
+    if let Some(Value::String(text)) = result.pointer_mut("/content/0/text") {
+        let is_list = tool.name == ToolName::Tasks;
+        *text = ids_with_host(text, name, is_list, |id| host.knows(id));
+    }
+}
+
+/// The text with the host's name before the ids of its tasks, where our own words name them: what a
+/// command has printed stays as it is. In a list they begin lines.
+fn ids_with_host(text: &str, host: &str, is_list: bool, knows: impl Fn(&str) -> bool) -> String {
+    let mut named = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_alphanumeric()) {
+        let (before, from) = rest.split_at(at);
+        named.push_str(before);
+        let end = from.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
+        let begins_line = is_list && (named.is_empty() || named.ends_with('\n'));
+        let is_named = begins_line || BEFORE_IDS.iter().any(|lead| named.ends_with(lead));
+        if word.len() == ID_LENGTH && is_named && knows(word) {
+            named.push_str(host);
+            named.push(':');
+        }
+        named.push_str(word);
+        rest = after;
+    }
+    named + rest
+}
+
+/// A task that its host does not know, though its start was asked for here, never ran.
+fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) {
+    let Some(Value::String(text)) = result.pointer_mut("/content/0/text") else {
+        return;
+    };
+    if let Some(task) = task
+        && text.starts_with(&format!("task_id {task} is unknown"))
+    {
+        let name = &host.entry.name;
+        *text = format!(
+            "task_id {name}:{task} is unknown on {name}: if its zsh call was not answered, the command \
+             never started; zsh_tasks with host={name} and all=true lists the tasks that are known"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_get_the_hosts_name_where_our_words_name_them() {
+        let known = |id: &str| id == "3dc8c9ee";
+        let named = |text: &str| ids_with_host(text, "b", false, known);
+        for (text, expected) in [
+            ("[RUNNING task=3dc8c9ee]", "[RUNNING task=b:3dc8c9ee]"),
+            ("zsh_poll task_id=3dc8c9ee x", "zsh_poll task_id=b:3dc8c9ee x"),
+            ("zsh-tool attach 3dc8c9ee", "zsh-tool attach b:3dc8c9ee"),
+            ("┌ notify: task '3dc8c9ee' é", "┌ notify: task 'b:3dc8c9ee' é"),
+            ("task=12345678 /x/3dc8c9ee.0 3dc8c9ee", "task=12345678 /x/3dc8c9ee.0 3dc8c9ee"),
+            ("3dc8c9ee  running", "3dc8c9ee  running"),
+            ("", ""),
+        ] {
+            assert_eq!(named(text), expected);
+        }
+        let list = ids_with_host("3dc8c9ee  running\n3dc8c9ee", "b", true, known);
+        assert_eq!(list, "b:3dc8c9ee  running\nb:3dc8c9ee");
+    }
+}

@@ -1,0 +1,149 @@
+//! How this program is started on a host: what `sh` there reads, and what it reports. Pure.
+//!
+//! `sh` is given one compound command, which it reads whole before it runs any of it; nothing
+//! follows before it has reported, since a shell may read ahead. Its reports are lines that begin
+//! with [`MARK`]: what a banner or a startup file prints before them is skipped.
+
+use crate::config::{HostEntry, InstallChoice};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// What each report begins with.
+const MARK: &str = "::zsh-tool-host::";
+
+/// What a far side is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purpose {
+    /// The calls of a server, by its name.
+    Server(String),
+    /// A person at a task that runs there.
+    Task(String),
+}
+
+/// What `sh` reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Report {
+    /// The far side runs from now on.
+    Ready { system: String },
+    /// The program is to be sent: first its size and hash in a line.
+    Needed { system: String },
+    /// It cannot be started; why.
+    Failed(String),
+}
+
+impl Report {
+    /// Reads a line, which is none of ours in most cases.
+    pub(super) fn parse(line: &str) -> Option<Report> {
+        // A banner without a line's end may be before the mark.
+        let (_, report) = line.trim_end().split_once(MARK)?;
+        let (word, rest) = report.trim_start().split_once(' ').unwrap_or((report.trim(), ""));
+        let rest = rest.trim().to_owned();
+        match word {
+            "ready" => Some(Report::Ready { system: rest }),
+            "need" => Some(Report::Needed { system: rest }),
+            "fail" => Some(Report::Failed(rest)),
+            _ => None,
+        }
+    }
+}
+
+/// The line ahead of the program's bytes.
+pub(super) fn announcement(size: usize, hash: &str) -> String {
+    format!("{size} {hash}\n")
+}
+
+/// The line instead of it: there is no program for that system.
+pub(super) const NO_PROGRAM: &str = "none\n";
+
+/// What `sh` on a host reads. `purpose` is what the far side is for.
+pub(super) fn script(host: &HostEntry, purpose: &Purpose) -> String {
+    let directory = match &host.binary_directory {
+        Some(directory) => path(directory),
+        None => format!(
+            "\"${{XDG_CACHE_HOME:-${{HOME:?is not set: set binary_directory}}/.cache}}/zsh-tool/{VERSION}-$(uname -m)\""
+        ),
+    };
+    let start = host.directory.as_deref().map_or("\"$HOME\"".to_owned(), path);
+    let far = match purpose {
+        Purpose::Server(server) => {
+            format!("--server {} --linger {}", quoted(server), host.linger.as_secs_f64())
+        }
+        Purpose::Task(task) => format!("--task {}", quoted(task)),
+    };
+    let fetch = match host.install {
+        InstallChoice::Auto => INSTALL,
+        InstallChoice::Never => {
+            "zt_fail \"zsh-tool $zt_version is not installed in $zt_dir or in PATH, and install is never\""
+        }
+    };
+    format!(
+        r#"zt_far() {{
+set -f
+zt_version={VERSION}
+zt_fail() {{ set -- $1; printf '\n{MARK} fail %s\n' "$*"; exit 1; }}
+zt_right() {{ [ -x "$1" ] && [ "$("$1" --version </dev/null 2>/dev/null)" = "zsh-tool $zt_version" ]; }}
+zt_run() {{
+cd {start} 2>/dev/null || zt_fail "cannot enter the directory "{start}
+printf '\n{MARK} ready %s\n' "$zt_system"
+exec "$1" far {far}
+}}
+zt_system=$(uname -sm) || zt_fail "uname does not run"
+zt_dir={directory} || exit 1
+[ -n "$zt_dir" ] || zt_fail "HOME is not set: set binary_directory"
+zt_program=$zt_dir/zsh-tool
+zt_right "$zt_program" && zt_run "$zt_program"
+zt_found=$(command -v zsh-tool 2>/dev/null) && zt_right "$zt_found" && zt_run "$zt_found"
+{fetch}
+zt_run "$zt_program"
+}}
+zt_far
+"#
+    )
+}
+
+const INSTALL: &str = r#"printf '\n::zsh-tool-host:: need %s\n' "$zt_system"
+read -r zt_size zt_hash || exit 1
+[ "$zt_size" = none ] && exit 1
+zt_umask=$(umask)
+umask 077
+zt_said=$(mkdir -p "$zt_dir" 2>&1) || zt_fail "$zt_said; set binary_directory, or install zsh-tool $zt_version there and set install: never"
+zt_new=$zt_dir/.new.$$
+if head -c 1 </dev/null >/dev/null 2>&1
+then zt_said=$(head -c "$zt_size" 2>&1 >"$zt_new")
+else zt_said=$(dd bs=1 count="$zt_size" 2>/dev/null >"$zt_new")
+fi || { rm -f "$zt_new"; zt_fail "cannot write $zt_new: $zt_said; set binary_directory, or install zsh-tool $zt_version there and set install: never"; }
+zt_said=$(chmod 700 "$zt_new" 2>&1) || zt_fail "$zt_said"
+zt_said=$("$zt_new" far --hash </dev/null 2>&1)
+[ "$zt_said" = "$zt_hash" ] || { rm -f "$zt_new"; zt_fail "the program sent to $zt_dir does not run there: $zt_said; set binary_directory, or install zsh-tool $zt_version there and set install: never"; }
+zt_said=$(mv -f "$zt_new" "$zt_program" 2>&1) || zt_fail "$zt_said"
+umask "$zt_umask""#;
+
+/// A path there as a word of `sh`.
+fn path(path: &str) -> String {
+    match path.strip_prefix("~/") {
+        Some(rest) => format!("\"$HOME\"/{}", quoted(rest)),
+        None => quoted(path),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_found_behind_what_else_is_printed() {
+        let ready = Some(Report::Ready { system: "Linux x86_64".to_owned() });
+        assert_eq!(Report::parse("::zsh-tool-host:: ready Linux x86_64\n"), ready);
+        assert_eq!(Report::parse("Welcome!::zsh-tool-host:: ready Linux x86_64\r\n"), ready);
+        let needed = Report::Needed { system: "Linux aarch64".to_owned() };
+        assert_eq!(Report::parse("::zsh-tool-host:: need Linux aarch64"), Some(needed));
+        let failed = Report::Failed("no space".to_owned());
+        assert_eq!(Report::parse("::zsh-tool-host:: fail no space"), Some(failed));
+        for other in ["", "ready", "Welcome to build1", "::zsh-tool-host:: later"] {
+            assert_eq!(Report::parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! The listed hosts and the connections to them: one carrier process for each, started at first
+//! need, which all calls share.
+//!
+//! A lost connection is not renewed before the next call needs it. What was sent over it is never
+//! sent again.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::io::{self, Cursor, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, after, bounded, select};
+use parking_lot::{Condvar, Mutex};
+use serde_json::json;
+
+use super::END;
+pub use super::bootstrap::Purpose;
+use super::bootstrap::{self, NO_PROGRAM, Report};
+use super::link::Link;
+use super::payload::Payload;
+use crate::config::{HostEntry, HostList, UnknownHost};
+use crate::process::capture::Running;
+use crate::process::descriptors::{self, Interest, Poller, Transfer, Waiting, Waker};
+use crate::process::files;
+use crate::process::spawn::{Errors, Launch, Wiring};
+use crate::protocol::framing::MAX_FRAME_BYTES;
+use crate::protocol::transport::Transport;
+
+/// How long a host may take for its first report.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// How long sending the program may take.
+const SEND_LIMIT: Duration = Duration::from_secs(120);
+/// Attempts to connect begin at least this far apart.
+const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
+/// How often a host is asked whether it is there. One that has not answered by the next time is
+/// lost: a suspended machine's connections look open.
+pub(crate) const PING_EVERY: Duration = Duration::from_secs(15);
+/// How long the far side may take to end its tasks before its carrier is ended. It does not need
+/// the carrier for that: the limit is one for reading the request.
+const END_LIMIT: Duration = Duration::from_secs(1);
+/// How long the end of the carrier's stderr is waited for.
+const LAST_ERRORS: Duration = Duration::from_millis(300);
+/// How much of the carrier's stderr is kept.
+const KEPT_ERRORS: usize = 2_000;
+/// How many of its last lines are a reason.
+const REASON_LINES: usize = 3;
+/// How much may precede a report in its line.
+const LONGEST_LINE: usize = 64 * 1024;
+/// The reason where this process ends.
+const ENDS: &str = "this server ends";
+/// The reason where the carrier or the far side has ended.
+const CLOSED: &str = "the connection was closed";
+const STACK: usize = 256 * 1024;
+
+/// Why a host cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("host {host} cannot be reached: {reason}")]
+pub struct HostError {
+    host: String,
+    reason: String,
+}
+
+/// All listed hosts.
+#[derive(Debug)]
+pub struct Hosts {
+    list: HostList,
+    by_name: BTreeMap<String, Arc<Host>>,
+}
+
+/// A host, and the connection to it.
+#[derive(Debug)]
+pub struct Host {
+    pub entry: HostEntry,
+    context: HostContext,
+    connection: Mutex<Connection>,
+    changed: Condvar,
+    /// The ids of tasks there.
+    known: Mutex<HashSet<String>>,
+}
+
+/// What all carriers get.
+#[derive(Debug, Clone)]
+pub struct HostContext {
+    pub purpose: Purpose,
+    pub environment: Vec<(OsString, OsString)>,
+    pub daemons: Arc<[String]>,
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    state: State,
+    /// How many attempts were made, and when the last one was.
+    attempts: u64,
+    last_attempt: Option<Instant>,
+    /// Why the last attempt failed, or why the connection was lost.
+    reason: Option<String>,
+    /// This process ends.
+    closed: bool,
+    /// Ends the connection, or the attempt, when dropped.
+    stop: Option<(Sender<()>, Waker)>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Idle,
+    Connecting,
+    Connected {
+        link: Arc<Link>,
+        system: String,
+        took: Duration,
+    },
+    /// The connection is over, and its carrier ends.
+    Ending,
+}
+
+impl Hosts {
+    pub fn new(list: HostList, context: &HostContext) -> Hosts {
+        let host = |entry: &HostEntry| {
+            let host = Host {
+                entry: entry.clone(),
+                context: context.clone(),
+                connection: Mutex::default(),
+                changed: Condvar::new(),
+                known: Mutex::default(),
+            };
+            (entry.name.clone(), Arc::new(host))
+        };
+        Hosts { by_name: list.iter().map(host).collect(), list }
+    }
+
+    /// Looks a host up by its name.
+    ///
+    /// # Errors
+    /// It is not listed.
+    pub fn find(&self, name: &str) -> Result<&Arc<Host>, UnknownHost> {
+        self.by_name.get(name).map_or_else(|| Err(self.list.unknown(name)), Ok)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Host>> {
+        self.by_name.values()
+    }
+
+    /// Ends all connections, and with them the tasks on the hosts.
+    pub fn end(&self) {
+        let threads: Vec<_> = self.iter().filter_map(|host| host.close()).collect();
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("the thread of a host panicked");
+            }
+        }
+    }
+}
+
+impl Host {
+    /// The connection, which is made if there is none. A call waits for an attempt that is under
+    /// way, and gets its result.
+    ///
+    /// # Errors
+    /// The attempt has failed.
+    pub(crate) fn link(self: &Arc<Self>) -> Result<Arc<Link>, HostError> {
+        let mut connection = self.connection.lock();
+        let mut awaited = None;
+        loop {
+            if connection.closed {
+                return Err(self.error(ENDS));
+            }
+            match &connection.state {
+                State::Connected { link, .. } => return Ok(Arc::clone(link)),
+                State::Connecting => {
+                    awaited = Some(connection.attempts);
+                    self.changed.wait(&mut connection);
+                }
+                State::Ending => self.changed.wait(&mut connection),
+                State::Idle if awaited == Some(connection.attempts) => {
+                    let reason = connection.reason.as_deref().unwrap_or("the connection was lost");
+                    return Err(self.error(reason));
+                }
+                State::Idle => {
+                    let earliest = connection.last_attempt.map(|last| last + ATTEMPT_EVERY);
+                    if let Some(earliest) = earliest.filter(|at| *at > Instant::now()) {
+                        self.changed.wait_until(&mut connection, earliest);
+                        continue;
+                    }
+                    self.start_attempt(&mut connection)?;
+                }
+            }
+        }
+    }
+
+    /// How the connection is, for people to read.
+    pub fn status(&self) -> String {
+        let connection = self.connection.lock();
+        match (&connection.state, &connection.reason) {
+            (State::Connected { system, took, .. }, _) => {
+                format!("connected, {system}, took {:.1} s", took.as_secs_f64())
+            }
+            (State::Connecting, _) => "connecting".to_owned(),
+            (State::Ending, _) => "not connected: the connection was lost".to_owned(),
+            (State::Idle, Some(reason)) => format!("not connected: {reason}"),
+            (State::Idle, None) => "not connected yet".to_owned(),
+        }
+    }
+
+    /// Why the connection was lost, or could not be made.
+    pub fn reason(&self) -> String {
+        self.connection.lock().reason.clone().unwrap_or_else(|| CLOSED.to_owned())
+    }
+
+    /// Why the connection was lost, once its carrier has ended and said all.
+    pub(crate) fn final_reason(&self) -> String {
+        let deadline = Instant::now() + END_LIMIT;
+        let mut connection = self.connection.lock();
+        while !matches!(connection.state, State::Idle)
+            && !self.changed.wait_until(&mut connection, deadline).timed_out()
+        {}
+        drop(connection);
+        self.reason()
+    }
+
+    /// A task on this host has this id.
+    pub fn note(&self, task: &str) {
+        self.known.lock().insert(task.to_owned());
+    }
+
+    /// Whether this is the id of a task there.
+    pub fn knows(&self, task: &str) -> bool {
+        self.known.lock().contains(task)
+    }
+
+    fn error(&self, reason: impl Into<String>) -> HostError {
+        HostError { host: self.entry.name.clone(), reason: reason.into() }
+    }
+
+    fn start_attempt(self: &Arc<Self>, connection: &mut Connection) -> Result<(), HostError> {
+        let (stop, stopped) = bounded(0);
+        let cannot = |error: io::Error| self.error(format!("it cannot be connected to: {error}"));
+        let (waker, wakes) = Waker::new().map_err(cannot)?;
+        let host = Arc::clone(self);
+        let thread = std::thread::Builder::new()
+            .name("host".to_owned())
+            .stack_size(STACK)
+            .spawn(move || host.run(&stopped, &wakes))
+            .map_err(cannot)?;
+        connection.state = State::Connecting;
+        connection.attempts += 1;
+        connection.last_attempt = Some(Instant::now());
+        connection.stop = Some((stop, waker));
+        // An earlier attempt's thread has nothing left to do but to return.
+        connection.thread = Some(thread);
+        Ok(())
+    }
+
+    /// Connects, and holds the connection until it is lost or to be ended.
+    fn run(self: Arc<Self>, stopped: &Receiver<()>, wakes: &OwnedFd) {
+        let begun = Instant::now();
+        let reason = match Carrier::start(&self.entry, &self.context) {
+            Ok(mut carrier) => {
+                let reason = match carrier.bootstrap(&self.entry, &self.context.purpose, wakes) {
+                    Ok(system) => self.hold(&mut carrier, system, begun.elapsed(), stopped),
+                    Err(reason) => reason,
+                };
+                carrier.end(reason)
+            }
+            Err(error) => error,
+        };
+        tracing::info!("host {}: {reason}", self.entry.name);
+        let mut connection = self.connection.lock();
+        connection.state = State::Idle;
+        connection.reason = Some(reason);
+        drop(connection);
+        self.changed.notify_all();
+    }
+
+    /// Returns why the connection is over.
+    fn hold(
+        &self,
+        carrier: &mut Carrier,
+        system: String,
+        took: Duration,
+        stopped: &Receiver<()>,
+    ) -> String {
+        let (send, receive) = bounded(1);
+        let mut link: Option<Arc<Link>> = None;
+        let started = carrier.transport(move |received| {
+            if link.is_none() {
+                link = receive.recv().ok();
+            }
+            if let Some(link) = &link {
+                link.receive(received);
+            }
+        });
+        let transport = match started {
+            Ok(transport) => transport,
+            Err(error) => return format!("the connection cannot be used: {error}"),
+        };
+        let link = Arc::new(Link::new(transport.outbound().clone()));
+        let _ = send.send(Arc::clone(&link));
+        let connected = State::Connected { link: Arc::clone(&link), system, took };
+        let mut connection = self.connection.lock();
+        connection.state = connected;
+        connection.reason = None;
+        drop(connection);
+        self.changed.notify_all();
+        let reason = loop {
+            select! {
+                recv(transport.ended()) -> _ => break CLOSED.to_owned(),
+                recv(stopped) -> _ => {
+                    let _ = link.send(&json!({"jsonrpc": "2.0", "method": END}));
+                    break ENDS.to_owned();
+                }
+                recv(after(PING_EVERY)) -> _ => {
+                    if !link.ping() {
+                        let limit = PING_EVERY.as_secs();
+                        break format!("it has not answered for {limit} s");
+                    }
+                }
+            }
+        };
+        let mut connection = self.connection.lock();
+        connection.state = State::Ending;
+        connection.reason = Some(reason.clone());
+        drop(connection);
+        link.close();
+        let orderly = reason == ENDS;
+        transport.finish(if orderly { LAST_ERRORS } else { Duration::ZERO });
+        if orderly {
+            carrier.running.await_end(END_LIMIT);
+        }
+        reason
+    }
+
+    /// Ends the connection in order. Returns the thread that does it.
+    fn close(&self) -> Option<std::thread::JoinHandle<()>> {
+        let mut connection = self.connection.lock();
+        connection.closed = true;
+        connection.stop = None;
+        let thread = connection.thread.take();
+        drop(connection);
+        self.changed.notify_all();
+        thread
+    }
+}
+
+/// The process that carries a connection.
+struct Carrier {
+    running: Running,
+    input: Option<OwnedFd>,
+    output: Option<OwnedFd>,
+    /// What was read and not used.
+    read: Vec<u8>,
+    errors: Arc<Mutex<Vec<u8>>>,
+    errors_ended: Receiver<()>,
+}
+
+impl Carrier {
+    fn start(entry: &HostEntry, context: &HostContext) -> Result<Carrier, String> {
+        let (program, arguments) = entry.carrier.split_first().ok_or("it has no carrier")?;
+        let search_path = context.environment.iter().find(|(name, _)| name == "PATH");
+        let search_path = search_path.map(|(_, path)| path.clone()).unwrap_or_default();
+        let program = files::find_program(program, &search_path)
+            .map_err(|_| format!("its carrier {program} is not found in PATH"))?;
+        let launch = Launch {
+            program,
+            args: arguments.iter().map(OsString::from).chain(["sh".into()]).collect(),
+            environment: context.environment.clone(),
+            directory: PathBuf::from("/"),
+            wiring: Wiring::PipeWithInput(Errors::Apart),
+        };
+        let mut running = Running::start(launch, Arc::clone(&context.daemons))
+            .map_err(|error| error.to_string())?;
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let (ended, errors_ended) = bounded(0);
+        if let Some(pipe) = running.spawned.errors.take() {
+            let kept = Arc::clone(&errors);
+            let collect = move || {
+                keep_last(Waiting::new(pipe), &kept);
+                drop(ended);
+            };
+            let thread = std::thread::Builder::new().name("host-errors".to_owned());
+            if let Err(error) = thread.stack_size(STACK).spawn(collect) {
+                running.end_all();
+                return Err(format!("no thread can be started: {error}"));
+            }
+        }
+        let output = running.spawned.output.try_clone().map_err(|error| error.to_string());
+        let output = output.inspect_err(|_| running.end_all())?;
+        let input = running.spawned.input.take();
+        let read = Vec::new();
+        Ok(Carrier { running, input, output: Some(output), read, errors, errors_ended })
+    }
+
+    /// Starts the far side; returns the name of its system.
+    fn bootstrap(
+        &mut self,
+        entry: &HostEntry,
+        purpose: &Purpose,
+        wakes: &OwnedFd,
+    ) -> Result<String, String> {
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        self.write(bootstrap::script(entry, purpose).as_bytes(), deadline, wakes)?;
+        let system = match self.report(deadline, wakes)? {
+            Report::Ready { system } => return Ok(system),
+            Report::Failed(reason) => return Err(reason),
+            Report::Needed { system } => system,
+        };
+        let payload = Payload::for_system(&system)
+            .map_err(|error| format!("the program to send cannot be read: {error}"))?;
+        let deadline = Instant::now() + SEND_LIMIT;
+        let Some(payload) = payload else {
+            let _ = self.write(NO_PROGRAM.as_bytes(), deadline, wakes);
+            return Err(format!(
+                "there is no zsh-tool for {system} here: install version {} there, in PATH or in \
+                 binary_directory",
+                env!("CARGO_PKG_VERSION")
+            ));
+        };
+        let line = bootstrap::announcement(payload.bytes.len(), &payload.hash);
+        let sent = self
+            .write(line.as_bytes(), deadline, wakes)
+            .and_then(|()| self.write(&payload.bytes, deadline, wakes));
+        // If it was not read, the report says why.
+        match (self.report(deadline, wakes), sent) {
+            (Ok(Report::Ready { system }), Ok(())) => Ok(system),
+            (Ok(Report::Failed(reason)), _) => Err(reason),
+            (Ok(_), _) => Err("it has not installed zsh-tool".to_owned()),
+            (Err(reason), Ok(())) | (Err(_), Err(reason)) => Err(reason),
+        }
+    }
+
+    fn report(&mut self, deadline: Instant, wakes: &OwnedFd) -> Result<Report, String> {
+        loop {
+            while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                if let Some(report) = Report::parse(&String::from_utf8_lossy(&line)) {
+                    return Ok(report);
+                }
+            }
+            if self.read.len() > LONGEST_LINE {
+                self.read.clear();
+            }
+            let output = self.output.as_ref().ok_or("it has no output")?;
+            let mut buffer = [0; 4096];
+            match descriptors::read(output, &mut buffer) {
+                Transfer::Bytes(count) => {
+                    self.read.extend_from_slice(buffer.get(..count).unwrap_or_default());
+                }
+                Transfer::WouldBlock => await_ready(output, Interest::Read, deadline, wakes)?,
+                Transfer::Closed => return Err(CLOSED.to_owned()),
+            }
+        }
+    }
+
+    fn write(&self, mut bytes: &[u8], deadline: Instant, wakes: &OwnedFd) -> Result<(), String> {
+        let input = self.input.as_ref().ok_or("it has no input")?;
+        while !bytes.is_empty() {
+            match descriptors::write(input, bytes) {
+                Transfer::Bytes(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Transfer::WouldBlock => await_ready(input, Interest::Write, deadline, wakes)?,
+                Transfer::Closed => return Err(CLOSED.to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    fn transport(
+        &mut self,
+        mut handler: impl FnMut(Result<Vec<u8>, crate::protocol::framing::FrameError>) + Send + 'static,
+    ) -> io::Result<Transport> {
+        let (Some(input), Some(output)) = (self.input.take(), self.output.take()) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let read = Cursor::new(std::mem::take(&mut self.read)).chain(Waiting::new(output));
+        Transport::start(
+            Box::new(read),
+            Box::new(Waiting::new(input)),
+            MAX_FRAME_BYTES,
+            move |_, received| handler(received),
+        )
+    }
+
+    /// Ends the process. What it has said last is the better reason.
+    fn end(mut self, reason: String) -> String {
+        self.input = None;
+        let exit = self.running.spawned.child.peek_exit();
+        self.running.end_all();
+        let _ = self.errors_ended.recv_timeout(LAST_ERRORS);
+        let said = String::from_utf8_lossy(&self.errors.lock()).into_owned();
+        match (last_lines(&said), exit) {
+            (said, Some(exit)) if said.is_empty() && reason == CLOSED => {
+                format!("{reason}, its carrier ended with exit code {}", exit.code())
+            }
+            (said, _) if said.is_empty() => reason,
+            (said, _) => format!("{reason}: {said}"),
+        }
+    }
+}
+
+/// Waits until a descriptor is ready. `wakes` becomes readable when this process ends.
+fn await_ready(
+    fd: &OwnedFd,
+    interest: Interest,
+    deadline: Instant,
+    wakes: &OwnedFd,
+) -> Result<(), String> {
+    let rest = deadline.saturating_duration_since(Instant::now());
+    if rest.is_zero() {
+        return Err(format!("it has not answered for {} s", ANSWER_LIMIT.as_secs()));
+    }
+    let mut poller = Poller::default();
+    poller.watch(fd.as_fd(), interest);
+    let woken = poller.watch(wakes.as_fd(), Interest::Read);
+    poller.wait(Some(rest));
+    if poller.ready(Some(woken)) { Err(ENDS.to_owned()) } else { Ok(()) }
+}
+
+fn keep_last(mut pipe: impl Read, kept: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 1024];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+        let mut kept = kept.lock();
+        kept.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        let surplus = kept.len().saturating_sub(KEPT_ERRORS);
+        kept.drain(..surplus);
+    }
+}
+
+/// The last lines of a text in one.
+fn last_lines(text: &str) -> String {
+    let plain = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>();
+    let lines: Vec<String> =
+        text.lines().map(|line| plain(line.trim())).filter(|line| !line.is_empty()).collect();
+    let first = lines.len().saturating_sub(REASON_LINES);
+    lines.get(first..).unwrap_or_default().join(" / ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_a_reason() {
+        assert_eq!(last_lines("a\n\nb\r\nc\nd\x1b[0m\n"), "b / c / d[0m");
+        assert_eq!(last_lines(""), "");
+    }
+}

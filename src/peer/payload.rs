@@ -1,0 +1,116 @@
+//! The program that is sent to a host which does not have it.
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+
+/// The type of the entry in a program's header that names its dynamic linker.
+const PT_INTERP: u32 = 3;
+
+/// A program for a host.
+pub(super) struct Payload {
+    pub bytes: Vec<u8>,
+    pub hash: String,
+}
+
+impl Payload {
+    /// The program for a system, as `uname -sm` names it: the running one where it is static and of
+    /// that system, else the one in `bin/TARGET` beside it. One that is of that system but not static
+    /// is the last choice: it may run there. `None` if there is none.
+    pub(super) fn for_system(system: &str) -> io::Result<Option<Payload>> {
+        let running = std::env::current_exe()?;
+        let own = is_own(system).then(|| read(&PathBuf::from("/proc/self/exe"))).transpose()?;
+        if let Some(bytes) = own.as_ref().filter(|bytes| is_static(bytes)) {
+            return Ok(Some(Payload::of(bytes.clone())));
+        }
+        let beside = target(system)
+            .and_then(|target| Some(running.parent()?.join("bin").join(target).join("zsh-tool")))
+            .filter(|path| path.is_file());
+        match beside {
+            Some(path) => Ok(Some(Payload::of(read(&path)?))),
+            None => Ok(own.map(Payload::of)),
+        }
+    }
+
+    fn of(bytes: Vec<u8>) -> Payload {
+        Payload { hash: hash(&bytes), bytes }
+    }
+}
+
+/// The hash of the running program.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn own_hash() -> io::Result<String> {
+    let path = if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe()?
+    };
+    read(&path).map(|bytes| hash(&bytes))
+}
+
+fn read(path: &PathBuf) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn is_own(system: &str) -> bool {
+    cfg!(target_os = "linux") && system == format!("Linux {}", std::env::consts::ARCH)
+}
+
+/// The target triple of the static program for a system.
+fn target(system: &str) -> Option<&'static str> {
+    match system {
+        "Linux x86_64" => Some("x86_64-unknown-linux-musl"),
+        "Linux aarch64" => Some("aarch64-unknown-linux-musl"),
+        _ => None,
+    }
+}
+
+/// Whether an ELF program of 64 bits needs no dynamic linker.
+fn is_static(program: &[u8]) -> bool {
+    let number = |at: usize, length: usize| {
+        let bytes = program.get(at..at.checked_add(length)?)?;
+        Some(bytes.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte)))
+    };
+    let has_linker = || {
+        let (table, size, count) = (number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?);
+        let kinds = (0..count).map(|entry| {
+            let at = usize::try_from(table.checked_add(entry.checked_mul(size)?)?).ok()?;
+            number(at, 4)
+        });
+        let kinds: Option<Vec<u64>> = kinds.collect();
+        Some(kinds?.contains(&u64::from(PT_INTERP)))
+    };
+    program.starts_with(b"\x7fELF\x02\x01") && has_linker() == Some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_linker_of_a_program_is_found_in_its_header() {
+        let shell = std::fs::read("/bin/sh").expect("a shell");
+        assert!(!is_static(&shell));
+        assert!(!is_static(b"#!/bin/sh\n"));
+        // A header without entries.
+        let mut header = b"\x7fELF\x02\x01".to_vec();
+        header.resize(64, 0);
+        assert!(is_static(&header));
+        header.truncate(20);
+        assert!(!is_static(&header));
+    }
+
+    #[test]
+    fn there_is_no_program_for_an_unknown_system() {
+        assert!(Payload::for_system("Plan9 mips").expect("a readable program").is_none());
+    }
+}

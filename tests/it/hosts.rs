@@ -1,0 +1,393 @@
+//! Commands on hosts: over a real sshd on the loopback, and over carriers that misbehave.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, send_signal};
+use crate::support::env::{Env, unique_word};
+use crate::support::processes::{
+    Found, UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
+};
+use crate::support::program::ran;
+use crate::support::result::ToolResult;
+use crate::support::ssh_host::{SshHost, far_environment, far_home, far_sides, install, installed};
+use crate::support::tmux::Window;
+
+const EXIT: Duration = Duration::from_secs(20);
+
+/// A host that is reached by a real sshd, with the program installed.
+fn by_ssh(linger: u32) -> (Env, SshHost) {
+    let env = Env::new();
+    let host = SshHost::start(&env);
+    install(&env, "far");
+    let carrier = host.carrier();
+    env.configure(&format!("hosts:\n  build1: {{command: [{carrier}], linger: {linger}}}\n"));
+    (env, host)
+}
+
+fn on_host(client: &Client, command: &str, mut arguments: Value) -> ToolResult {
+    arguments["command"] = json!(command);
+    arguments["host"] = json!("build1");
+    client.call("zsh", arguments)
+}
+
+fn carrier(client: &Client) -> Found {
+    let is_carrier = |process: &Found| process.arguments.starts_with("ssh ");
+    descendants_of(client.pid()).into_iter().find(is_carrier).expect("a carrier")
+}
+
+/// Ends the connection as a crash does.
+fn cut(client: &Client) {
+    send_signal("KILL", carrier(client).pid);
+}
+
+#[test]
+fn a_command_runs_there_and_its_task_is_reached_by_an_id_with_the_hosts_name() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    let ran = on_host(&client, "pwd; false | true; exit 3", json!({"yield_after": 25}));
+    assert_eq!(ran.output(), far_home(&env, "far").display().to_string());
+    assert!(ran.text.contains("exit=3"), "{}", ran.text);
+
+    let started = on_host(
+        &client,
+        "echo one; read line; echo got $line",
+        json!({
+        "pty": true, "until": "one", "yield_after": 25}),
+    );
+    let task = started.task_id();
+    assert!(task.starts_with("build1:"), "{}", started.text);
+    assert!(started.text.contains(&format!("task={task}")), "{}", started.text);
+    let listed = client.call("zsh_tasks", json!({"host": "build1"}));
+    assert!(listed.text.starts_with(&task), "{}", listed.text);
+    assert!(listed.text.lines().count() == 1, "listed once: {}", listed.text);
+    assert_eq!(listed.raw["structuredContent"]["tasks"][0]["task_id"], json!(task));
+    assert!(!client.call("zsh_tasks", json!({})).text.contains("read line"), "none here");
+    let sent = client.call("zsh_send", json!({"task_id": task, "input": "this", "listen": 20}));
+    assert!(sent.text.contains("got this"), "{}", sent.text);
+    assert_eq!(client.poll_to_end(&task).status(), "completed");
+
+    let queried = client
+        .call("zsh_alan_query", json!({"host": "build1", "command": "pwd; false | true; exit 3"}));
+    assert!(queried.text.contains("runs     1,"), "{}", queried.text);
+    let health = client.call("zsh_health", json!({}));
+    assert!(health.text.contains("build1: connected, Linux "), "{}", health.text);
+
+    let sleep = UniqueSleep::new();
+    let task = on_host(&client, &format!("(setsid {sleep} &); {sleep}"), json!({"yield_after": 0}))
+        .task_id();
+    sleep.wait_for(2);
+    let killed = client.kill_task(&task);
+    assert!(killed.text.contains("no survivors"), "{}", killed.text);
+    sleep.assert_gone();
+}
+
+#[test]
+fn an_orderly_end_of_the_server_ends_the_tasks_there_at_once() {
+    let (env, _host) = by_ssh(600);
+    let client = env.client();
+    let (before, after) = (UniqueSleep::new(), UniqueSleep::new());
+    on_host(&client, &before.to_string(), json!({"yield_after": 0}));
+    before.wait_for(1);
+    cut(&client);
+    wait_until("it is connected again", || {
+        let listed = client.call("zsh_tasks", json!({"host": "build1"}));
+        (listed.raw["isError"] == json!(false)).then_some(())
+    });
+    // One of an earlier connection as well.
+    on_host(&client, &after.to_string(), json!({"yield_after": 0}));
+    after.wait_for(1);
+    assert_eq!(before.running().len(), 1);
+    client.close_stdin();
+    client.wait_exit(EXIT);
+    before.assert_gone();
+    after.assert_gone();
+    wait_until("the far sides are gone", || far_sides(&env).is_empty().then_some(()));
+}
+
+#[test]
+fn a_lost_connection_leaves_the_task_and_the_next_call_continues_it() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    let pipe = env.path("go");
+    let made = env.command("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    let command = format!("echo one; read -r < {}; echo two; exit 3", pipe.display());
+    let task = on_host(&client, &command, json!({"until": "one", "yield_after": 25})).task_id();
+    let poll =
+        client.call_async("zsh_poll", json!({"task_id": task, "wait_for": "end", "listen": 25}));
+    client.ping();
+    cut(&client);
+    let lost = poll.tool_result();
+    assert!(lost.text.starts_with("connection to build1 lost ("), "{}", lost.text);
+    assert!(lost.text.contains(&format!("zsh_poll task_id={task} reconnects")), "{}", lost.text);
+    fs::write(&pipe, "\n").expect("a reader");
+    let ended = client.poll_to_end(&task);
+    assert_eq!(ended.output(), "2: two", "what was shown is not shown again: {}", ended.text);
+    assert!(ended.text.contains("exit=3"), "{}", ended.text);
+    // Its far side is gone by now or will be; its files answer.
+    let again = client.poll(&task, json!({"full_output": true}));
+    assert_eq!(again.output(), "1: one\n2: two", "{}", again.text);
+}
+
+#[test]
+fn a_start_whose_answer_is_lost_is_not_repeated_and_is_found_by_its_id() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    on_host(&client, "true", json!({"yield_after": 25}));
+    let (count, sleep) = (env.path("count"), UniqueSleep::new());
+    let command = format!("echo run >> {}; echo begun; {sleep}", count.display());
+    let call =
+        client.call_async("zsh", json!({"command": command, "host": "build1", "yield_after": 25}));
+    sleep.wait_for(1);
+    cut(&client);
+    let lost = call.tool_result();
+    assert!(lost.text.contains("it is not known whether the command started"), "{}", lost.text);
+    let task = lost.text.split("task_id=").nth(1).and_then(|rest| rest.split(' ').next());
+    let polled = client.poll(task.expect("an id"), json!({"listen": 0}));
+    assert_eq!(polled.status(), "running", "{}", polled.text);
+    assert_eq!(polled.output(), "1: begun", "{}", polled.text);
+    assert_eq!(fs::read_to_string(&count).expect("a file"), "run\n");
+    let unknown = client.poll("build1:00000000", json!({}));
+    assert!(unknown.text.contains("unknown on build1"), "{}", unknown.text);
+    client.kill_task(task.expect("an id"));
+}
+
+#[test]
+fn no_task_survives_the_lease_whatever_is_killed() {
+    for victim in ["server", "carrier", "far side", "far guard", "sshd child"] {
+        let (env, host) = by_ssh(2);
+        let client = env.client();
+        let sleep = UniqueSleep::new();
+        let task =
+            on_host(&client, &format!("(setsid {sleep} &); {sleep}"), json!({"yield_after": 0}))
+                .task_id();
+        sleep.wait_for(2);
+        let far = far_sides(&env).pop().expect("a far side");
+        match victim {
+            "server" => {
+                send_signal("KILL", client.server_pid());
+                client.wait_exit(EXIT);
+            }
+            "carrier" => cut(&client),
+            "far side" => send_signal("KILL", far.pid),
+            "far guard" => {
+                let guards = processes_with(env.mark()).into_iter();
+                let guard = guards.filter(|process| {
+                    process.arguments.contains(" far --server")
+                        && !process.arguments.contains("--guarded")
+                });
+                guard.for_each(|guard| send_signal("KILL", guard.pid));
+            }
+            _ => host.session_pids().into_iter().for_each(|pid| send_signal("KILL", pid)),
+        }
+        // On its own, with nothing that asks for it.
+        sleep.assert_gone();
+        wait_until("the far side is gone", || far_sides(&env).is_empty().then_some(()));
+        let next = env.client();
+        let polled = next.poll(&task, json!({"full_output": true}));
+        assert!(
+            ["killed", "interrupted", "failed"].contains(&polled.status()),
+            "{victim}: {}",
+            polled.text
+        );
+    }
+}
+
+#[test]
+fn the_task_of_a_killed_server_is_continued_by_the_next_one_within_the_lease() {
+    let (env, _host) = by_ssh(600);
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let task =
+        on_host(&client, &format!("echo one; {sleep}"), json!({"until": "one", "yield_after": 25}))
+            .task_id();
+    client.call("zsh_tasks", json!({"host": "build1"}));
+    send_signal("KILL", client.server_pid());
+    client.wait_exit(EXIT);
+    assert_eq!(sleep.running().len(), 1);
+    let next = env.client();
+    let polled = next.poll(&task, json!({"listen": 0}));
+    assert_eq!(polled.status(), "running", "{}", polled.text);
+    assert!(next.kill_task(&task).text.contains("no survivors"));
+    sleep.assert_gone();
+}
+
+#[test]
+fn what_cannot_be_reached_says_why_and_holds_up_nothing_else() {
+    let env = Env::new();
+    let host = SshHost::start(&env);
+    install(&env, "far");
+    let far = far_environment(&env, "far").join(", ");
+    let ssh = host.carrier();
+    let banner = env.path("banner");
+    fs::write(&banner, "echo Welcome; echo to build1; printf x; exec \"$@\"\n").expect("a file");
+    let banner = format!("sh, {}, {far}", banner.display());
+    env.configure(&format!(
+        "hosts:\n  closes: {{command: [\"true\"]}}\n  missing: {{command: [no-such-carrier]}}\n  \
+         says: {{command: [sh, -c, \"echo Permission denied >&2; exit 255\"]}}\n  \
+         silent: {{command: [sh, -c, \"exec sleep 1000\"]}}\n  banner: {{command: [{banner}]}}\n  \
+         uninstalled: {{command: [env, HOME=/proc/none, PATH=/usr/bin:/bin], install: never}}\n  \
+         full: {{command: [{far}], binary_directory: /proc/none}}\n  build1: {{command: [{ssh}]}}\n"
+    ));
+    // The far sides of these do not find the program in their homes.
+    let known = env.path("ssh/known");
+    let text = fs::read_to_string(&known).expect("a file");
+    fs::write(&known, text.replace("AAAAC3NzaC1lZDI1NTE5AAAAI", "AAAAC3NzaC1lZDI1NTE5AAAAJ"))
+        .expect("a file");
+    let client = env.client();
+    let silent = client.call_async("zsh", json!({"command": "true", "host": "silent"}));
+    let second = client.call_async("zsh", json!({"command": "true", "host": "silent"}));
+    let run = |host: &str| {
+        client.call("zsh", json!({"command": "echo ran", "host": host, "yield_after": 25}))
+    };
+    for (name, expected) in [
+        ("closes", "host closes cannot be reached: the connection was closed"),
+        (
+            "missing",
+            "host missing cannot be reached: its carrier no-such-carrier is not found in PATH",
+        ),
+        ("says", "Permission denied"),
+        ("uninstalled", "is not installed in"),
+        ("full", "there and set install: never"),
+        ("build1", "Host key verification failed"),
+        ("nowhere", "the hosts are closes, missing, says"),
+    ] {
+        let failed = run(name);
+        assert!(failed.text.contains(expected), "{name}: {}", failed.text);
+        assert_eq!(failed.raw["isError"], json!(true), "{name}: {}", failed.text);
+    }
+    assert_eq!(run("banner").output(), "ran");
+    assert_eq!(client.run("echo here").output(), "here");
+    let begun = Instant::now();
+    for call in [silent, second] {
+        let failed = call.tool_result();
+        assert!(
+            failed.text.contains("host silent cannot be reached: it has not answered for 10 s"),
+            "{}",
+            failed.text
+        );
+    }
+    assert!(begun.elapsed() < Duration::from_secs(15), "one attempt for both");
+    client.close_stdin();
+    client.wait_exit(EXIT);
+    assert_none_left(env.mark());
+}
+
+#[test]
+fn the_program_is_sent_where_it_is_missing() {
+    let env = Env::new();
+    let far = far_environment(&env, "far").join(", ");
+    env.configure(&format!("hosts: {{build1: {{command: [{far}]}}}}\n"));
+    let client = env.client();
+    let ran = on_host(&client, "echo ran", json!({"yield_after": 25}));
+    assert_eq!(ran.output(), "ran", "{}", ran.text);
+    assert!(installed(&env, "far").is_file());
+    let here = client.run("umask").output();
+    assert_eq!(on_host(&client, "umask", json!({"yield_after": 25})).output(), here);
+    let folder = installed(&env, "far");
+    let left = fs::read_dir(folder.parent().expect("a folder")).expect("a folder").count();
+    assert_eq!(left, 1, "nothing but the program");
+}
+
+#[test]
+fn twenty_hosts_are_reached_at_once() {
+    let env = Env::new();
+    let mut hosts = "hosts:\n".to_owned();
+    for number in 0..20 {
+        let name = format!("far{number}");
+        let far = far_environment(&env, &name).join(", ");
+        install(&env, &name);
+        hosts += &format!("  {name}: {{command: [{far}]}}\n");
+    }
+    env.configure(&hosts);
+    let client = env.client();
+    let calls: Vec<_> = (0..20)
+        .map(|number| {
+            let arguments = json!({"command": format!("echo {number}"), "host": format!("far{number}"), "yield_after": 25});
+            client.call_async("zsh", arguments)
+        })
+        .collect();
+    for (number, call) in calls.into_iter().enumerate() {
+        assert_eq!(call.tool_result().output(), number.to_string());
+    }
+    client.close_stdin();
+    client.wait_exit(EXIT);
+    assert_none_left(env.mark());
+}
+
+#[test]
+fn a_person_takes_the_terminal_of_a_task_there() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    let command = "echo ready; read line; echo got $line; read line";
+    let task = on_host(&client, command, json!({"pty": true, "until": "ready", "yield_after": 25}))
+        .task_id();
+    let window = Window::open(&env, 24, 200);
+    window.zsh_tool(&format!("attach {task}"));
+    window.await_text("C-] detaches");
+    window.enter("this");
+    window.await_text("got this");
+    let refused = client.call("zsh_send", json!({"task_id": task, "input": "that"}));
+    assert!(refused.text.contains("person"), "{}", refused.text);
+    window.press("C-]");
+    window.await_text(&format!("detached from task {task}"));
+    window.zsh_tool("attach build1:00000000");
+    window.await_text("no task 00000000 runs here");
+    let polled = client.poll(&task, json!({"listen": 0}));
+    assert_eq!(polled.status(), "running", "{}", polled.text);
+    client.kill_task(&task);
+}
+
+#[test]
+fn a_listed_secret_is_typed_there_and_masked() {
+    let env = Env::new();
+    let host = SshHost::start(&env);
+    install(&env, "far");
+    let (secret, carrier) = (unique_word(), host.carrier());
+    let file = env.path("secret");
+    fs::write(&file, format!("{secret}\n")).expect("a file");
+    env.configure(&format!(
+        "secrets: {{PW: {{file: {}}}}}\nhosts: {{build1: {{command: [{carrier}]}}}}\n",
+        file.display()
+    ));
+    let client = env.client();
+    let command = "stty -echo; printf 'Password: '; read pw; stty echo; echo; echo typed $pw";
+    let asked =
+        on_host(&client, command, json!({"pty": true, "until": "Password", "yield_after": 25}));
+    let task = asked.task_id();
+    let sent = client.call("zsh_send", json!({"task_id": task, "secret_env": "PW", "listen": 20}));
+    assert!(sent.text.contains("typed [secret PW]"), "{}", sent.text);
+    let ended = client.poll(&task, json!({"full_output": true}));
+    assert!(!ended.text.contains(&secret), "{}", ended.text);
+    let other = client.call("zsh_send", json!({"task_id": task, "secret_env": "OTHER"}));
+    assert!(other.text.contains("\"OTHER\" is not among the listed secrets: PW"), "{}", other.text);
+}
+
+#[test]
+fn doctor_connects_to_a_host_and_reports_what_is_there() {
+    let (env, _host) = by_ssh(60);
+    let report = ran(&env, &["doctor", "--host", "build1"]).text();
+    assert!(report.contains("ok       host: build1: connected, Linux "), "{report}");
+    assert!(report.contains("shell /"), "{report}");
+    let listed = ran(&env, &["doctor"]).text();
+    assert!(listed.contains("host: build1, by ssh, not connected to"), "{listed}");
+    wait_until("the far side is gone", || far_sides(&env).is_empty().then_some(()));
+}
+
+#[test]
+fn a_server_that_ends_while_it_connects_leaves_nothing() {
+    let env = Env::new();
+    env.configure("hosts: {silent: {command: [sh, -c, \"exec sleep 1000\"]}}\n");
+    let client = env.client();
+    let _call = client.call_async("zsh", json!({"command": "true", "host": "silent"}));
+    wait_until("the carrier runs", || {
+        processes_with(env.mark()).iter().any(|found| found.arguments == "sleep 1000").then_some(())
+    });
+    client.close_stdin();
+    let (_, took) = client.wait_exit(EXIT);
+    assert!(took < Duration::from_secs(8), "not until the attempt is over: {took:?}");
+    assert_none_left(env.mark());
+}
