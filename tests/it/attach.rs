@@ -14,6 +14,7 @@ use crate::support::processes::{Found, UniqueSleep, assert_none_left, processes_
 use crate::support::program::ran;
 use crate::support::state_files::server_files;
 use crate::support::tmux::Window;
+use crate::support::unprivileged;
 
 const HINT: &str = "C-] detaches";
 
@@ -105,6 +106,85 @@ fn python_answers_and_every_key_but_one_goes_to_it() {
     window.press("C-x");
     window.await_text("code=0");
     client.kill_task(&task);
+}
+
+#[test]
+fn htop_is_drawn_and_takes_its_keys() {
+    let env = Env::new();
+    let client = env.client();
+    let task = on_terminal(&env, &client, "htop");
+    let window = Window::open(&env, 24, 80);
+    for _ in 0..2 {
+        window.zsh_tool(&format!("attach {task}"));
+        window.await_screen("all of htop", |screen| {
+            ["Load average", "PID", "F10Quit"].iter().all(|part| screen.contains(part))
+        });
+        detach(&window);
+    }
+    window.zsh_tool(&format!("attach {task}"));
+    window.await_text("F10Quit");
+    window.press("q");
+    window.await_text("code=0");
+    assert!(window.screen().contains("✔ exit=0"), "{}", window.screen());
+}
+
+#[test]
+fn a_build_keeps_its_colours() {
+    let env = Env::new();
+    let client = env.client();
+    let pipes = [env.named_pipe("go"), env.named_pipe("on")];
+    let makefile = "all: ; @printf '\\033[32mok\\033[0m one\\n'; read x < go; \
+        printf '\\033[31mbad\\033[0m two\\n'; read x < on\n";
+    fs::write(env.work().join("Makefile"), makefile).expect("a makefile");
+    let task = on_terminal(&env, &client, "make");
+    let window = Window::open(&env, 24, 80);
+    window.zsh_tool(&format!("attach {task}"));
+    window.await_text("ok one");
+    fs::write(&pipes[0], "\n").expect("a reader");
+    window.await_text("bad two");
+    let shown = window.coloured_screen();
+    for coloured in ["\x1b[32mok", "\x1b[31mbad"] {
+        assert!(shown.contains(coloured), "{shown:?}");
+    }
+    detach(&window);
+    window.zsh_tool(&format!("attach {task}"));
+    window.await_text("bad two");
+    assert!(window.coloured_screen().contains("\x1b[31mbad"), "{:?}", window.coloured_screen());
+    fs::write(&pipes[1], "\n").expect("a reader");
+    window.await_text("code=0");
+}
+
+#[test]
+fn a_person_types_the_password_of_sudo() {
+    let env = Env::new();
+    let secret = unique_word();
+    let rights = format!(
+        "printf 'nobody ALL=(ALL) ALL\\nDefaults !lecture,use_pty\\n' > \"$1/sudoers\"
+        chmod 440 \"$1/sudoers\"; mount --bind \"$1/sudoers\" /etc/sudoers
+        sed \"s#^nobody:[^:]*:#nobody:$(openssl passwd -6 {secret}):#\" /etc/shadow > \"$1/shadow\"
+        chmod 640 \"$1/shadow\"; mount --bind \"$1/shadow\" /etc/shadow"
+    );
+    let client = unprivileged::client_after(&env, &rights);
+    let started = client.call(
+        "zsh",
+        json!({"command": "sudo -k; sudo sh -c 'id -un'; read", "pty": true, "yield_after": 40}),
+    );
+    let task = started.task_id();
+    assert!(started.text.contains("⌨ WAITING FOR A PASSWORD"), "{}", started.text);
+    let window = Window::open(&env, 24, 80);
+    let program = env.path("zsh-tool");
+    let user = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    window.enter(&format!("clear; {user} {} attach {task}; echo code=$?", program.display()));
+    window.await_text("password for nobody:");
+    window.enter(&secret);
+    window.await_text("\nroot\n");
+    assert!(!window.screen().contains(&secret), "{}", window.screen());
+    detach(&window);
+    let polled = client.poll(&task, json!({"full_output": true}));
+    assert!(polled.output().contains("root"), "{}", polled.text);
+    client.kill_task(&task);
+    assert_eq!(is_kept(&env.path("state"), &secret), None);
+    assert_eq!(is_kept(&env.path("home"), &secret), None);
 }
 
 /// A prompt as sudo's: nothing that is typed is shown.

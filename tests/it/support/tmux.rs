@@ -74,6 +74,11 @@ impl<'a> Window<'a> {
         screen.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
     }
 
+    /// The same with the sequences that set colours.
+    pub fn coloured_screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-e"])
+    }
+
     /// Waits until the screen is as wanted; returns it.
     pub fn await_screen(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
