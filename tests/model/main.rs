@@ -14,6 +14,7 @@ mod listen_window {
     use shuttle::thread;
     use zsh_tool::base::clock::{Clock, SystemClock};
     use zsh_tool::mcp::render::view::View;
+    use zsh_tool::process::probe::Identity;
     use zsh_tool::process::signals::Exit;
     use zsh_tool::shell::outcome::Outcome;
     use zsh_tool::task::live::{Cancel, End, Facts, Input, LiveState, LiveTask, StateView};
@@ -33,11 +34,19 @@ mod listen_window {
             timeout: None,
             timeout_max: None,
             input: Input::None,
-            pid: 1,
+            shell: Identity { pid: 1, started: 0 },
             shell_note: None,
             part_of: None,
             detached: None,
         }))
+    }
+
+    /// The task for an answer that reports its end without the output.
+    fn report_end(task: &LiveTask) -> View {
+        View::when(task, |state| {
+            state.mark_end_shown();
+            state.delta()
+        })
     }
 
     fn write(task: &LiveTask, bytes: u64) {
@@ -107,7 +116,7 @@ mod listen_window {
                         loop {
                             let closed = task.state().closed;
                             let shown = task.state().shown();
-                            taken += View::take(&task).delta.new_bytes();
+                            taken += View::when(&task, LiveState::take_delta).delta.new_bytes();
                             if closed {
                                 return taken;
                             }
@@ -135,7 +144,7 @@ mod listen_window {
                 thread::spawn(move || {
                     let mut taken = 0;
                     loop {
-                        let view = View::take(&task);
+                        let view = View::when(&task, LiveState::take_delta);
                         taken += view.delta.new_bytes();
                         if view.ended.is_some() {
                             return taken;
@@ -159,7 +168,7 @@ mod listen_window {
             let task = task();
             let killer = {
                 let task = Arc::clone(&task);
-                thread::spawn(move || View::report_end(&task).ended.is_some())
+                thread::spawn(move || report_end(&task).ended.is_some())
             };
             end(&task);
             let named = killer.join().expect("an answer");

@@ -49,7 +49,7 @@ impl View {
     }
 
     /// As [`View::of`], with the new output that `take` takes from the state at the same moment.
-    pub(crate) fn when(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
+    pub fn when(task: &LiveTask, take: impl FnOnce(&mut LiveState) -> Delta) -> View {
         let now = Instant::now();
         // The last line of a full screen is no prompt: it is a frame, a menu, a status.
         let shows_prompt = !task.terminal().is_some_and(Terminal::is_full_screen);
