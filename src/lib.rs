@@ -345,6 +345,7 @@ pub mod task {
     pub mod registry;
     pub mod request;
     pub(crate) mod secret_input;
+    pub(crate) mod sessions;
     pub(crate) mod shell;
     pub mod state;
     pub mod supervisor;

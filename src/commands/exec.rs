@@ -184,6 +184,7 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
         id: None,
         part_of: None,
         detached: None,
+        session: None,
         directory: Some(setup::own_directory()),
         environment: environment.map(|term| ("TERM".to_owned(), term)).into_iter().collect(),
         stdin: match source {
@@ -212,6 +213,7 @@ fn exit_code_of(error: &StartError) -> u8 {
         StartError::NoShell(_) | StartError::Spawn(SpawnError::MissingProgram(_)) => EXIT_NOT_FOUND,
         StartError::Full { .. }
         | StartError::Ending
+        | StartError::NoSession
         | StartError::Script { .. }
         | StartError::Spawn(_)
         | StartError::Worker(_) => EXIT_CANNOT_RUN,

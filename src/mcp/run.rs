@@ -42,6 +42,11 @@ impl Tools {
         let mut yield_after =
             seconds_or(default.min(ceiling), "yield_after", arguments.yield_after)?;
         let mut request = self.request(&arguments, background, &mut notes)?;
+        if detach && arguments.session.is_some() {
+            return Err(refused(
+                "a session is of this server, which a detached command outlives: leave out one of them",
+            ));
+        }
         match (detach, arguments.detached_hours) {
             (true, hours) => self.mark_detached(&mut request, hours, call)?,
             (false, Some(_)) => {
@@ -94,7 +99,9 @@ impl Tools {
         }
         let view = call.show_new(&task);
         let spans = reading::new_output(&task.spool, &view.delta, max_output);
-        if let Some(directory) = view.ended.as_ref().and_then(|end| end.moved_to.as_ref()) {
+        let moved_to = view.ended.as_ref().and_then(|end| end.moved_to.as_ref());
+        // A session keeps its own directory.
+        if let Some(directory) = moved_to.filter(|_| arguments.session.is_none()) {
             self.supervisor.remember_cwd(directory);
         }
         let mut result = TaskResult::of(view, notes);
@@ -200,6 +207,7 @@ impl Tools {
             part_of: None,
             detached: None,
             directory: arguments.cwd.as_ref().map(PathBuf::from),
+            session: arguments.session.clone(),
             environment: environment.map(|(name, value)| (name.clone(), value.clone())).collect(),
             stdin,
             stderr: Stderr::Merged,

@@ -51,6 +51,8 @@ pub struct RunArguments {
     pub cwd: Option<String>,
     /// Environment variables to add.
     pub env: Option<BTreeMap<String, String>>,
+    /// Start with the directory and exported variables that the last command of this session left.
+    pub session: Option<String>,
     /// Text for stdin, then end of file.
     pub stdin: Option<String>,
     /// Keep stdin open for zsh_send.

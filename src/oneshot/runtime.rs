@@ -53,6 +53,7 @@ impl Runtime {
             detached: None,
             command: exec_line(&launch.argv),
             description: Some(format!("agent {} ({})", executor.name(), role.name())),
+            session: None,
             directory: Some(directory.to_path_buf()),
             environment: launch.environment,
             stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),

@@ -12,7 +12,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 use super::close_on_exec;
-pub(crate) use super::close_on_exec::{mark_inherited as seal_inherited, pipe, widen_pipe};
+pub(crate) use super::close_on_exec::{
+    mark_inherited as seal_inherited, pipe, pipe_size, widen_pipe,
+};
 
 /// `/dev/null` for reading and writing.
 ///

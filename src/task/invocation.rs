@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 
 use super::journal::ServerDir;
-use super::prologue::{PrologueContext, StartupFile, WrappedCommand};
+use super::prologue::{ExportsReport, PrologueContext, StartupFile, WrappedCommand};
 use super::request::StartError;
 use super::shell::{Shell, ShellKind, SideBand};
 use crate::process::files::{self, Temporary};
@@ -35,6 +35,8 @@ pub(super) struct LaunchContext<'a> {
     pub environment: &'a [(OsString, OsString)],
     /// This server's directory, or why there is none.
     pub directory: Result<&'a ServerDir, &'a str>,
+    /// Whether the exported variables are to be reported, for a session.
+    pub reports_exports: bool,
 }
 
 /// A command that a shell can be started with. Dropping it removes its files.
@@ -50,7 +52,8 @@ pub(super) struct Prepared {
 /// Prepares a command. If a report is wanted and no pipe can be made, it runs without.
 ///
 /// # Errors
-/// The command is long and its script cannot be written.
+/// The command is long and its script cannot be written, or a session's variables cannot be
+/// reported.
 pub(super) fn prepare(command: &str, with: &LaunchContext) -> Result<Prepared, StartError> {
     let sideband = report_of(command, with).and_then(|wanted| {
         let name = with.directory.map_or_else(
@@ -63,11 +66,25 @@ pub(super) fn prepare(command: &str, with: &LaunchContext) -> Result<Prepared, S
         |_| PathBuf::new(),
         |directory| directory.path.join(format!("{}.zsh", with.id)),
     );
+    let mut programs = None;
+    if with.reports_exports {
+        let sideband = sideband.as_ref().filter(|_| with.shell.kind != ShellKind::Sh);
+        let (_, sideband) = sideband.ok_or(StartError::NoSession)?;
+        let search_path = search_path(with.environment);
+        let find = |name| files::find_program(name, search_path).map_err(|_| StartError::NoSession);
+        let room = Some(sideband.make_room()).filter(|room| *room > 0);
+        programs = Some((find("env")?, find("head")?, room.ok_or(StartError::NoSession)?));
+    }
     let surroundings = PrologueContext {
         mode: with.mode,
         startup_files: with.startup_files,
         script: &script,
         report: sideband.as_ref().map(|(wanted, sideband)| (*wanted, sideband.name())),
+        exports: programs.as_ref().map(|(env, head, limit)| ExportsReport {
+            env,
+            head,
+            limit: *limit,
+        }),
     };
     let WrappedCommand { arguments, script: text } = surroundings.wrap(with.shell, command);
     let script = text.map(|text| write_script(&script, &text, with.directory)).transpose()?;
@@ -92,7 +109,10 @@ fn write_script(
 /// What this command's shell is to report, if anything. The command's text determines it for a
 /// zsh that reads no other file, or only startup files that add nothing.
 fn report_of(command: &str, with: &LaunchContext) -> Option<Reportable> {
-    let own = reports::reportable(command);
+    let own = match with.reports_exports {
+        true => Reportable { shows_functions: false, ..Reportable::ALL },
+        false => reports::reportable(command),
+    };
     let is_known = with.shell.kind == ShellKind::Zsh
         && with.mode == ShellMode::Plain
         && with.startup_files.is_empty();

@@ -75,6 +75,18 @@ pub struct PrologueContext<'a> {
     pub script: &'a Path,
     /// What to report, and on which pipe.
     pub report: Option<(Reportable, &'a Path)>,
+    /// The programs that report the exported variables, for a command of a session.
+    pub exports: Option<ExportsReport<'a>>,
+}
+
+/// What reports the exported variables: `env -0`, of which `head` passes on so many bytes as the
+/// pipe takes at once. A longer environment ends without the field that follows it.
+#[derive(Debug, Clone, Copy)]
+pub struct ExportsReport<'a> {
+    pub env: &'a Path,
+    pub head: &'a Path,
+    /// In bytes.
+    pub limit: usize,
 }
 
 impl PrologueContext<'_> {
@@ -117,10 +129,11 @@ impl PrologueContext<'_> {
             return String::new();
         };
         let pipe = quoted(pipe);
+        let exports = self.exports_report(&pipe);
         let trap = format!(
             "repeat \"${{${{-##*r*}}:+1}}\"; do {{ \
              builtin print -rN -- T \"${{pipestatus[@]}}\" \"$PWD\" \
-             {UNTRACED} 1<>{pipe}; \
+             {UNTRACED} 1<>{pipe}; {exports}\
              repeat \"0${{${{__zsh_tool_traced:+${{options[xtrace]::=on}}}}:+}}\"; do :; done \
              }} 2>/dev/null; done"
         );
@@ -129,7 +142,7 @@ impl PrologueContext<'_> {
             // With options of its own, whatever the command sets.
             let hook = format!(
                 "zshexit() {{ repeat \"${{${{-##*r*}}:+$(( ! ZSH_SUBSHELL ))}}\"; do {{ \
-                 builtin print -rN -- D \"$PWD\" 1<>{pipe} }} 2>/dev/null; done }}"
+                 builtin print -rN -- D \"$PWD\" 1<>{pipe}; {exports} }} 2>/dev/null; done }}"
             );
             let hook = single_quoted(&hook);
             // A hook of the user's own comes from a startup file, and stays.
@@ -138,11 +151,24 @@ impl PrologueContext<'_> {
         text
     }
 
+    /// Reports the exported variables: `E`, the entries of the environment, `F`.
+    fn exports_report(&self, pipe: &str) -> String {
+        let Some(ExportsReport { env, head, limit }) = self.exports else {
+            return String::new();
+        };
+        format!(
+            "{{ builtin printf 'E\\0'; {} -0 | {} -c {limit}; builtin printf 'F\\0'; }} 1<>{pipe}; ",
+            quoted(env),
+            quoted(head)
+        )
+    }
+
     fn bash_prologue(&self) -> String {
         let trap = self.report.map(|(_, pipe)| {
+            let pipe = quoted(pipe);
             let report = format!(
-                "{{ printf \"%s\\0\" T \"${{PIPESTATUS[@]}}\" \"$PWD\" 1<>{}; }} 2>/dev/null",
-                quoted(pipe)
+                "{{ printf \"%s\\0\" T \"${{PIPESTATUS[@]}}\" \"$PWD\" 1<>{pipe}; {}}} 2>/dev/null",
+                self.exports_report(&pipe)
             );
             format!("trap {} EXIT; ", single_quoted(&report))
         });
@@ -256,6 +282,7 @@ mod tests {
             mode: ShellMode::Plain,
             startup_files: &[],
             script: Path::new("/state/id.zsh"),
+            exports: None,
             report,
         }
     }

@@ -55,6 +55,8 @@ pub struct Request {
     pub detached: Option<Detached>,
     /// Where it starts; `None` for the default.
     pub directory: Option<PathBuf>,
+    /// The session whose directory and variables it starts with and leaves to the next.
+    pub session: Option<String>,
     /// Added to its environment.
     pub environment: Vec<(String, String)>,
     /// What the command gets on stdin. With a terminal `Text` is typed, and the others have no
@@ -108,6 +110,11 @@ pub enum StartError {
         named(.path)
     )]
     Script { path: PathBuf, source: std::io::Error },
+    #[error(
+        "session needs zsh or bash as the shell, the programs env and head, and a pipe for what \
+         they report: leave session out, or see zsh_health"
+    )]
+    NoSession,
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// There is no thread or descriptor for the worker.

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::sessions::Variables;
 use crate::process::descriptors;
 use crate::process::files::{self, Temporary};
 use crate::process::signals::Exit;
@@ -91,6 +92,8 @@ pub struct Report {
     pub pipestatus: Vec<i32>,
     /// The shell's directory at its end.
     pub directory: Option<PathBuf>,
+    /// The exported variables at its end.
+    pub variables: Option<Variables>,
 }
 
 impl Report {
@@ -106,7 +109,8 @@ impl Report {
 
 /// Parses what came over the side-band: records of fields that end with NUL, `T status…
 /// directory` with the statuses of the last pipeline, and `D directory`. Ignores what does not
-/// parse, since any program of the user may have written there.
+/// parse, since any program of the user may have written there. `E` and `F` enclose the entries
+/// of the environment, each with `=`.
 pub fn read_report(bytes: &[u8]) -> Report {
     let mut report = Report::default();
     let mut fields = bytes.split(|byte| *byte == 0);
@@ -132,10 +136,26 @@ pub fn read_report(bytes: &[u8]) -> Report {
                     report.directory = Some(directory(field));
                 }
             }
+            b"E" => report.variables = read_variables(&mut fields),
             _ => {}
         }
     }
     report
+}
+
+/// `None` without their end: they were longer than the pipe takes.
+fn read_variables<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Variables> {
+    let mut variables = Variables::new();
+    for field in fields {
+        if field == b"F" {
+            return Some(variables);
+        }
+        let end = field.iter().position(|byte| *byte == b'=')?;
+        let (name, value) = field.split_at_checked(end)?;
+        let text = |bytes| OsStr::from_bytes(bytes).to_owned();
+        variables.push((text(name), text(value.get(1..)?)));
+    }
+    None
 }
 
 /// The statuses to show: of at least two segments, and only if they agree with the exit code, by
@@ -151,8 +171,13 @@ pub fn pipestatus_to_show(reported: Vec<i32>, exit: Exit) -> Vec<i32> {
     if reported.len() >= 2 && agrees { reported } else { Vec::new() }
 }
 
-/// The most that is read of a side-band, which holds one or two short records.
-const REPORT_BYTES: usize = 64 * 1024;
+/// The most that is read of a side-band, which holds one or two short records, and the
+/// environment of a session's command twice.
+const REPORT_BYTES: usize = 2 * EXPORTS_PIPE_BYTES;
+/// The size of the pipe for the exported variables, as large as an ordinary user may have it.
+const EXPORTS_PIPE_BYTES: usize = 1024 * 1024;
+/// How much of the pipe is for other records.
+const OTHER_RECORDS: usize = 16 * 1024;
 
 /// The pipe on which a shell reports at its end; the shell opens it by its name.
 ///
@@ -172,6 +197,13 @@ impl SideBand {
     /// No pipe can be created there.
     pub fn create(name: PathBuf) -> io::Result<SideBand> {
         Ok(SideBand { reader: files::create_pipe(&name)?, name: Temporary(name) })
+    }
+
+    /// Makes room for the exported variables; returns for how many bytes of them. They may be
+    /// reported twice.
+    pub fn make_room(&self) -> usize {
+        descriptors::widen_pipe(&self.reader, EXPORTS_PIPE_BYTES);
+        (descriptors::pipe_size(&self.reader) / 2).saturating_sub(OTHER_RECORDS)
     }
 
     /// Where the shell opens it.

@@ -1,6 +1,7 @@
 //! All tasks of a server: starting them within the limits, commands to them, and the end of
 //! everything.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,11 +24,12 @@ use super::output::spool::SpoolWriter;
 use super::registry::{Registry, TaskHandle};
 use super::request::{InputError, Request, StartError, Stderr, Stdin};
 use super::secret_input::{PATIENCE, SecretError, SecretInput};
-use super::shell::{self, NoShell, Shell};
+use super::sessions::{Sessions, ShellEnd};
+use super::shell::{self, NoShell, Report, Shell};
 use super::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
 use super::termination::Receipt;
 use super::tombstone::{EndCause, ServerEnd};
-use super::worker::{Setup, Worker};
+use super::worker::{OnShellEnd, Setup, Worker};
 use crate::base::clock::Clock;
 use crate::process::files;
 use crate::process::probe::Identity;
@@ -119,6 +121,7 @@ pub struct Supervisor {
     /// Receives the directory's path when it is made.
     on_directory: Mutex<Option<Sender<PathBuf>>>,
     kept_directory: Mutex<Option<PathBuf>>,
+    sessions: Arc<Mutex<Sessions>>,
     startup_files: StartupFiles,
     /// Tasks of ended servers that were requested recently.
     pub(super) recalled: Mutex<VecDeque<Arc<TaskHandle>>>,
@@ -147,6 +150,7 @@ impl Supervisor {
             client: OnceLock::new(),
             on_directory: Mutex::default(),
             kept_directory: Mutex::new(None),
+            sessions: Arc::default(),
             workers: Mutex::default(),
         }
     }
@@ -267,9 +271,18 @@ impl Supervisor {
         on_end: Option<OnEnd>,
     ) -> Result<Arc<TaskHandle>, StartError> {
         let cookie = self.cookie(id);
-        let directory = self.start_directory(&request);
+        let session = request.session.as_ref().map(|name| self.sessions.lock().get(name));
+        let directory = match (&request.directory, &session) {
+            (None, Some(session)) => session.directory.clone(),
+            _ => None,
+        };
+        let directory = directory.unwrap_or_else(|| self.start_directory(&request));
+        let mut inherited = Cow::Borrowed(&self.settings.environment);
+        if let Some(session) = &session {
+            session.apply(inherited.to_mut());
+        }
         let environment = invocation::environment(
-            &self.settings.environment,
+            &inherited,
             &request.environment,
             &cookie,
             request.terminal.is_some(),
@@ -286,8 +299,19 @@ impl Supervisor {
                 ),
                 environment: &environment,
                 directory: self.directory(),
+                reports_exports: session.is_some(),
             },
         )?;
+        let session = request.session.zip(session).map(|(name, session)| {
+            let (sessions, started_with) = (Arc::clone(&self.sessions), environment.clone());
+            let on_end = move |report: &Report| {
+                let Some(variables) = &report.variables else { return };
+                let end = ShellEnd { directory: report.directory.as_deref(), variables };
+                let next = session.after(&started_with, &end);
+                sessions.lock().put(&name, Arc::new(next));
+            };
+            Box::new(on_end) as OnShellEnd
+        });
         let emulated = request.terminal.filter(|_| request.emulated);
         let errors = match request.stderr {
             Stderr::Merged => Errors::WithOutput,
@@ -346,6 +370,7 @@ impl Supervisor {
             journal,
             script,
             sideband,
+            session,
             snapshots: Arc::clone(&self.snapshots),
             tracker: self.settings.tracker,
             on_pressure: self.pressure_relief(),

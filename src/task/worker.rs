@@ -46,6 +46,9 @@ const PIPE_READS: usize = 1024 * 1024 / READ_BYTES;
 /// all that the program wrote.
 const ERROR_READS: usize = 2;
 
+/// Called with a shell's report when its command has ended by itself.
+pub(super) type OnShellEnd = Box<dyn FnOnce(&Report) + Send>;
+
 /// What a worker gets from its supervisor, besides the started shell.
 pub(super) struct Setup {
     pub spool: SpoolWriter,
@@ -59,6 +62,8 @@ pub(super) struct Setup {
     /// The script of a long command, which contains its text: removed in any case.
     pub script: Option<Temporary>,
     pub sideband: Option<SideBand>,
+    /// Takes what the shell of a session reports at its end.
+    pub session: Option<OnShellEnd>,
     /// Scans of the machine, shared by all tasks.
     pub snapshots: Arc<Snapshots>,
     pub tracker: TrackerSettings,
@@ -74,6 +79,7 @@ pub(super) struct Worker {
     commands: CommandReceiver,
     journal: Journal,
     sideband: Option<SideBand>,
+    session: Option<OnShellEnd>,
     _script: Option<Temporary>,
     machine: Machine,
     completion: Arc<Completion>,
@@ -135,6 +141,7 @@ impl Worker {
             commands: setup.commands,
             journal: setup.journal,
             sideband: setup.sideband,
+            session: setup.session,
             _script: setup.script,
             machine: Machine::new(deadline),
             completion: setup.completion,
@@ -499,6 +506,9 @@ impl Worker {
         scanned: bool,
     ) {
         let report = (self.sideband.take()).map_or_else(Report::default, |pipe| pipe.read());
+        if let Some(session) = self.session.take().filter(|_| outcome.is_complete()) {
+            session(&report);
+        }
         let may_be =
             may_leave_processes(self.machine.output_open() || self.spawned.errors.is_some());
         if !scanned && (may_be || !self.leftovers.is_empty()) {

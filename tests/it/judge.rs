@@ -383,6 +383,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
         part_of: None,
         detached: None,
         directory: None,
+        session: None,
         environment: Vec::new(),
         stderr: Stderr::Merged,
         stdin: Stdin::Null,

@@ -62,6 +62,7 @@ mod run_files;
 mod sandboxes;
 mod screen;
 mod secrets;
+mod sessions;
 mod shutdown;
 mod soak;
 mod structured;

@@ -106,6 +106,7 @@ impl CommandJudge {
             description: Some("status check".to_owned()),
             part_of: Some(session.to_owned()),
             detached: None,
+            session: None,
             directory: None,
             environment: launch.environment,
             stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),

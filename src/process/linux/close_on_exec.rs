@@ -45,3 +45,8 @@ pub(crate) fn widen_pipe(fd: &OwnedFd, bytes: usize) {
 
 /// Does nothing: every descriptor was opened close-on-exec.
 pub(crate) fn mark_in_child() {}
+
+/// How many bytes a pipe holds; 0 if that is not known.
+pub(crate) fn pipe_size(pipe: &OwnedFd) -> usize {
+    rustix::pipe::fcntl_getpipe_size(pipe).unwrap_or_default()
+}

@@ -64,3 +64,9 @@ pub(crate) fn widen_pipe(_fd: &OwnedFd, _bytes: usize) {}
 pub(crate) fn mark_in_child() {
     mark_one_by_one();
 }
+
+/// How many bytes a pipe holds; 0 if that is not known.
+pub(crate) fn pipe_size(_pipe: &OwnedFd) -> usize {
+    // pipe(7) of Linux.
+    if cfg!(target_os = "linux") { 64 * 1024 } else { 0 }
+}

@@ -1,0 +1,121 @@
+//! Named sessions: the directory and the exported variables that a command leaves to the next one
+//! of the same name. They are in memory alone. Pure.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The maximum number of sessions; the least recently used one is forgotten.
+const MAX_SESSIONS: usize = 32;
+/// What belongs to one shell and not to the next.
+const OF_THE_SHELL: [&str; 4] = ["_", "OLDPWD", "PWD", "SHLVL"];
+
+/// The variables of an environment, with their values.
+pub(crate) type Variables = Vec<(OsString, OsString)>;
+
+/// What the commands of one session have left so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Session {
+    pub directory: Option<PathBuf>,
+    /// Variables that were set or, without a value, unset.
+    changed: BTreeMap<OsString, Option<OsString>>,
+}
+
+/// A report of a shell at its end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ShellEnd<'a> {
+    pub directory: Option<&'a Path>,
+    pub variables: &'a [(OsString, OsString)],
+}
+
+impl Session {
+    /// Changes the environment that a command starts with.
+    pub fn apply(&self, environment: &mut Variables) {
+        environment.retain(|(name, _)| !self.changed.contains_key(name));
+        let set = self.changed.iter();
+        environment.extend(set.filter_map(|(name, value)| Some((name.clone(), value.clone()?))));
+    }
+
+    /// The session after a command that started in this one with `started_with`. Variables that
+    /// it has not changed are as they were, also if they were of that call alone.
+    pub fn after(&self, started_with: &[(OsString, OsString)], end: &ShellEnd<'_>) -> Session {
+        let is_kept = |name: &OsStr| !OF_THE_SHELL.iter().any(|other| name == *other);
+        let before: BTreeMap<&OsString, &OsString> =
+            started_with.iter().map(|(name, value)| (name, value)).collect();
+        let after: BTreeMap<&OsString, &OsString> =
+            end.variables.iter().map(|(name, value)| (name, value)).collect();
+        let mut next = self.clone();
+        for (name, value) in &after {
+            if is_kept(name) && before.get(name) != Some(value) {
+                next.changed.insert((*name).clone(), Some((*value).clone()));
+            }
+        }
+        for name in before.keys() {
+            if is_kept(name) && !after.contains_key(name) {
+                next.changed.insert((*name).clone(), None);
+            }
+        }
+        next.directory = end.directory.map(Path::to_path_buf).or(next.directory);
+        next
+    }
+}
+
+/// The sessions of a server, the most recently used last.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(Vec<(String, Arc<Session>)>);
+
+impl Sessions {
+    /// A session as it is now; one of a new name is empty.
+    pub fn get(&mut self, name: &str) -> Arc<Session> {
+        let place = self.0.iter().position(|(known, _)| known == name);
+        let session = place.map(|place| self.0.remove(place).1).unwrap_or_default();
+        self.put(name, Arc::clone(&session));
+        session
+    }
+
+    /// Replaces a session.
+    pub fn put(&mut self, name: &str, session: Arc<Session>) {
+        self.0.retain(|(known, _)| known != name);
+        if self.0.len() >= MAX_SESSIONS {
+            self.0.remove(0);
+        }
+        self.0.push((name.to_owned(), session));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> Variables {
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+
+    #[test]
+    fn a_command_changes_what_it_has_set_and_unset() {
+        let started = variables(&[("KEPT", "1"), ("GONE", "1"), ("OWN", "call"), ("SHLVL", "1")]);
+        let ended = variables(&[("KEPT", "1"), ("NEW", "a\nb"), ("OWN", "call"), ("SHLVL", "2")]);
+        let end = ShellEnd { directory: Some(Path::new("/tmp")), variables: &ended };
+        let session = Session::default().after(&started, &end);
+        assert_eq!(session.directory.as_deref(), Some(Path::new("/tmp")));
+        let mut next = variables(&[("KEPT", "1"), ("GONE", "1"), ("SHLVL", "1")]);
+        session.apply(&mut next);
+        assert_eq!(next, variables(&[("KEPT", "1"), ("SHLVL", "1"), ("NEW", "a\nb")]));
+        let end = ShellEnd { directory: None, variables: &next };
+        assert_eq!(session.after(&next, &end), session);
+    }
+
+    #[test]
+    fn the_least_recently_used_session_is_forgotten() {
+        let mut sessions = Sessions::default();
+        let full = Arc::new(Session { directory: Some("/".into()), ..Session::default() });
+        for number in 0..MAX_SESSIONS {
+            sessions.put(&number.to_string(), Arc::clone(&full));
+        }
+        assert_eq!(sessions.get("0"), full);
+        sessions.get("another");
+        assert_eq!(sessions.get("0"), full);
+        assert_eq!(sessions.get("1"), Arc::default());
+    }
+}
