@@ -242,6 +242,30 @@ fn two_servers_side_by_side_see_each_line_once() {
 }
 
 #[test]
+fn a_later_server_greps_and_knows_how_long_such_commands_take() {
+    let env = Env::new();
+    let first = env.client();
+    let pipe = env.named_pipe("go");
+    let command = "echo alpha; echo beta; read < go";
+    for _ in 0..3 {
+        let earlier = first.call("zsh", json!({"command": command, "yield_after": 0})).task_id();
+        fs::write(&pipe, "\n").expect("a reader");
+        first.poll_to_end(&earlier);
+    }
+    let task = detach(&first, command).task_id();
+    first.close_stdin();
+    first.wait_exit(EXIT);
+    let second = env.client();
+    let found = second.poll(&task, json!({"grep": "^b"}));
+    assert_eq!(found.output(), "2: beta", "{}", found.text);
+    let waits = second.poll(&task, json!({"listen": 0}));
+    assert!(waits.text.contains("◷ "), "{}", waits.text);
+    assert!(waits.text.contains("typical "), "{}", waits.text);
+    fs::write(&pipe, "\n").expect("a reader");
+    assert_eq!(second.poll_to_end(&task).status(), "completed");
+}
+
+#[test]
 fn a_terminal_is_typed_into_and_shown_by_later_servers() {
     let env = Env::new();
     let first = env.client();
