@@ -26,7 +26,7 @@ PROGRAMS = zsh zsh-static man bash python3 infocmp make vim less gdb node git ss
 # What the corpus of shapes runs besides.
 PROGRAMS += npm sqlite3 bc ed nano fzf tmux rlwrap expect lua5.4 irb gpg \
 	pinentry-curses openssl redis-cli busybox nc socat telnet tnftp \
-	inotifywait entr strace curl psql flock xz watch
+	direnv inotifywait entr strace curl psql flock xz watch
 PAGES = ls tar grep git-push curl bash rsync find ssh jq gzip
 # Tests wait for processes more than they work: more at once than there are cores.
 export RUST_TEST_THREADS ?= 4

@@ -220,6 +220,9 @@ pub struct EventsArguments {
 pub enum HookCommand {
     /// Hold up the end of the agent's turn while something about its tasks has not been reported.
     Stop,
+    /// Let the servers of this Claude Code source what the session's hooks write to
+    /// CLAUDE_ENV_FILE.
+    SessionStart,
 }
 
 /// Arguments of `attach`.

@@ -27,13 +27,13 @@ use choices::JudgeWord;
 use dirs::{base_directory, state_dir, variable};
 use layers::{Layer, Sources, check_key};
 use value::{
-    Address, BASE_URL, Choice, Count, Field, File, Flag, Maybe, Names, PROGRAM, Raw, Size, Time,
-    VARIABLE_NAME, ValueParser, WORD,
+    Address, BASE_URL, Choice, Choices, Count, Field, File, Flag, Maybe, Names, PROGRAM, Raw, Size,
+    Time, VARIABLE_NAME, ValueParser, WORD,
 };
 
 pub use choices::{
-    ColorChoice, InsightChoice, InstallChoice, JudgeChoice, LogLevel, ShellMode, SpoolMode,
-    StuckChoice, TaskChoice,
+    ColorChoice, EnvironmentChoice, EnvironmentTool, InsightChoice, InstallChoice, JudgeChoice,
+    LogLevel, ShellMode, SpoolMode, StuckChoice, TaskChoice,
 };
 pub use dirs::{Env, StateDirError};
 pub use executors::{PromptBy, UserExecutor};
@@ -57,6 +57,12 @@ const fn hours(hours: u64) -> Duration {
 
 /// The longest wait of a call, for the most patient clients.
 pub(crate) const MAX_WAIT: Duration = seconds(600);
+
+/// On macOS, programs started from the Dock do not have the user's PATH.
+const ENVIRONMENT: EnvironmentChoice = match cfg!(target_os = "macos") {
+    true => EnvironmentChoice::Login,
+    false => EnvironmentChoice::Inherit,
+};
 
 /// Programs that are meant to outlive the command that started them: process names, and
 /// the main classes of those that run in a Java machine.
@@ -208,6 +214,16 @@ settings! {
 
     /// How that shell reads its startup files. Default plain.
     shell_mode: ShellMode = ShellMode::Plain, Choice::new();
+
+    /// What environment the server's commands start with: `inherit`, that of the client; `login`,
+    /// what an interactive login shell makes of it. That shell runs once, for 5 s at most, and
+    /// again when a start file of the user's or of the system changes. Default inherit; on macOS
+    /// login.
+    environment: EnvironmentChoice = ENVIRONMENT, Choice::new();
+
+    /// Programs whose variables for its directory a command of the server gets, where they allow
+    /// it: `direnv`, `mise`. They are asked before each command. Default none.
+    environment_tools: Vec<EnvironmentTool> = Vec::new(), Choices(Choice::new());
 
     /// A file that is sourced before every command. Default none.
     prelude: Option<PathBuf> = None, File;

@@ -330,6 +330,7 @@ pub mod task {
     pub(crate) mod commands;
     pub(crate) mod completion;
     pub(crate) mod describe;
+    pub mod environment;
     pub mod events;
     pub mod follower;
     pub(crate) mod housekeeping;

@@ -10,6 +10,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::process::{local_socket, tree};
 use crate::protocol::framing::MAX_FRAME_BYTES;
 use crate::protocol::message;
 use crate::protocol::reader::FrameReader;
+use crate::task::environment::{self, StartEnvironment};
 use crate::task::journal::{self, CONTROL_SOCKET};
 use crate::task::live::Cancel;
 use link::{Carried, Link};
@@ -90,6 +92,39 @@ pub struct RelayedClient {
     /// The value of the secret that a call to a host types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<RelayedSecret>,
+    /// What the command starts with that a shim is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<RelayedStart>,
+}
+
+/// A [`StartEnvironment`] on its way to a shim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RelayedStart {
+    /// As in `/proc/PID/environ`. Some may be secrets.
+    variables: RelayedSecret,
+    files: Vec<PathBuf>,
+    problems: Vec<String>,
+}
+
+impl From<StartEnvironment> for RelayedStart {
+    fn from(start: StartEnvironment) -> RelayedStart {
+        let mut data = Vec::new();
+        for (name, value) in start.variables.iter() {
+            data.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
+        }
+        let variables = RelayedSecret { data };
+        RelayedStart { variables, files: start.files, problems: start.problems }
+    }
+}
+
+impl From<&RelayedStart> for StartEnvironment {
+    fn from(start: &RelayedStart) -> StartEnvironment {
+        StartEnvironment {
+            variables: Arc::new(environment::entries(&start.variables.data)),
+            files: start.files.clone(),
+            problems: start.problems.clone(),
+        }
+    }
 }
 
 /// A secret's bytes on their way to a host.

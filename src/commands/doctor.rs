@@ -89,6 +89,7 @@ type Check<'a> = Box<dyn FnOnce() -> Vec<Finding> + 'a>;
 fn checks<'a>(config: &'a Config, warnings: &'a [Warning]) -> Vec<Check<'a>> {
     vec![
         Box::new(|| vec![checks::shell(config)]),
+        Box::new(|| checks::login_path(config)),
         Box::new(checks::kernel),
         Box::new(|| vec![checks::terminal()]),
         Box::new(|| checks::state_directory(config)),

@@ -24,6 +24,7 @@ use crate::process::descriptors::{Interest, Poller};
 use crate::process::probe::Identity;
 use crate::process::watch_file::DirectoryWatch;
 use crate::process::{files, tree};
+use crate::task::environment::client;
 use crate::task::events::EventKind;
 use crate::task::journal::{self, Entry, SHIM_PREFIX};
 use crate::task::recalled::RecalledTask;
@@ -45,8 +46,6 @@ const FROZEN_AFTER: Duration = Duration::from_secs(1);
 const HOOK_LIMIT: Duration = Duration::from_secs(3);
 /// The largest input of a hook.
 const MAX_HOOK_INPUT: u64 = 1 << 20;
-/// How many ancestors of this process are looked at.
-const MAX_ANCESTORS: usize = 64;
 
 /// Runs `events`.
 pub(crate) fn run(arguments: &EventsArguments) -> ExitCode {
@@ -75,7 +74,38 @@ pub(crate) fn run(arguments: &EventsArguments) -> ExitCode {
 }
 
 /// Runs `hook`.
-pub(crate) fn hook(HookCommand::Stop: &HookCommand) -> ExitCode {
+pub(crate) fn hook(command: &HookCommand) -> ExitCode {
+    match command {
+        HookCommand::SessionStart => session_start(),
+        HookCommand::Stop => stop(),
+    }
+}
+
+/// Notes where the session's hooks write variables, for the servers of the same client.
+fn session_start() -> ExitCode {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let pid = variable("CLAUDE_PID").and_then(|pid| pid.to_str()?.parse().ok());
+    let client = pid.and_then(tree::look_up);
+    let file = variable("CLAUDE_ENV_FILE").map(PathBuf::from);
+    // Older versions of Claude Code set neither.
+    let (Some(client), Some(directory)) = (client, file.as_deref().and_then(Path::parent)) else {
+        return ExitCode::SUCCESS;
+    };
+    let (config, _) = setup::load_config();
+    let state = match setup::state_directory(&config) {
+        Ok(state) => state,
+        Err(code) => return code,
+    };
+    match client::write_note(state, client.id, directory) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(format_args!("cannot note {}: {error}", directory.display()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn stop() -> ExitCode {
     if !may_hold(&input()) {
         return ExitCode::SUCCESS;
     }
@@ -209,7 +239,7 @@ impl<'a> Sources<'a> {
         let scope = match of_client {
             false => Scope::All,
             true => Scope::Client {
-                ancestors: ancestors(),
+                ancestors: client::ancestors(),
                 project: supervisor.settings.directory.clone(),
             },
         };
@@ -447,19 +477,6 @@ fn is_shim(directory: &Path) -> bool {
 
 fn is_of_project(entry: &Entry, project: &Path) -> bool {
     entry.detached.as_ref().is_some_and(|detached| detached.project == project.to_string_lossy())
-}
-
-/// The processes above this one.
-fn ancestors() -> Vec<Identity> {
-    let mut found = Vec::new();
-    let mut pid = i32::try_from(std::os::unix::process::parent_id()).unwrap_or_default();
-    while found.len() < MAX_ANCESTORS
-        && let Some(process) = tree::look_up(pid)
-    {
-        found.push(process.id);
-        pid = process.parent;
-    }
-    found
 }
 
 #[cfg(test)]

@@ -187,6 +187,7 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
         session: None,
         directory: Some(setup::own_directory()),
         environment: environment.map(|term| ("TERM".to_owned(), term)).into_iter().collect(),
+        start: None,
         stdin: match source {
             InputOrigin::Stream => Stdin::Open,
             InputOrigin::Terminal | InputOrigin::Nothing => Stdin::Null,

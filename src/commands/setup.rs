@@ -19,7 +19,9 @@ use crate::agent::judge::{Heuristic, Judge, Unusable};
 use crate::alan::schema::Derivation;
 use crate::alan::store::{Store, StoreSettings};
 use crate::base::clock::SystemClock;
-use crate::config::{Config, JudgeChoice, LogLevel, RunFlags, RunSettings, SpoolMode, Warning};
+use crate::config::{
+    Config, EnvironmentChoice, JudgeChoice, LogLevel, RunFlags, RunSettings, SpoolMode, Warning,
+};
 use crate::history::identity;
 use crate::history::manopt::OptionsPolicy;
 use crate::history::recorder::Recorder;
@@ -28,6 +30,8 @@ use crate::neverhang::Rules;
 use crate::process::{files, orphans};
 use crate::progress::tracker;
 use crate::shell::{normalise, template};
+use crate::task::environment::EnvironmentSettings;
+use crate::task::environment::client::ClientFiles;
 use crate::task::supervisor::{Settings, Supervisor};
 use crate::text::redact::{Redactor, is_secret_name};
 
@@ -196,14 +200,30 @@ pub(crate) fn judge(
 
 /// A supervisor for this process, as configured.
 pub(crate) fn supervisor(config: &Config) -> Arc<Supervisor> {
-    supervisor_of_instance(files::random_id(), config)
+    survive_file_size_limit();
+    Arc::new(Supervisor::new(settings(config), Arc::new(SystemClock)))
 }
 
-/// A supervisor with the instance name that the guard knows.
+/// A server's supervisor, with the instance name that the guard knows.
 pub(crate) fn supervisor_of_instance(instance: String, config: &Config) -> Arc<Supervisor> {
     survive_file_size_limit();
-    let (settings, clock) = (settings(config), Arc::new(SystemClock));
-    Arc::new(Supervisor::of_instance(instance, settings, clock))
+    let mut settings = settings(config);
+    // A person's commands start with the environment of that person's shell.
+    settings.environment.login = config.environment == EnvironmentChoice::Login;
+    settings.environment.tools = config.environment_tools.clone();
+    Arc::new(Supervisor::of_instance(instance, settings, Arc::new(SystemClock)))
+}
+
+/// Where Claude Code's hooks leave variables for commands.
+fn client_files(config: &Config) -> ClientFiles {
+    let variable = |name: &str| std::env::var_os(name).filter(is_given);
+    let named = variable("CLAUDE_ENV_FILE").map(PathBuf::from);
+    let session = variable("CLAUDE_CODE_SESSION_ID");
+    let own = variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+    let home = variable("HOME").map(|home| PathBuf::from(home).join(".claude"));
+    let state = session.is_some().then(|| config.state_dir.clone().ok()).flatten();
+    let first = session.and_then(|session| Some(own.or(home)?.join("session-env").join(session)));
+    ClientFiles { named, state, first, ..ClientFiles::default() }
 }
 
 /// A supervisor for the agents of a run, which checks their processes as `tracking` says.
@@ -271,11 +291,17 @@ fn settings(config: &Config) -> Settings {
         shell: config.shell.clone(),
         shell_mode: config.shell_mode,
         startup_file: config.prelude.clone(),
-        environment_file: variable("CLAUDE_ENV_FILE").map(PathBuf::from),
         directory: variable("CLAUDE_PROJECT_DIR").map_or_else(own_directory, PathBuf::from),
         keep_directory: config.keep_cwd,
         daemons: config.daemons.clone().into(),
-        environment: environment(config),
+        environment: EnvironmentSettings {
+            inherited: Arc::new(environment(config)),
+            login: false,
+            tools: Vec::new(),
+            hidden: config.secrets.hidden(),
+            client: client_files(config),
+            daemons: config.daemons.clone().into(),
+        },
         redactor: redactor(config),
         tracker: tracker::TrackerSettings {
             heartbeat_interval: config.heartbeat_interval,

@@ -6,7 +6,16 @@ use clap::ValueEnum;
 
 use super::value::{Raw, ValueParser, expected};
 
-pub use crate::shell::mode::ShellMode;
+pub use crate::shell::mode::{EnvironmentTool, ShellMode};
+
+/// What environment commands start with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EnvironmentChoice {
+    /// The server's.
+    Inherit,
+    /// That of an interactive login shell.
+    Login,
+}
 
 /// Where a task's output is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -118,6 +118,15 @@ impl Secrets {
         })
     }
 
+    /// The variables that hold listed secrets.
+    pub fn hidden(&self) -> Vec<String> {
+        let hidden = self.iter().filter_map(|(_, source)| match source {
+            SecretSource::Env(hidden) => Some(hidden.clone()),
+            SecretSource::File(_) | SecretSource::Command(_) => None,
+        });
+        hidden.collect()
+    }
+
     /// Looks up a listed secret. May run a program.
     ///
     /// # Errors

@@ -489,6 +489,26 @@ impl ValueParser for Names {
     }
 }
 
+/// A list of some of a few words.
+pub(crate) struct Choices<T>(pub Choice<T>);
+
+impl<T: ValueEnum> ValueParser for Choices<T> {
+    type Value = Vec<T>;
+
+    fn read(&self, raw: &Raw, directory: Option<&Path>) -> Result<Vec<T>, String> {
+        let items = match raw {
+            Raw::List(items) => items.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let items = items.iter().filter(|item| !item.is_unset());
+        items.map(|item| self.0.read(item, directory)).collect()
+    }
+
+    fn show(&self, value: &Vec<T>) -> String {
+        listed(&value.iter().map(|one| self.0.show(one)).collect::<Vec<_>>())
+    }
+}
+
 /// The address of an OpenAI-compatible endpoint: `http` or `https`, without a user, a query or a
 /// fragment. A user may write the key here or in place of its variable, so the errors of both do
 /// not repeat the text.

@@ -13,7 +13,7 @@ use crate::process::capture::{self, Captured, Limits, RunError};
 use crate::process::signals::Exit;
 use crate::process::spawn::{Errors, Launch, SpawnError, Wiring};
 use crate::shell::manpage;
-use crate::task::invocation;
+use crate::task::environment;
 
 /// How much of a page is read; the longest of a full system take 1.5 MiB.
 const MOST_OUTPUT: usize = 2 << 20;
@@ -213,7 +213,7 @@ fn surroundings(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsString)>
         .cloned()
         .collect();
     let layout = LAYOUT.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    invocation::environment(&inherited, &layout, "", false)
+    environment::environment(&inherited, &layout, "", false)
 }
 
 /// When the options of a failing command are looked up in its manual page and shown. One failure

@@ -12,7 +12,7 @@ use super::dispatch::{Answered, Shims, ToolCall, ToolResult, Tools};
 use super::outputs::DetachedRow;
 use super::render::result::{command_line, listening_on, millis};
 use super::tools::Tool;
-use crate::peer::{Peer, PeerCall, PeerError};
+use crate::peer::{Peer, PeerCall, PeerError, RelayedClient, RelayedStart};
 use crate::protocol::message::put;
 use crate::task::describe::outcome_word;
 use crate::task::journal::{self, Entry};
@@ -63,10 +63,15 @@ impl Tools {
         {
             put(&mut arguments, "cwd", directory.to_string_lossy());
         }
+        let directory = arguments.get("cwd").and_then(Value::as_str).map(Path::new);
+        let start = match self.supervisor.start_environment(directory) {
+            Ok(start) => Some(RelayedStart::from(start)),
+            Err(error) => return refused(error.to_string()),
+        };
         let request = PeerCall {
             tool: tool.wire_name,
             arguments: &arguments,
-            client: call.relayed_client(),
+            client: RelayedClient { start, ..call.relayed_client() },
             limit: LAUNCH_LIMIT + yield_of(&arguments, call.client.ceiling),
             cancel: call.cancel,
         };

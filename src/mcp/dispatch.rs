@@ -31,6 +31,7 @@ use crate::process::listening;
 use crate::protocol::message::put;
 use crate::protocol::stateless::ResultType;
 use crate::protocol::transport::OnWritten;
+use crate::task::environment::StartEnvironment;
 use crate::task::live::{Cancel, Delta, End, Input, LiveState, ShownMark};
 use crate::task::output::reading;
 use crate::task::port::{self, NoPort, Port, PortFound, PortHolder};
@@ -129,6 +130,8 @@ pub struct ToolCall<'a> {
     pub task_id: Option<String>,
     /// The value of the secret that the call names, from the server that relays it to this host.
     pub secret: Option<Secret>,
+    /// What the command starts with, from the server that asks this shim for it.
+    pub start: Option<StartEnvironment>,
     /// What had been shown of the task before this call's answer, if that shows something new.
     pub shown_before: Option<(Arc<TaskHandle>, ShownMark)>,
 }
@@ -168,6 +171,7 @@ impl ToolCall<'_> {
             only_looks: false,
             task_id: self.task_id.clone(),
             secret: None,
+            start: None,
         }
     }
 }
@@ -349,7 +353,7 @@ impl Tools {
             config.hosts.clone(),
             &HostContext {
                 purpose: Purpose::Server(supervisor.instance.clone()),
-                environment: supervisor.settings.environment.clone(),
+                environment: supervisor.settings.environment.inherited.to_vec(),
                 daemons: Arc::clone(&supervisor.settings.daemons),
             },
         );

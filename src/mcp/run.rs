@@ -55,6 +55,7 @@ impl Tools {
             (false, None) => {}
         }
         request.id = call.task_id.clone();
+        request.start = call.start.take();
         if call.on_host {
             let until = request.timeout;
             request.detached = Some(self.detached(until, call));
@@ -97,12 +98,12 @@ impl Tools {
         if self.yields_by_task(call.takes_tasks, background, &stopped) {
             return Err(self.hand_over(task, DeferredResult { max_output, notes }));
         }
-        let view = call.show_new(&task);
+        let mut view = call.show_new(&task);
         let spans = reading::new_output(&task.spool, &view.delta, max_output);
         let moved_to = view.ended.as_ref().and_then(|end| end.moved_to.as_ref());
         // A session keeps its own directory.
         if let Some(directory) = moved_to.filter(|_| arguments.session.is_none()) {
-            self.supervisor.remember_cwd(directory);
+            view.keeps_directory = self.supervisor.remember_cwd(directory);
         }
         let mut result = TaskResult::of(view, notes);
         self.note_found(&mut result, stopped, port);
@@ -209,6 +210,7 @@ impl Tools {
             directory: arguments.cwd.as_ref().map(PathBuf::from),
             session: arguments.session.clone(),
             environment: environment.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            start: None,
             stdin,
             stderr: Stderr::Merged,
             terminal,

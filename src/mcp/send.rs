@@ -115,7 +115,7 @@ impl Tools {
         let settings = &self.supervisor.settings;
         let context = ResolveContext {
             env: &|name| std::env::var_os(name),
-            environment: &settings.environment,
+            environment: &settings.environment.inherited,
             daemons: Arc::clone(&settings.daemons),
         };
         self.config.secrets.resolve(name, &context)

@@ -41,6 +41,7 @@ use crate::protocol::stateless::{
 };
 use crate::protocol::tasks::Operation;
 use crate::protocol::transport::Outbound;
+use crate::task::environment::StartEnvironment;
 use crate::task::journal::is_task_id;
 use crate::task::live::{Cancel, ShownMark};
 use crate::task::registry::TaskHandle;
@@ -708,6 +709,10 @@ impl RunningCall {
                 .filter(|_| self.server.access == Access::Carrier)
                 .and_then(|client| client.secret.as_ref())
                 .and_then(|secret| Secret::new(Zeroizing::new(secret.data.clone())).ok()),
+            start: relayed
+                .filter(|_| self.server.access == Access::Launch)
+                .and_then(|client| client.start.as_ref())
+                .map(StartEnvironment::from),
             shown_before: None,
         };
         let answered = self.server.tools.call(tool, arguments, &mut call);

@@ -56,6 +56,7 @@ impl Runtime {
             session: None,
             directory: Some(directory.to_path_buf()),
             environment: launch.environment,
+            start: None,
             stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),
             stderr: Stderr::Apart,
             terminal: None,

@@ -139,6 +139,13 @@ pub(crate) fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether this is a regular file of this user that is not empty.
+pub(crate) fn is_own_with_content(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let found = std::fs::metadata(path);
+    found.is_ok_and(|found| found.is_file() && found.len() > 0 && found.uid() == own)
+}
+
 fn open_only_regular(options: &mut OpenOptions, path: &Path, flags: i32) -> io::Result<File> {
     let no_file = || io::Error::other("it is no regular file");
     let opened = options

@@ -1,4 +1,4 @@
-//! How a shell is started. Pure.
+//! What a shell is started with. Pure.
 
 use clap::ValueEnum;
 
@@ -11,6 +11,23 @@ pub enum ShellMode {
     Login,
     /// Those of an interactive shell too.
     Interactive,
+}
+
+/// A program that sets variables by directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
+pub enum EnvironmentTool {
+    Direnv,
+    Mise,
+}
+
+impl EnvironmentTool {
+    /// The command that prints them, as a JSON object; a variable to unset is null.
+    pub fn command_line(self) -> [&'static str; 3] {
+        match self {
+            EnvironmentTool::Direnv => ["direnv", "export", "json"],
+            EnvironmentTool::Mise => ["mise", "env", "--json"],
+        }
+    }
 }
 
 impl ShellMode {

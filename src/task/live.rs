@@ -51,6 +51,8 @@ pub struct Facts {
     pub part_of: Option<String>,
     /// `None` if it ends with this process.
     pub detached: Option<Detached>,
+    /// Whether it leaves its directory to the next command of a session.
+    pub in_session: bool,
     pub directory: PathBuf,
     pub started: Now,
     /// After this time it is killed.
@@ -59,8 +61,8 @@ pub struct Facts {
     pub timeout_max: Option<Duration>,
     pub input: Input,
     pub shell: Identity,
-    /// A remark about the shell that ran it, such as a fallback.
-    pub shell_note: Option<String>,
+    /// Remarks about its shell and its environment, such as a fallback.
+    pub start_notes: Vec<String>,
 }
 
 /// What probes of a task's processes have made certain.

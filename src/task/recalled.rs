@@ -113,7 +113,8 @@ fn revive(remains: Remains, reopened: Reopened, now: Now) -> TaskHandle {
             false => Input::Pipe,
         },
         shell: Identity { pid: entry.pid, started: 0 },
-        shell_note: None,
+        start_notes: Vec::new(),
+        in_session: false,
     };
     let unknown = Exit::Signal(Signal::Kill.number());
     let end = End {

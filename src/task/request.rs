@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::environment::StartEnvironment;
 use super::shell::NoShell;
 use crate::process::pty::TerminalSize;
 use crate::process::spawn::SpawnError;
@@ -59,6 +60,8 @@ pub struct Request {
     pub session: Option<String>,
     /// Added to its environment.
     pub environment: Vec<(String, String)>,
+    /// What it starts with besides, if the server that asks a shim for it has found that out.
+    pub start: Option<StartEnvironment>,
     /// What the command gets on stdin. With a terminal `Text` is typed, and the others have no
     /// effect.
     pub stdin: Stdin,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The maximum number of sessions; the least recently used one is forgotten.
 const MAX_SESSIONS: usize = 32;
 /// What belongs to one shell and not to the next.
-const OF_THE_SHELL: [&str; 4] = ["_", "OLDPWD", "PWD", "SHLVL"];
+pub(super) const OF_THE_SHELL: [&str; 4] = ["_", "OLDPWD", "PWD", "SHLVL"];
 
 /// The variables of an environment, with their values.
 pub(crate) type Variables = Vec<(OsString, OsString)>;

@@ -1,9 +1,7 @@
 //! All tasks of a server: starting them within the limits, commands to them, and the end of
 //! everything.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -14,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::commands::{CommandSender, MAX_COMMANDS, SendError, WorkerCommand};
 use super::completion::{Completion, OnEnd};
+use super::environment::{self, EnvironmentSettings, Environments, StartEnvironment, search_path};
 use super::events::{EventKind, EventSignal};
 use super::input::{MAX_QUEUED_INPUT, Sending};
 use super::invocation::{self, LaunchContext, Prepared, StartupFiles};
@@ -89,16 +88,14 @@ pub struct Settings {
     pub shell_mode: ShellMode,
     /// Sourced before each command.
     pub startup_file: Option<PathBuf>,
-    /// Also sourced if it exists; the client writes it.
-    pub environment_file: Option<PathBuf>,
     /// Where commands start.
     pub directory: PathBuf,
     /// Whether a command starts where the one before it ended.
     pub keep_directory: bool,
     /// Programs that are meant to outlive their task.
     pub daemons: Arc<[String]>,
-    /// The part of the server's environment that commands inherit.
-    pub environment: Vec<(OsString, OsString)>,
+    /// What commands start with.
+    pub environment: EnvironmentSettings,
     /// Removes secrets from what is written.
     pub redactor: Arc<Redactor>,
     /// How progress is judged.
@@ -122,6 +119,7 @@ pub struct Supervisor {
     on_directory: Mutex<Option<Sender<PathBuf>>>,
     kept_directory: Mutex<Option<PathBuf>>,
     sessions: Arc<Mutex<Sessions>>,
+    environments: Environments,
     startup_files: StartupFiles,
     /// Tasks of ended servers that were requested recently.
     pub(super) recalled: Mutex<VecDeque<Arc<TaskHandle>>>,
@@ -139,6 +137,7 @@ impl Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
             snapshots: Arc::default(),
+            environments: Environments::default(),
             startup_files: StartupFiles::default(),
             settings,
             clock,
@@ -227,7 +226,7 @@ impl Supervisor {
     /// # Errors
     /// No shell was found.
     pub fn find_shell(&self) -> Result<Shell, NoShell> {
-        let search_path = invocation::search_path(&self.settings.environment);
+        let search_path = search_path(&self.settings.environment.inherited);
         shell::find(&self.settings.shell, search_path)
     }
 
@@ -276,13 +275,16 @@ impl Supervisor {
             (None, Some(session)) => session.directory.clone(),
             _ => None,
         };
-        let directory = directory.unwrap_or_else(|| self.start_directory(&request));
-        let mut inherited = Cow::Borrowed(&self.settings.environment);
+        let directory =
+            directory.unwrap_or_else(|| self.start_directory(request.directory.as_deref()));
+        let StartEnvironment { mut variables, files, problems } = request
+            .start
+            .unwrap_or_else(|| self.environments.of(&self.settings.environment, shell, &directory));
         if let Some(session) = &session {
-            session.apply(inherited.to_mut());
+            session.apply(Arc::make_mut(&mut variables));
         }
-        let environment = invocation::environment(
-            &inherited,
+        let environment = environment::environment(
+            &variables,
             &request.environment,
             &cookie,
             request.terminal.is_some(),
@@ -293,15 +295,15 @@ impl Supervisor {
                 id,
                 shell,
                 mode: self.settings.shell_mode,
-                startup_files: &self.startup_files.due(
-                    self.settings.startup_file.as_ref(),
-                    self.settings.environment_file.as_ref(),
-                ),
+                startup_files: &self
+                    .startup_files
+                    .due(self.settings.startup_file.iter().chain(&files)),
                 environment: &environment,
                 directory: self.directory(),
                 reports_exports: session.is_some(),
             },
         )?;
+        let in_session = session.is_some();
         let session = request.session.zip(session).map(|(name, session)| {
             let (sessions, started_with) = (Arc::clone(&self.sessions), environment.clone());
             let on_end = move |report: &Report| {
@@ -346,13 +348,14 @@ impl Supervisor {
             description: request.description,
             part_of: request.part_of,
             detached: request.detached,
+            in_session,
             directory,
             started: self.clock.now(),
             timeout: request.timeout,
             timeout_max: request.timeout_max,
             input,
             shell: Identity::default(),
-            shell_note: shell.note.clone(),
+            start_notes: shell.note.iter().cloned().chain(problems).collect(),
         };
         let journal = Journal::new(
             self.directory().ok(),
@@ -412,9 +415,22 @@ impl Supervisor {
         Ok(Arc::new(TaskHandle { live, spool: reader, commands, completion, past: None }))
     }
 
-    fn start_directory(&self, request: &Request) -> PathBuf {
+    /// What a command starts with in a directory, for a shim that starts it.
+    ///
+    /// # Errors
+    /// No shell was found.
+    pub(crate) fn start_environment(
+        &self,
+        directory: Option<&Path>,
+    ) -> Result<StartEnvironment, NoShell> {
+        let shell = self.find_shell()?;
+        let directory = self.start_directory(directory);
+        Ok(self.environments.of(&self.settings.environment, &shell, &directory))
+    }
+
+    fn start_directory(&self, asked: Option<&Path>) -> PathBuf {
         let base = &self.settings.directory;
-        match &request.directory {
+        match asked {
             Some(directory) => base.join(directory),
             None => self.kept_directory.lock().clone().unwrap_or_else(|| base.clone()),
         }
@@ -430,11 +446,12 @@ impl Supervisor {
         self.clock.now().unix_seconds()
     }
 
-    /// Remembers where a command ended, if the call that started it saw its end.
-    pub fn remember_cwd(&self, directory: &Path) {
+    /// Remembers where a command ended, if the call that started it saw its end. Whether it does.
+    pub fn remember_cwd(&self, directory: &Path) -> bool {
         if self.settings.keep_directory {
             *self.kept_directory.lock() = Some(directory.to_path_buf());
         }
+        self.settings.keep_directory
     }
 
     fn spool(&self, id: &str) -> SpoolWriter {

@@ -176,7 +176,8 @@ fn facts() -> Facts {
         timeout_max: None,
         input: Input::None,
         shell: Identity { pid: 1, started: 0 },
-        shell_note: None,
+        start_notes: Vec::new(),
+        in_session: false,
     }
 }
 

@@ -1,6 +1,7 @@
 // Has the real Claude Code, with the plugin of this HOME, run commands in its terminal
 // interface: plugin_monitor.mjs, in the directory of a project. The end of a task that nothing
 // polls must begin a turn by itself; the ends of commands that calls have answered must not.
+// Commands must see what a hook of the user's has written to CLAUDE_ENV_FILE, also after /clear.
 // Exits 1 unless they do.
 import fs from 'node:fs';
 import path from 'node:path';
@@ -19,12 +20,21 @@ fs.writeFileSync(state, JSON.stringify({
   projects: { [process.cwd()]: { hasTrustDialogAccepted: true, hasCompletedProjectOnboarding: true } },
 }));
 
+const settingsFile = path.join(process.env.HOME, '.claude', 'settings.json');
+const settings = JSON.parse(fs.readFileSync(settingsFile, 'utf8'));
+// The number of sessions that began before.
+const hook = 'touch ~/begun; echo "export FROM_HOOK=$(wc -l <~/begun)" >>"$CLAUDE_ENV_FILE"; echo >>~/begun';
+settings.hooks = { ...settings.hooks, SessionStart: [{ hooks: [{ type: 'command', command: hook }] }] };
+fs.writeFileSync(settingsFile, JSON.stringify(settings));
+
 const api = await scripted(MESSAGES, [
-  { call: { name: ZSH, input: { command: 'echo quick-$((1+1))' } } },
+  { call: { name: ZSH, input: { command: 'echo quick-$((1+1)) hook-$FROM_HOOK' } } },
   { call: { name: ZSH, input: { command: 'false' } } },
   { call: { name: ZSH, input: { command: 'echo early; read < go; echo late; exit 4', yield_after: 0.2 } } },
   { text: 'the first turn is over' },
   { text: 'the second turn is over' },
+  { call: { name: ZSH, input: { command: 'echo cleared hook-$FROM_HOOK' } } },
+  { text: 'the third turn is over' },
 ]);
 const fifo = spawn('mkfifo', ['go']);
 await new Promise((made) => fifo.on('close', made));
@@ -50,9 +60,14 @@ const monitors = () =>
 
 check('its interface starts', await sees('❯'), seen().slice(-800));
 check('the monitor runs', await eventually(() => monitors().length > 0), seen().slice(-800));
-child.stdin.write('go');
-await eventually(() => /❯\s+go/.test(seen()));
-child.stdin.write('\r');
+const type = async (words) => {
+  const before = seen().length;
+  child.stdin.write(words);
+  await eventually(() => seen().slice(before).includes(words.slice(1)));
+  await sleep(300);
+  child.stdin.write('\r');
+};
+await type('go');
 check('the turn ends while the task goes on', await eventually(() => api.turns.length === 4), seen().slice(-800));
 check('the commands have run', api.results().at(-1)?.includes('RUNNING'), api.results());
 // A quick command's end would be an event within this time.
@@ -65,6 +80,13 @@ const given = JSON.stringify(api.turns[4]?.messages.slice(-2) ?? []);
 check('which says how it ended', given.includes('ended (exit=4') && given.includes('late'), given);
 await sleep(3000);
 check('and begins one turn only', api.turns.length === 5, api.turns.length);
+check('commands see what hooks have set', api.results()[0]?.includes('quick-2 hook-0'), api.results()[0]);
+await type('/clear');
+const begun = () => fs.readFileSync(path.join(process.env.HOME, 'begun'), 'utf8').length;
+check('another session begins', await eventually(() => begun() === 2), seen().slice(-800));
+await type('go on');
+check('its turn ends', await eventually(() => api.turns.length === 7), seen().slice(-800));
+check('commands see what its hooks have set', api.results().at(-1)?.includes('cleared hook-1'), api.results().at(-1));
 for (const key of ['\x03', '\x03', '\r']) {
   child.stdin.write(key);
   await Promise.race([ended, sleep(500)]);

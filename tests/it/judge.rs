@@ -16,6 +16,7 @@ use zsh_tool::base::clock::SystemClock;
 use zsh_tool::config::UserExecutor;
 use zsh_tool::progress::tracker::{ChangeKind, Status, TrackerSettings};
 use zsh_tool::shell::mode::ShellMode;
+use zsh_tool::task::environment::EnvironmentSettings;
 use zsh_tool::task::live::{Cancel, StateView};
 use zsh_tool::task::registry::TaskHandle;
 use zsh_tool::task::request::{Request, Stderr, Stdin};
@@ -245,11 +246,13 @@ fn supervisor(env: &Env) -> Arc<Supervisor> {
         shell: "zsh".to_owned(),
         shell_mode: ShellMode::Plain,
         startup_file: None,
-        environment_file: None,
         directory: env.work(),
         keep_directory: false,
         daemons: Arc::from([]),
-        environment: inherited,
+        environment: EnvironmentSettings {
+            inherited: Arc::new(inherited),
+            ..EnvironmentSettings::default()
+        },
         redactor: Arc::default(),
         tracker: TrackerSettings::default(),
     };
@@ -385,6 +388,7 @@ fn a_task_goes_on_while_three_checks_are_under_way() {
         directory: None,
         session: None,
         environment: Vec::new(),
+        start: None,
         stderr: Stderr::Merged,
         stdin: Stdin::Null,
         terminal: None,

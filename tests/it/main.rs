@@ -17,6 +17,7 @@ mod command_text;
 mod control_socket;
 mod database;
 mod detached;
+mod environment;
 mod era;
 mod events;
 mod evidence;

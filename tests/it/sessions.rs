@@ -40,7 +40,8 @@ fn directory_and_exported_variables_hold_for_the_next_command() {
         run(&client, "a", "echo $GONE $OLD ${LOCAL-none} ${FIXED-none}"),
         "1 first none none"
     );
-    run(&client, "a", "cd sub; source ../activate; export OLD=second");
+    let moved = call(&client, "a", "cd sub; source ../activate; export OLD=second", json!({}));
+    assert!(moved.text.contains("/sub") && !moved.text.contains("not kept"), "{}", moved.text);
     let seen = run(
         &client,
         "a",

@@ -35,7 +35,8 @@ mod listen_window {
             timeout_max: None,
             input: Input::None,
             shell: Identity { pid: 1, started: 0 },
-            shell_note: None,
+            start_notes: Vec::new(),
+            in_session: false,
             part_of: None,
             detached: None,
         }))

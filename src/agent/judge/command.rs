@@ -109,6 +109,7 @@ impl CommandJudge {
             session: None,
             directory: None,
             environment: launch.environment,
+            start: None,
             stdin: launch.stdin.map_or(Stdin::Null, Stdin::Text),
             terminal: None,
             emulated: false,

@@ -11,7 +11,9 @@ use serde_json::Value;
 use super::Finding;
 use crate::alan::store::Status;
 use crate::commands::setup;
-use crate::config::{Config, HostEntry, ResolveContext, SecretSource, SpoolMode};
+use crate::config::{
+    Config, EnvironmentChoice, HostEntry, ResolveContext, SecretSource, SpoolMode,
+};
 use crate::history::manopt;
 use crate::history::recorder::Recorder;
 use crate::mcp::render::{insight, result};
@@ -20,7 +22,7 @@ use crate::peer::hosts::{HostContext, Hosts, Purpose};
 use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError, RelayedClient};
 use crate::process::probe::VisibilityLimit;
 use crate::process::{files, orphans, processes, pty, tree, wait};
-use crate::task::invocation;
+use crate::task::environment::{self, EnvironmentSettings, Environments};
 use crate::task::journal::{self, CONTROL_SOCKET, Entry};
 use crate::task::live::Cancel;
 use crate::task::shell::{self, ShellKind};
@@ -34,7 +36,7 @@ const COMMAND_CHARS: usize = 60;
 pub(crate) fn shell(config: &Config) -> Finding {
     const WHAT: &str = "shell";
     let own: Vec<_> = std::env::vars_os().collect();
-    let shell = match shell::find(&config.shell, invocation::search_path(&own)) {
+    let shell = match shell::find(&config.shell, environment::search_path(&own)) {
         Ok(shell) => shell,
         Err(error) => return Finding::error(WHAT, error.to_string(), INSTALL_ZSH),
     };
@@ -52,6 +54,40 @@ pub(crate) fn shell(config: &Config) -> Finding {
         Some(note) => Finding::warning(WHAT, format!("{found}; {note}"), INSTALL_ZSH),
     }
 }
+
+/// What a login shell's PATH has that this environment's lacks.
+pub(crate) fn login_path(config: &Config) -> Vec<Finding> {
+    const WHAT: &str = "PATH";
+    let supervisor = setup::supervisor(config);
+    let settings = EnvironmentSettings { login: true, ..supervisor.settings.environment.clone() };
+    let Ok(shell) = supervisor.find_shell() else {
+        return Vec::new();
+    };
+    let start = Environments::default().of(&settings, &shell, Path::new("/"));
+    if let Some(problem) = start.problems.into_iter().next() {
+        return vec![match config.environment {
+            EnvironmentChoice::Inherit => Finding::ok(WHAT, problem),
+            EnvironmentChoice::Login => Finding::warning(WHAT, problem, FIX_START_FILES),
+        }];
+    }
+    let places = |variables| {
+        let path = environment::search_path(variables);
+        std::env::split_paths(path).map(|place| place.display().to_string()).collect::<Vec<_>>()
+    };
+    let known = places(&settings.inherited);
+    let more = places(&start.variables).into_iter().filter(|place| !known.contains(place));
+    let more = more.collect::<Vec<_>>().join(", ");
+    let found = match (more.is_empty(), config.environment) {
+        (true, _) => "a login shell adds nothing to it".to_owned(),
+        (false, EnvironmentChoice::Login) => format!("a login shell adds {more} for commands"),
+        (false, EnvironmentChoice::Inherit) => {
+            format!("a login shell adds {more}; `environment: login` gives it to commands")
+        }
+    };
+    vec![Finding::ok(WHAT, found)]
+}
+
+const FIX_START_FILES: &str = "correct the start files, or set `environment: inherit`";
 
 const INSTALL_ZSH: &str = "install zsh (Debian: run `apt-get install zsh`)";
 

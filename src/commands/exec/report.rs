@@ -28,7 +28,7 @@ pub(crate) fn status(task: &TaskHandle, leftovers: &[ProcessName], config: &Conf
     if let Some(line) = status_line(live, palette(config)) {
         say(line);
     }
-    if let Some(note) = &live.facts.shell_note {
+    for note in &live.facts.start_notes {
         say(format_args!("⚠ {note}"));
     }
     if is_cut(live) {
@@ -104,7 +104,7 @@ fn status_line(task: &LiveTask, palette: Palette) -> Option<String> {
 /// Which shell was used instead of zsh, and which output is missing. Streamed output
 /// reports its gaps itself.
 fn warnings(task: &LiveTask, losses: &Losses) -> Vec<String> {
-    let mut warnings: Vec<String> = task.facts.shell_note.iter().cloned().collect();
+    let mut warnings: Vec<String> = task.facts.start_notes.clone();
     if is_cut(task) {
         warnings.push(describe::OUTPUT_CUT.to_owned());
     }

@@ -87,10 +87,8 @@ pub(crate) fn of_task(
     losses: &Losses,
     tail: &str,
 ) -> Vec<Insight> {
-    let mut insights = Vec::new();
-    if let Some(note) = &facts.shell_note {
-        insights.push(Insight::warning(note.clone()));
-    }
+    let notes = facts.start_notes.iter().cloned();
+    let mut insights: Vec<Insight> = notes.map(Insight::warning).collect();
     if let Some(cause) = &losses.disk_failed {
         insights.push(Insight::warning(format!(
             "the spool is not on disk ({cause}): only the newest output is kept, in memory."

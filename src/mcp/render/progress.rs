@@ -268,6 +268,7 @@ mod tests {
             evidence: Evidence::Whole,
             progress: None,
             at_stop: None,
+            keeps_directory: false,
         }
     }
 

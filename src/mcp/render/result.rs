@@ -314,7 +314,8 @@ pub(crate) fn status_line(facts: &Facts, view: &View, palette: Palette) -> Strin
             });
             parts.push(format!("task={}", facts.id));
             if let Some(directory) = &end.moved_to {
-                parts.push(format!("cwd={}, not kept: pass cwd", directory.display()));
+                let kept = if view.keeps_directory { "" } else { ", not kept: pass cwd" };
+                parts.push(format!("cwd={}{kept}", directory.display()));
             }
             if !view.leftovers.is_empty() {
                 parts.push(format!("{} still running", view.leftovers.len()));

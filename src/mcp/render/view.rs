@@ -40,6 +40,8 @@ pub struct View {
     pub(crate) progress: Option<ProgressStatus>,
     /// How it was when it was asked to end.
     pub(crate) at_stop: Option<Verdict>,
+    /// Whether the next command starts where this one ended.
+    pub(crate) keeps_directory: bool,
 }
 
 impl View {
@@ -80,6 +82,7 @@ impl View {
             evidence: state.evidence,
             progress: ProgressStatus::of(&state, now),
             at_stop: state.at_stop.clone(),
+            keeps_directory: task.facts.in_session,
         }
     }
 

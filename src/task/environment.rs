@@ -1,0 +1,209 @@
+//! What a command starts with besides its own arguments: the server's environment or that of a
+//! login shell, what direnv and mise add for its directory, and the files of the client that are
+//! sourced before it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::sessions::Variables;
+use super::shell::Shell;
+use crate::process::tree::COOKIE_VARIABLE;
+use crate::shell::mode::EnvironmentTool;
+use client::ClientFiles;
+use login::LoginShell;
+use tools::Tools;
+
+pub(crate) mod client;
+mod login;
+mod tools;
+
+/// Where environments come from, by the user's settings.
+#[derive(Debug, Clone, Default)]
+pub struct EnvironmentSettings {
+    /// What commands inherit from the server.
+    pub inherited: Arc<Variables>,
+    /// Commands start with what a login shell makes of that.
+    pub login: bool,
+    /// Asked for the variables of a command's directory.
+    pub tools: Vec<EnvironmentTool>,
+    /// Variables that hold listed secrets: they reach no command.
+    pub hidden: Vec<String>,
+    /// Where the client has files to source before each command.
+    pub client: ClientFiles,
+    /// Programs that a login shell may leave running.
+    pub daemons: Arc<[String]>,
+}
+
+/// What one command starts with.
+#[derive(Debug, Clone, Default)]
+pub struct StartEnvironment {
+    pub variables: Arc<Variables>,
+    /// To be sourced before the command.
+    pub files: Vec<PathBuf>,
+    /// What went wrong, if it was not said before.
+    pub problems: Vec<String>,
+}
+
+/// The environments of a server's commands.
+#[derive(Debug, Default)]
+pub(crate) struct Environments {
+    login: LoginShell,
+    tools: Tools,
+}
+
+impl Environments {
+    /// What a command starts with in this directory. May run the login shell and the tools; a
+    /// second command waits for the login shell that the first one has started.
+    pub fn of(
+        &self,
+        settings: &EnvironmentSettings,
+        shell: &Shell,
+        directory: &Path,
+    ) -> StartEnvironment {
+        let mut problems = Vec::new();
+        let mut variables = Arc::clone(&settings.inherited);
+        if settings.login {
+            let (taken, problem) = self.login.environment(settings, shell);
+            variables = taken.unwrap_or(variables);
+            problems.extend(problem);
+        }
+        for tool in &settings.tools {
+            let problem = self.tools.apply(*tool, directory, Arc::make_mut(&mut variables));
+            problems.extend(problem);
+        }
+        let is_hidden = |name: &OsStr| settings.hidden.iter().any(|hidden| name == hidden.as_str());
+        if variables.iter().any(|(name, _)| is_hidden(name)) {
+            Arc::make_mut(&mut variables).retain(|(name, _)| !is_hidden(name));
+        }
+        StartEnvironment { variables, files: settings.client.files(), problems }
+    }
+}
+
+/// Makes programs print instead of starting a pager or asking at a prompt that no
+/// user sees. Set in pipe mode, where the user has not decided otherwise.
+const NON_INTERACTIVE: [(&str, &str); 5] = [
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GH_PROMPT_DISABLED", "1"),
+];
+
+/// The terminal that we emulate.
+const TERMINAL: &str = "xterm-256color";
+
+/// Secrets that clients give to their servers; commands must not have them.
+const CLIENT_TOKENS: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
+
+/// Where programs are looked up if PATH is not set, as the shells do.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The PATH of the server's environment, in which it looks up the shell. A call's own additions
+/// affect only its command.
+pub fn search_path(environment: &[(OsString, OsString)]) -> &OsStr {
+    value(environment, "PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
+}
+
+/// The variables of `NAME=VALUE` entries that end with NUL.
+pub(crate) fn entries(bytes: &[u8]) -> Variables {
+    let entries = bytes.split(|byte| *byte == 0).filter_map(|entry| {
+        let equals = entry.iter().position(|byte| *byte == b'=')?;
+        let (name, value) = entry.split_at(equals);
+        Some((OsStr::from_bytes(name).into(), OsStr::from_bytes(value.get(1..)?).into()))
+    });
+    entries.collect()
+}
+
+fn value<'a>(environment: &'a [(OsString, OsString)], wanted: &str) -> Option<&'a OsStr> {
+    let mut entries = environment.iter().rev();
+    entries.find(|(name, _)| name == wanted).map(|(_, value)| value.as_os_str())
+}
+
+/// Builds a command's environment from the server's.
+pub fn environment(
+    inherited: &[(OsString, OsString)],
+    added: &[(String, String)],
+    cookie: &str,
+    on_terminal: bool,
+) -> Vec<(OsString, OsString)> {
+    let mut variables: Vec<(OsString, OsString)> = inherited
+        .iter()
+        .filter(|(name, _)| !CLIENT_TOKENS.iter().any(|token| name == token))
+        .cloned()
+        .collect();
+    let is_set = |variables: &[(OsString, OsString)], name: &str| {
+        variables.iter().any(|(known, value)| known == name && !value.is_empty())
+    };
+    if !["LC_ALL", "LC_CTYPE", "LANG"].iter().any(|name| is_set(&variables, name)) {
+        set(&mut variables, "LANG", "C.UTF-8");
+    }
+    if on_terminal {
+        set(&mut variables, "TERM", TERMINAL);
+    } else {
+        for (name, value) in NON_INTERACTIVE {
+            if !variables.iter().any(|(known, _)| known == name) {
+                set(&mut variables, name, value);
+            }
+        }
+    }
+    for (name, value) in added {
+        set(&mut variables, name, value);
+    }
+    set(&mut variables, COOKIE_VARIABLE, cookie);
+    variables
+}
+
+fn set(variables: &mut Vec<(OsString, OsString)>, name: &str, value: &str) {
+    variables.retain(|(known, _)| known != OsStr::new(name));
+    variables.push((name.into(), value.into()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(
+        inherited: &[(&str, &str)],
+        added: &[(&str, &str)],
+        on_terminal: bool,
+    ) -> Vec<(String, String)> {
+        let inherited: Vec<_> = inherited.iter().map(|(n, v)| (n.into(), v.into())).collect();
+        let added: Vec<_> = added.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
+        environment(&inherited, &added, "i/t", on_terminal)
+            .into_iter()
+            .map(|(n, v)| (n.to_string_lossy().into_owned(), v.to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    fn value<'a>(variables: &'a [(String, String)], name: &str) -> Option<&'a str> {
+        variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    #[test]
+    fn the_user_decides_and_the_defaults_fill_in() {
+        let variables = built(&[("PAGER", "less"), ("LANG", "de_DE.UTF-8")], &[], false);
+        assert_eq!(value(&variables, "PAGER"), Some("less"));
+        assert_eq!(value(&variables, "GIT_PAGER"), Some("cat"));
+        assert_eq!(value(&variables, "LANG"), Some("de_DE.UTF-8"));
+        assert_eq!(value(&variables, "ZSH_TOOL_TASK"), Some("i/t"));
+    }
+
+    #[test]
+    fn a_terminal_gets_no_non_interactive_defaults() {
+        let variables = built(&[("TERM", "dumb")], &[("EDITOR", "vi")], true);
+        assert_eq!(value(&variables, "TERM"), Some("xterm-256color"));
+        assert_eq!(value(&variables, "PAGER"), None);
+        assert_eq!(value(&variables, "EDITOR"), Some("vi"));
+        assert_eq!(value(&variables, "LANG"), Some("C.UTF-8"));
+    }
+
+    #[test]
+    fn a_command_can_neither_see_client_tokens_nor_forge_the_cookie() {
+        let variables =
+            built(&[("CLAUDE_CODE_MESSAGING_TOKEN", "t")], &[("ZSH_TOOL_TASK", "other")], false);
+        assert_eq!(value(&variables, "CLAUDE_CODE_MESSAGING_TOKEN"), None);
+        assert_eq!(value(&variables, "ZSH_TOOL_TASK"), Some("i/t"));
+    }
+}

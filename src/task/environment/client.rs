@@ -1,0 +1,149 @@
+//! The files that Claude Code's hooks write variables to, to be sourced before each command.
+//!
+//! Claude Code gives each hook of a session a file of its own below `session-env/SESSION` of its
+//! configuration directory, and sources them all before each command of its own. Its servers see
+//! neither that directory nor which session is the current one after `/clear`: a hook of the
+//! plugin notes the directory for the client's process, and without such a note it is that of the
+//! session which the server was started in.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::process::files::{self, PrivateDirError};
+use crate::process::probe::Identity;
+use crate::process::tree;
+
+/// The notes' directory in the state directory: files named PID-START with a path each.
+const NOTES: &str = "clients";
+/// The longest path.
+const MAX_PATH: u64 = 4096;
+/// How many ancestors of a process are looked at.
+const MAX_ANCESTORS: usize = 64;
+/// The events whose hooks write such files, in the order in which they are sourced.
+const EVENTS: [&str; 4] = ["setup", "sessionstart", "cwdchanged", "filechanged"];
+
+/// Where a client has files to source.
+#[derive(Debug, Clone, Default)]
+pub struct ClientFiles {
+    /// A file that the environment names.
+    pub named: Option<PathBuf>,
+    /// The state directory, if the client is one whose hooks leave notes there.
+    pub state: Option<PathBuf>,
+    /// The directory of the session that the server was started in.
+    pub first: Option<PathBuf>,
+    /// The processes above this one, once they have been looked at.
+    pub ancestors: OnceLock<Vec<Identity>>,
+}
+
+impl ClientFiles {
+    /// Those that have something in them, in order.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let named = self.named.clone().filter(|path| path.is_file());
+        let noted = self.state.as_ref().and_then(|state| {
+            let ancestors = self.ancestors.get_or_init(ancestors);
+            ancestors.iter().find_map(|client| note_of(state, *client))
+        });
+        let directory = noted.or_else(|| self.first.clone());
+        let of_hooks = directory.map(|directory| files_in(&directory)).unwrap_or_default();
+        named.into_iter().chain(of_hooks).collect()
+    }
+}
+
+/// The processes above this one, nearest first.
+pub(crate) fn ancestors() -> Vec<Identity> {
+    let mut found = Vec::new();
+    let mut pid = i32::try_from(std::os::unix::process::parent_id()).unwrap_or_default();
+    while found.len() < MAX_ANCESTORS
+        && let Some(process) = tree::look_up(pid)
+    {
+        found.push(process.id);
+        pid = process.parent;
+    }
+    found
+}
+
+fn note(state: &Path, client: Identity) -> PathBuf {
+    state.join(NOTES).join(format!("{}-{}", client.pid, client.started))
+}
+
+fn note_of(state: &Path, client: Identity) -> Option<PathBuf> {
+    let path = files::read_private(&note(state, client), MAX_PATH).ok()?;
+    Some(PathBuf::from(OsString::from_vec(path)))
+}
+
+/// Notes the directory of a client's session, and forgets clients that have ended.
+///
+/// # Errors
+/// The note cannot be written.
+pub(crate) fn write_note(
+    state: &Path,
+    client: Identity,
+    directory: &Path,
+) -> Result<(), NoteError> {
+    files::private_dir(state)?;
+    let notes = state.join(NOTES);
+    files::private_subdir(&notes)?;
+    for other in std::fs::read_dir(&notes).into_iter().flatten().flatten() {
+        let name = other.file_name();
+        let pid = name.to_str().and_then(|name| name.split('-').next()?.parse().ok());
+        let lives = pid
+            .and_then(tree::look_up)
+            .is_some_and(|process| note(state, process.id).file_name() == Some(&name));
+        if !lives {
+            let _ = std::fs::remove_file(other.path());
+        }
+    }
+    Ok(files::replace_private(&note(state, client), directory.as_os_str().as_bytes())?)
+}
+
+/// Why a client's note was not written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoteError {
+    #[error(transparent)]
+    Directory(#[from] PrivateDirError),
+    #[error(transparent)]
+    File(#[from] std::io::Error),
+}
+
+/// The files of hooks in a session's directory that are not empty and this user's.
+fn files_in(directory: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<((usize, u32), PathBuf)> = std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some((place(&entry.file_name())?, entry.path())))
+        .filter(|(_, path)| files::is_own_with_content(path))
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Where a file named EVENT-hook-NUMBER.sh comes among the others.
+fn place(name: &OsStr) -> Option<(usize, u32)> {
+    let (event, number) = name.to_str()?.strip_suffix(".sh")?.split_once("-hook-")?;
+    let event = EVENTS.iter().position(|known| *known == event)?;
+    Some((event, number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_hooks_are_sourced_by_event_and_number() {
+        let mut names = [
+            "filechanged-hook-0.sh",
+            "sessionstart-hook-10.sh",
+            "sessionstart-hook-9.sh",
+            "setup-hook-3.sh",
+        ];
+        names.sort_by_key(|name| place(OsStr::new(name)));
+        assert_eq!(names[0], "setup-hook-3.sh");
+        assert_eq!(names[1..3], ["sessionstart-hook-9.sh", "sessionstart-hook-10.sh"]);
+        for other in ["stop-hook-1.sh", "sessionstart-hook-1.sh~", "sessionstart-hook-x.sh"] {
+            assert_eq!(place(OsStr::new(other)), None, "{other}");
+        }
+    }
+}

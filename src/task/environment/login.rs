@@ -1,0 +1,253 @@
+//! The environment that an interactive login shell makes of the server's: PATH and whatever else
+//! the user's start files set. It is in memory alone.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{EnvironmentSettings, entries, search_path, value};
+use crate::base::sync::Monitor;
+use crate::process::capture::{self, CaptureError, Limits};
+use crate::process::files;
+use crate::process::spawn::{Errors, Launch, Wiring};
+use crate::process::tree::COOKIE_VARIABLE;
+use crate::task::sessions::{OF_THE_SHELL, Variables};
+use crate::task::shell::{Shell, ShellKind};
+
+/// How long the shell may take. Its start files may wait for a network.
+const LIMIT: Duration = Duration::from_secs(5);
+/// The longest output: an environment, and what start files print before it.
+const MAX_OUTPUT: usize = 4 << 20;
+
+/// The start files of a shell: those of the system, and those of the user.
+struct StartFiles {
+    system: &'static [&'static str],
+    user: &'static [&'static str],
+}
+
+const OF_ZSH: StartFiles = StartFiles {
+    system: &[
+        "/etc/zshenv",
+        "/etc/zprofile",
+        "/etc/zshrc",
+        "/etc/zlogin",
+        "/etc/zsh/zshenv",
+        "/etc/zsh/zprofile",
+        "/etc/zsh/zshrc",
+        "/etc/zsh/zlogin",
+    ],
+    user: &[".zshenv", ".zprofile", ".zlogin", ".zshrc"],
+};
+
+const OF_OTHERS: StartFiles = StartFiles {
+    system: &["/etc/profile", "/etc/bash.bashrc", "/etc/bashrc"],
+    user: &[".bash_profile", ".bash_login", ".profile", ".bashrc"],
+};
+
+/// The environment of the user's login shell, once a command has needed it.
+#[derive(Debug, Default)]
+pub(super) struct LoginShell(Monitor<Progress>);
+
+#[derive(Debug, Default)]
+struct Progress {
+    is_running: bool,
+    last: Option<Arc<Answer>>,
+}
+
+/// What a shell answered.
+#[derive(Debug)]
+struct Answer {
+    /// The start files as they were before it ran.
+    files: Vec<(PathBuf, Option<Version>)>,
+    /// `None` if it failed: it is not asked again before a file changes.
+    variables: Option<Arc<Variables>>,
+}
+
+/// What changes with a file: its modification time with nanoseconds, length and inode.
+type Version = (i64, i64, u64, u64);
+
+fn version(path: &Path) -> Option<Version> {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.mtime(), found.mtime_nsec(), found.len(), found.ino()))
+}
+
+impl Answer {
+    fn is_current(&self) -> bool {
+        self.files.iter().all(|(path, known)| version(path) == *known)
+    }
+}
+
+impl LoginShell {
+    /// Its environment, if it has one, and what went wrong, if it has just been asked.
+    pub fn environment(
+        &self,
+        settings: &EnvironmentSettings,
+        shell: &Shell,
+    ) -> (Option<Arc<Variables>>, Option<String>) {
+        let mut progress = self.0.lock();
+        loop {
+            while progress.is_running {
+                progress = self.0.wait(progress, None);
+            }
+            let last = progress.last.clone();
+            drop(progress);
+            if let Some(answer) = last.filter(|answer| answer.is_current()) {
+                return (answer.variables.clone(), None);
+            }
+            progress = self.0.lock();
+            if !progress.is_running {
+                break;
+            }
+        }
+        progress.is_running = true;
+        drop(progress);
+        // Released also if this thread panics.
+        let mut running = Running { shell: self, answer: None };
+        let files = start_files(shell, &settings.inherited);
+        let mut versions = versions(&files);
+        let asked = ask(settings, shell);
+        let problem = asked.as_ref().err().map(|error| {
+            format!(
+                "environment: login: `{} -lic` failed: {error}. Commands start with the environment of \
+                 the client, until a start file such as {} changes.",
+                shell.path.display(),
+                files.last().map(|path| path.display().to_string()).unwrap_or_default(),
+            )
+        });
+        let variables = asked.ok().map(Arc::new);
+        if let Some(variables) = &variables {
+            // A start file may have set ZDOTDIR.
+            let more = start_files(shell, variables);
+            let more: Vec<PathBuf> =
+                more.into_iter().filter(|path| !files.contains(path)).collect();
+            versions.extend(self::versions(&more));
+        }
+        running.answer = Some(Arc::new(Answer { files: versions, variables: variables.clone() }));
+        (variables, problem)
+    }
+}
+
+struct Running<'a> {
+    shell: &'a LoginShell,
+    answer: Option<Arc<Answer>>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut progress = self.shell.0.lock();
+        *progress = Progress { is_running: false, last: self.answer.take() };
+        drop(progress);
+        self.shell.0.notify_all();
+    }
+}
+
+fn versions(files: &[PathBuf]) -> Vec<(PathBuf, Option<Version>)> {
+    files.iter().map(|path| (path.clone(), version(path))).collect()
+}
+
+fn start_files(shell: &Shell, environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
+    let home = value(environment, "HOME");
+    let (files, own) = match shell.kind {
+        ShellKind::Zsh => (OF_ZSH, value(environment, "ZDOTDIR").or(home)),
+        ShellKind::Bash | ShellKind::Sh => (OF_OTHERS, home),
+    };
+    let own = Path::new(own.unwrap_or(OsStr::new("/")));
+    let system = files.system.iter().map(PathBuf::from);
+    system.chain(files.user.iter().map(|name| own.join(name))).collect()
+}
+
+/// Why there is no environment of a login shell.
+#[derive(Debug, thiserror::Error)]
+enum LoginError {
+    #[error("the program env is missing")]
+    NoEnv,
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    #[error("it did not print its environment: a start file ends or replaces the shell")]
+    Nothing,
+}
+
+/// Runs the shell as a terminal window would, but without a terminal. What its start files print
+/// is left out.
+fn ask(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, LoginError> {
+    let inherited = &settings.inherited;
+    let env = files::find_program("env", search_path(inherited)).map_err(|_| LoginError::NoEnv)?;
+    let marker = format!("zsh-tool:{}:", files::random_id());
+    // Quoted names are no aliases.
+    let print = format!("'printf' '%s' '{marker}'");
+    let script = format!("{print}; '{}' -0; {print}", env.display());
+    let launch = Launch {
+        program: shell.path.clone(),
+        args: vec!["-lic".into(), script.into()],
+        environment: inherited.to_vec(),
+        directory: value(inherited, "HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        wiring: Wiring::Pipe(Errors::Nowhere),
+    };
+    let daemons = Some(Arc::clone(&settings.daemons));
+    let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons };
+    let captured = capture::run(launch, &limits).map_err(CaptureError::from)?;
+    // A failing last command of a start file does not matter.
+    captured.exit.ok_or(CaptureError::TooMuch(MAX_OUTPUT))?;
+    let taken = between(&captured.output, marker.as_bytes()).ok_or(LoginError::Nothing)?;
+    Ok(merged(inherited, &taken))
+}
+
+/// The entries of the environment that was printed between two markers.
+fn between(output: &[u8], marker: &[u8]) -> Option<Variables> {
+    let find = |text: &[u8]| text.windows(marker.len()).position(|part| part == marker);
+    let rest = output.get(find(output)? + marker.len()..)?;
+    rest.get(..find(rest)?).map(entries)
+}
+
+/// The login shell's variables, with what belongs to one process left as it was, and with the
+/// places of PATH that only the server knows at its end.
+fn merged(inherited: &[(OsString, OsString)], taken: &[(OsString, OsString)]) -> Variables {
+    let is_of_one =
+        |name: &OsStr| name == COOKIE_VARIABLE || OF_THE_SHELL.iter().any(|other| name == *other);
+    let own = taken.iter().filter(|(name, _)| !is_of_one(name)).cloned();
+    let kept = inherited.iter().filter(|(name, _)| is_of_one(name)).cloned();
+    let mut variables: Variables = own.chain(kept).collect();
+    if let (Some(first), Some(then)) = (value(taken, "PATH"), value(inherited, "PATH")) {
+        let path = joined_paths(first, then);
+        variables.retain(|(name, _)| name != "PATH");
+        variables.push(("PATH".into(), path));
+    }
+    variables
+}
+
+/// The places of the first, then those that only the second has.
+fn joined_paths(first: &OsStr, then: &OsStr) -> OsString {
+    let places = |path| OsStr::as_bytes(path).split(|byte| *byte == b':');
+    let mut all: Vec<&[u8]> = places(first).collect();
+    let more: Vec<&[u8]> = places(then).filter(|place| !all.contains(place)).collect();
+    all.extend(more);
+    OsString::from_vec(all.join(&b':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> Variables {
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+
+    #[test]
+    fn what_start_files_print_is_left_out() {
+        let output = b"Welcome!\nA=1\0m:A=2\0B=x=\ny\0m:A=3\0bye";
+        assert_eq!(between(output, b"m:"), Some(variables(&[("A", "2"), ("B", "x=\ny")])));
+        assert_eq!(between(b"m:A=2\0", b"m:"), None);
+        assert_eq!(between(b"", b"m:"), None);
+    }
+
+    #[test]
+    fn the_users_path_comes_first_and_the_shells_own_variables_stay() {
+        let inherited = variables(&[("PATH", "/usr/bin:/client"), ("PWD", "/w"), ("GONE", "1")]);
+        let taken = variables(&[("PATH", "/nvm:/usr/bin"), ("PWD", "/home"), ("NEW", "1")]);
+        let expected = variables(&[("NEW", "1"), ("PWD", "/w"), ("PATH", "/nvm:/usr/bin:/client")]);
+        assert_eq!(merged(&inherited, &taken), expected);
+    }
+}
