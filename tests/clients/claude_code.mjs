@@ -58,7 +58,9 @@ async function headless(steps, more = {}) {
   clearTimeout(timer);
   api.close();
   const lastMessages = api.turns.at(-1)?.messages.slice(-2) ?? [];
-  return { code, printed, results: api.results(), tools: api.turns[0]?.tools ?? [], lastMessages };
+  const [first] = api.turns;
+  const system = JSON.stringify([first?.system, first?.messages]);
+  return { code, printed, results: api.results(), tools: first?.tools ?? [], system, lastMessages };
 }
 
 if (form === 'long') {
@@ -85,7 +87,7 @@ if (form === 'long') {
   finish();
 }
 
-const { code, printed, results, tools } = await headless([
+const { code, printed, results, tools, system } = await headless([
   { call: { name: ZSH, input: { command: 'echo begun; sleep 4; echo over; exit 3', yield_after: 2.5 } } },
   (result) => ({ call: { name: POLL, input: { task_id: taskIn(result), wait_for: 'end', listen: PATIENCE } } }),
   { call: { name: ZSH, input: { command: 'true', timout: 5 } } },
@@ -134,6 +136,12 @@ const [yielded = '', polled = '', wrong = '', background = ''] = results;
 check('Claude Code runs the script to its end', code === 0 && printed.includes('the script is over'), printed);
 const named = tools.map((tool) => tool.name);
 check('the tools for commands are at hand', [ZSH, POLL].every((name) => named.includes(name)), named);
+const loaded = tools.filter((tool) => tool.name.startsWith('mcp__zsh-tool__') && !tool.defer_loading);
+const instructions = /## zsh-tool\\n(.*?)(\\n\\n?(#|<\/)|",|"\})/s.exec(system)?.[1] ?? '';
+const characters = JSON.stringify(loaded).length + instructions.length;
+check('the instructions reach the model', instructions.length > 250, system.slice(0, 4000));
+check('what each session loads is short', characters <= 9000, [characters, instructions.length]);
+console.log(`      ${characters} characters of tools and instructions in each session`);
 check('the model is shown the command', yielded.startsWith('$ echo begun; sleep 4; echo over; exit 3\n'), yielded);
 check('and its output so far', yielded.includes('\nbegun\n'), yielded);
 check('and its status', /⟳ RUNNING.*task=[0-9a-f]{8} {2}stdin=no/.test(yielded), yielded);
