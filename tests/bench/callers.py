@@ -122,7 +122,7 @@ def mixed_calls(binary):
             callers = [Caller(servers[n % count], mixed(n)) for n in range(CALLERS * count)]
             ratio, detail = growth(latencies(callers, CALLS * count))
             time.sleep(REST_S)
-            resident = max(server.resident() for server in servers) / 1024
+            held = max(server.proportional() for server in servers)
         where = "one server" if count == 1 else f"{count} servers on one database"
         figures += [
             Figure(
@@ -130,8 +130,8 @@ def mixed_calls(binary):
                 ratio, "×", 1.3, 1.1, detail, "the same among polls, kills, floods and terminals",
             ),
             Figure(
-                f"resident {REST_S} s after them, {where}", resident, "MiB", 20, 14,
-                meaning="what finished calls leave in the memory of guard and server, the largest of the servers",
+                f"memory {REST_S} s after them, {where}", held, "MiB", 20, 14,
+                meaning="what finished calls leave in the proportional set size of guard and server, the largest of the servers",
             ),
         ]
     return figures

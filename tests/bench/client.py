@@ -172,34 +172,14 @@ class Server:
         """KiB of the guard and of the server; VmRSS is now, VmHWM the most so far."""
         return [_status_field(pid, field) for pid in (self.guard.pid, self.server_pid())]
 
-    def resident(self):
-        """KiB that guard and server hold together. They are one program: a page of its
-        file, or of a library's, that both have mapped is there once, and counts once."""
-        files, anonymous = {}, 0
-        for pid in (self.guard.pid, self.server_pid()):
-            for mapping, sizes in _mappings(pid):
-                anonymous += sizes["Anonymous"]
-                files[mapping] = max(files.get(mapping, 0), sizes["Rss"] - sizes["Anonymous"])
-        return anonymous + sum(files.values())
+    def proportional(self):
+        """MiB of guard and server; a page that several processes have counts in parts."""
+        return sum(proportional_mib(pid) for pid in (self.guard.pid, self.server_pid()))
 
 
-def _mappings(pid):
-    """Each mapping of a process, named by its file and where it begins there, with its
-    sizes in KiB."""
-    mapping, sizes = None, {}
-    with open(f"/proc/{pid}/smaps", encoding="utf-8") as lines:
-        for line in lines:
-            name, *words = line.split()
-            if name.endswith(":"):
-                if words[-1] == "kB":
-                    sizes[name.rstrip(":")] = int(words[0])
-                continue
-            if mapping:
-                yield mapping, sizes
-            # Address, rights, offset, device, inode, file.
-            mapping, sizes = (tuple(words[1:4]), {})
-    if mapping:
-        yield mapping, sizes
+def proportional_mib(pid):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
 
 
 def _status_field(pid, field):

@@ -46,7 +46,7 @@ def database(cargo):
         detail = f"p99 {short(call['p99'])} ms; {', '.join(medians)}"
         meaning = "circuit check, history and record, until it is written; half of all rows are of that command"
         name = f"database work of one call at {measured['observations']:,} observations"
-        figures.append(Figure(name, call["median"], "ms", 2, 0.5, detail, meaning))
+        figures.append(Figure(name, call["median"], "ms", 1, 0.5, detail, meaning))
     return figures
 
 

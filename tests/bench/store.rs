@@ -1,4 +1,4 @@
-//! What the database costs one call, at 0, 10,000 and 100,000 observations.
+//! What the database costs one call, at 0 to 1,000,000 observations.
 //!
 //! Half of the rows are of the very command that is asked for, the rest of a thousand
 //! kinds: the worst case is a key with very many rows. Prints a line of JSON for each
@@ -20,7 +20,7 @@ use zsh_tool::text::redact::Redactor;
 const CALLS: usize = 500;
 /// What the monitor's page asks for.
 const PLOTS: usize = 50;
-const SIZES: [usize; 3] = [0, 10_000, 100_000];
+const SIZES: [usize; 4] = [0, 10_000, 100_000, 1_000_000];
 /// What is timed; a record is over when it is written.
 const PARTS: [&str; 5] = ["check", "history", "record", "whole call", "plots"];
 

@@ -4,13 +4,14 @@ for different times.
 """
 
 import re
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 from client import BenchFailed, Server
 from figures import Figure
 
-JOB_S, BUILD_S, TEST_S = 120, 600, 8
+JOB_S, BUILD_S, TEST_S, READY_S = 120, 600, 8, 12
 # A call that names no deadline has one of two minutes, which these jobs miss.
 DEADLINE_S = 3600
 # After so many runs of a command it is known how long it takes.
@@ -23,11 +24,11 @@ NEXT = re.compile(r"next: zsh_poll wait_for=end listen=(\d+)$", re.MULTILINE)
 # Who needs more turns than this does not get there.
 MOST_TURNS = 60
 # The clients, by the longest wait of their calls: how they appear, and the most turns for the
-# job, the build and the tests.
+# job, the build, the tests and the development server.
 CLIENTS = {
-    "an unknown client (50 s)": ({}, (4, 14, 8)),
-    "Claude Code's terminal (110 s)": ({"stateless": True, "client": "claude-code"}, (3, 7, 8)),
-    "Codex (280 s)": ({"client": "codex-mcp-client"}, (2, 4, 8)),
+    "an unknown client (50 s)": ({}, (4, 14, 8, 1)),
+    "Claude Code's terminal (110 s)": ({"stateless": True, "client": "claude-code"}, (3, 7, 8, 1)),
+    "Codex (280 s)": ({"client": "codex-mcp-client"}, (2, 4, 8, 1)),
 }
 
 
@@ -35,20 +36,21 @@ def turns(binary):
     """For each client: the job for the first time, while others of its kind run beside it, and
     once more, now that it is known how long it takes; the build, for the first time; the tests,
     again and again. And the job as a task of the client's. All at once: nearly all of it waits."""
-    with ThreadPoolExecutor(max_workers=3 * len(CLIENTS) + 1) as pool:
+    with ThreadPoolExecutor(max_workers=4 * len(CLIENTS) + 1) as pool:
         as_task = pool.submit(job_as_task, binary)
         rows = [
-            (name, most, pool.submit(job, binary, seen), pool.submit(build, binary, seen), pool.submit(tests, binary, seen))
+            (name, most, *(pool.submit(work, binary, seen) for work in (job, build, tests, development_server)))
             for name, (seen, most) in CLIENTS.items()
         ]
         figures = []
-        for name, (most_job, most_build, most_tests), job_turns, build_turns, tests_turns in rows:
+        for name, (most_job, most_build, most_tests, most_server), job_turns, build_turns, tests_turns, server_turns in rows:
             first, known = job_turns.result()
             figures += [
                 figure(f"a 2-minute job, first time, {name}", first, most_job),
                 figure(f"a 2-minute job, known from {RUNS_KNOWN} runs, {name}", known, most_job),
                 figure(f"a 10-minute build, first time, {name}", build_turns.result(), most_build),
                 figure(f"{TESTS} test runs of {TEST_S} s, {name}", tests_turns.result(), most_tests),
+                figure(f"a server that is ready after {READY_S} s, {name}", server_turns.result(), most_server),
             ]
         calls = as_task.result()
     meaning = "the call, and the turn in which the client tells its model of the end"
@@ -87,6 +89,19 @@ def build(binary, seen):
 def tests(binary, seen):
     with started(binary, seen) as server:
         return [call for _ in range(TESTS) for call in followed(server, loop(TEST_S))]
+
+
+def development_server(binary, seen):
+    """A call that waits for the port at which the command listens when it is ready."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = f"sleep {READY_S}; exec python3 -m http.server --bind 127.0.0.1 {port}"
+    with started(binary, seen) as server:
+        text, _ = server.call("zsh", command=command, background=True, until_port=str(port), yield_after=45)
+        if f"listening on {port}" not in text and f"port {port}" not in text:
+            raise BenchFailed(f"the server is not ready: {text}")
+        return [("zsh background=true until_port yield_after=45", len(text))]
 
 
 def job_as_task(binary):
