@@ -250,6 +250,7 @@ pub mod process {
     pub mod spawn;
     pub mod survivors;
     pub mod terminate;
+    pub(crate) mod threads;
     pub mod tree;
     pub mod wait;
 

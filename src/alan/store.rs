@@ -266,7 +266,7 @@ impl Store {
     /// alone if the database cannot be read.
     fn view<T: Default>(&self, query: impl Fn(&ReadView<'_>) -> rusqlite::Result<T>) -> T {
         self.start();
-        self.wait_until_written();
+        self.wait_until_open();
         let instance = &self.shared.instance;
         let queue = self.shared.queue.lock();
         let (queued, readable) = (queue.oldest(usize::MAX), is_readable(&queue));
@@ -326,7 +326,8 @@ impl Store {
         self.wait(since + OPENING_PATIENCE, |queue| !matches!(queue.phase, Phase::Opening { .. }));
     }
 
-    fn wait_until_written(&self) {
+    /// Waits until what was recorded is on disk, at most for a moment.
+    pub fn wait_until_written(&self) {
         self.wait_until_open();
         let queue = self.shared.queue.lock();
         let (last, pushed) = (queue.last, queue.last_pushed);
@@ -341,6 +342,11 @@ impl Store {
 
     fn wait(&self, until: Instant, done: impl Fn(&Queue) -> bool) {
         let mut queue = self.shared.queue.lock();
+        if done(&queue) {
+            return;
+        }
+        queue.awaited = true;
+        self.shared.queue.notify_all();
         // Waiting for a writer that failed or has ended is pointless.
         let is_pointless =
             |queue: &Queue| matches!(queue.phase, Phase::Failing { .. } | Phase::Closed);

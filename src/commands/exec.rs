@@ -127,6 +127,7 @@ fn start(
             return exit_code_of(&error);
         }
     };
+    account.note_started();
     if is_raw {
         match RawTerminal::enter() {
             Ok(raw) => *terminal.lock() = Some(raw),

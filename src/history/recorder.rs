@@ -118,6 +118,7 @@ impl Recorder {
     /// Keeps the record of a task at least until everything has been reported, or the task is
     /// forgotten.
     pub fn follow(&self, task: &Arc<LiveTask>, run_record: &Arc<RunRecord>) {
+        run_record.note_started();
         let entry = (Arc::downgrade(task), Arc::clone(run_record));
         let mut run_records = self.run_records.lock();
         if run_records.by_task.len() >= run_records.tidy_at.max(FEWEST_TO_TIDY) {

@@ -65,7 +65,7 @@ pub struct RunRecord {
     pitfalls: Vec<Lint>,
     lease: Mutex<Option<Lease>>,
     /// How many processes the kernel had killed for lack of memory when the command began.
-    memory_kills_at_start: OutOfMemoryKills,
+    memory_kills_at_start: OnceLock<OutOfMemoryKills>,
     /// The history from before the run, once it has been looked up.
     history: Mutex<Arc<OnceLock<Arc<History>>>>,
     end: OnceLock<EndFindings>,
@@ -101,11 +101,16 @@ impl RunRecord {
             identity,
             pitfalls,
             lease: Mutex::new(lease),
-            memory_kills_at_start: memory::out_of_memory_kills(),
+            memory_kills_at_start: OnceLock::new(),
             history: Mutex::default(),
             end: OnceLock::new(),
             reported: ReportedInsights::default(),
         }
+    }
+
+    /// Notes what is compared with at the end. The command runs meanwhile.
+    pub(crate) fn note_started(&self) {
+        self.memory_kills_at_start.get_or_init(memory::out_of_memory_kills);
     }
 
     /// The callback for the task's end.
@@ -270,7 +275,7 @@ impl RunRecord {
     /// What is known of it if the kernel has killed a process for lack of memory since the command
     /// began.
     fn out_of_memory(&self, ended: &FinishedTask<'_>) -> Option<OutOfMemory> {
-        let (before, now) = (self.memory_kills_at_start, memory::out_of_memory_kills());
+        let (before, now) = (self.memory_kills_at_start.get()?, memory::out_of_memory_kills());
         let limit = || before.has_grown_in_group(now).then(memory::group_limit).flatten();
         before.has_grown(now).then(|| OutOfMemory {
             highest: Some(ended.memory_peak).filter(|bytes| *bytes > 0),

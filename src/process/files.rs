@@ -139,6 +139,25 @@ pub(crate) fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What changes with a file's content: its modification time in seconds and nanoseconds, its
+/// length and its inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileVersion {
+    modified: (i64, i64),
+    length: u64,
+    inode: u64,
+}
+
+/// The version of a file, through links; `None` if there is none.
+pub(crate) fn version(path: &Path) -> Option<FileVersion> {
+    let found = std::fs::metadata(path).ok()?;
+    Some(FileVersion {
+        modified: (found.mtime(), found.mtime_nsec()),
+        length: found.len(),
+        inode: found.ino(),
+    })
+}
+
 /// Whether this is a regular file of this user that is not empty.
 pub(crate) fn is_own_with_content(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
@@ -196,6 +215,11 @@ pub(crate) fn find_program(name: &str, search_path: &OsStr) -> Result<PathBuf, N
         }
     }
     Err(hindered)
+}
+
+/// Whether this is a file that this process may run.
+pub(crate) fn is_program(path: &Path) -> bool {
+    path.is_file() && is_executable(path)
 }
 
 /// Whether this process may run a file, or enter a directory.

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
@@ -14,7 +13,7 @@ use super::journal::ServerDir;
 use super::prologue::{ExportsReport, PrologueContext, StartupFile, WrappedCommand};
 use super::request::StartError;
 use super::shell::{Shell, ShellKind, SideBand};
-use crate::process::files::{self, Temporary};
+use crate::process::files::{self, FileVersion, Temporary};
 use crate::shell::mode::ShellMode;
 use crate::shell::reports::{self, Reportable};
 
@@ -32,6 +31,7 @@ pub(super) struct LaunchContext<'a> {
     pub mode: ShellMode,
     /// Sourced before the command.
     pub startup_files: &'a [StartupFile],
+    pub startup: &'a StartupFiles,
     pub environment: &'a [(OsString, OsString)],
     /// This server's directory, or why there is none.
     pub directory: Result<&'a ServerDir, &'a str>,
@@ -117,7 +117,7 @@ fn report_of(command: &str, with: &LaunchContext) -> Option<Reportable> {
         && with.mode == ShellMode::Plain
         && with.startup_files.is_empty();
     let more = match is_known {
-        true => added_by_startup(with.environment),
+        true => with.startup.added(with.environment),
         false => Reportable::ALL,
     };
     let wanted = Reportable {
@@ -126,23 +126,6 @@ fn report_of(command: &str, with: &LaunchContext) -> Option<Reportable> {
         shows_functions: own.shows_functions,
     };
     (with.shell.kind != ShellKind::Sh && !wanted.is_nothing()).then_some(wanted)
-}
-
-/// What the startup files of a plain zsh add to the reports of its commands.
-fn added_by_startup(environment: &[(OsString, OsString)]) -> Reportable {
-    let value = |wanted: &str| {
-        let found = environment.iter().find(|(name, _)| name == wanted);
-        found.map(|(_, value)| value.as_os_str())
-    };
-    let home = value("ZDOTDIR").or(value("HOME")).unwrap_or(OsStr::new("/"));
-    let own = Path::new(home).join(".zshenv");
-    let system = SYSTEM_STARTUP.iter().map(PathBuf::from);
-    let files = system.chain([own]).map(|path| added_by(&path));
-    files.fold(Reportable::default(), |all, one| Reportable {
-        pipestatus: all.pipestatus || one.pipestatus,
-        directory: all.directory || one.directory,
-        shows_functions: false,
-    })
 }
 
 /// A missing file adds nothing.
@@ -159,9 +142,14 @@ fn added_by(path: &Path) -> Reportable {
     }
 }
 
-/// The startup files whose errors were shown, with their modification times.
+/// What is known of startup files.
 #[derive(Debug, Default)]
-pub(super) struct StartupFiles(Mutex<HashMap<PathBuf, Option<SystemTime>>>);
+pub(super) struct StartupFiles {
+    /// Those whose errors were shown, as they were then.
+    shown: Mutex<HashMap<PathBuf, Option<FileVersion>>>,
+    /// What they add to reports, as they were then.
+    added: Mutex<HashMap<PathBuf, (FileVersion, Reportable)>>,
+}
 
 impl StartupFiles {
     /// The files that the next command sources. Errors are shown the first time, and again once
@@ -169,10 +157,40 @@ impl StartupFiles {
     pub fn due<'a>(&self, files: impl Iterator<Item = &'a PathBuf>) -> Vec<StartupFile> {
         files
             .map(|path| {
-                let modified = std::fs::metadata(path).and_then(|found| found.modified()).ok();
-                let shown = self.0.lock().insert(path.clone(), modified);
-                StartupFile { show_errors: shown != Some(modified), path: path.clone() }
+                let version = files::version(path);
+                let shown = self.shown.lock().insert(path.clone(), version);
+                StartupFile { show_errors: shown != Some(version), path: path.clone() }
             })
             .collect()
+    }
+
+    /// What the startup files of a plain zsh add to the reports of its commands.
+    fn added(&self, environment: &[(OsString, OsString)]) -> Reportable {
+        let value = |wanted: &str| {
+            let found = environment.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, value)| value.as_os_str())
+        };
+        let home = value("ZDOTDIR").or(value("HOME")).unwrap_or(OsStr::new("/"));
+        let own = Path::new(home).join(".zshenv");
+        let system = SYSTEM_STARTUP.iter().map(PathBuf::from);
+        let files = system.chain([own]).map(|path| self.added_by(path));
+        files.fold(Reportable::default(), |all, one| Reportable {
+            pipestatus: all.pipestatus || one.pipestatus,
+            directory: all.directory || one.directory,
+            shows_functions: false,
+        })
+    }
+
+    fn added_by(&self, path: PathBuf) -> Reportable {
+        let Some(version) = files::version(&path) else {
+            return added_by(&path);
+        };
+        let known = self.added.lock().get(&path).filter(|(known, _)| *known == version).copied();
+        if let Some((_, added)) = known {
+            return added;
+        }
+        let added = added_by(&path);
+        self.added.lock().insert(path, (version, added));
+        added
     }
 }

@@ -119,6 +119,8 @@ pub struct Supervisor {
     on_directory: Mutex<Option<Sender<PathBuf>>>,
     kept_directory: Mutex<Option<PathBuf>>,
     sessions: Arc<Mutex<Sessions>>,
+    /// The configured shell, where it was found.
+    shell: Mutex<Option<Shell>>,
     environments: Environments,
     startup_files: StartupFiles,
     /// Tasks of ended servers that were requested recently.
@@ -137,6 +139,7 @@ impl Supervisor {
         Supervisor {
             budget: Budget::new(settings.directory_quota),
             snapshots: Arc::default(),
+            shell: Mutex::default(),
             environments: Environments::default(),
             startup_files: StartupFiles::default(),
             settings,
@@ -226,8 +229,15 @@ impl Supervisor {
     /// # Errors
     /// No shell was found.
     pub fn find_shell(&self) -> Result<Shell, NoShell> {
+        let known = self.shell.lock().clone();
+        if let Some(shell) = known.filter(|shell| files::is_program(&shell.path)) {
+            return Ok(shell);
+        }
         let search_path = search_path(&self.settings.environment.inherited);
-        shell::find(&self.settings.shell, search_path)
+        let found = shell::find(&self.settings.shell, search_path)?;
+        // The configured one may be installed meanwhile.
+        *self.shell.lock() = Some(found.clone()).filter(|shell| shell.note.is_none());
+        Ok(found)
     }
 
     fn check(&self, request: &Request) -> Result<(), StartError> {
@@ -298,6 +308,7 @@ impl Supervisor {
                 startup_files: &self
                     .startup_files
                     .due(self.settings.startup_file.iter().chain(&files)),
+                startup: &self.startup_files,
                 environment: &environment,
                 directory: self.directory(),
                 reports_exports: session.is_some(),

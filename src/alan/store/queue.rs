@@ -88,6 +88,8 @@ pub struct Queue {
     pub phase: Phase,
     /// The writer should end.
     pub closing: bool,
+    /// A caller waits for the writer.
+    pub awaited: bool,
     /// The writer should free its page cache.
     pub release: bool,
     /// A reader failed: the writer should reopen the file.

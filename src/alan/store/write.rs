@@ -17,6 +17,9 @@ use crate::base::sync::Monitor;
 
 /// Entries in one transaction: few enough that other servers wait little.
 const BATCH: usize = 256;
+/// How long a record waits for others to be written with it, which costs little more than one;
+/// and the answer about its command leaves meanwhile.
+const GATHER: Duration = Duration::from_millis(20);
 /// How long to wait for others' locks before the database counts as failing …
 const BUSY_PATIENCE: Duration = Duration::from_secs(5);
 /// … in slices, to notice in between that the server exits.
@@ -130,6 +133,7 @@ impl Writer<'_> {
         let mut state = self.queue.lock();
         state.phase = Phase::Ready;
         state.failure_reported = false;
+        state.awaited &= !state.entries.is_empty();
         drop(state);
         self.queue.notify_all();
         Ok(())
@@ -220,6 +224,14 @@ impl Writer<'_> {
                 continue;
             }
             state = self.queue.wait(state, Some(self.prune_at));
+        }
+        let written_at = Instant::now() + GATHER;
+        let gathers = |state: &Queue| {
+            let is_idle = !state.closing && !state.reopen && !state.awaited;
+            is_idle && state.entries.len() < BATCH && Instant::now() < written_at
+        };
+        while gathers(&state) {
+            state = self.queue.wait(state, Some(written_at));
         }
         !(state.closing && state.entries.is_empty())
     }

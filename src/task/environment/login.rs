@@ -3,7 +3,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use super::{EnvironmentSettings, entries, search_path, value};
 use crate::base::sync::Monitor;
 use crate::process::capture::{self, CaptureError, Limits};
-use crate::process::files;
+use crate::process::files::{self, FileVersion, version};
 use crate::process::spawn::{Errors, Launch, Wiring};
 use crate::process::tree::COOKIE_VARIABLE;
 use crate::task::sessions::{OF_THE_SHELL, Variables};
@@ -61,17 +60,9 @@ struct Progress {
 #[derive(Debug)]
 struct Answer {
     /// The start files as they were before it ran.
-    files: Vec<(PathBuf, Option<Version>)>,
+    files: Vec<(PathBuf, Option<FileVersion>)>,
     /// `None` if it failed: it is not asked again before a file changes.
     variables: Option<Arc<Variables>>,
-}
-
-/// What changes with a file: its modification time with nanoseconds, length and inode.
-type Version = (i64, i64, u64, u64);
-
-fn version(path: &Path) -> Option<Version> {
-    let found = std::fs::metadata(path).ok()?;
-    Some((found.mtime(), found.mtime_nsec(), found.len(), found.ino()))
 }
 
 impl Answer {
@@ -144,7 +135,7 @@ impl Drop for Running<'_> {
     }
 }
 
-fn versions(files: &[PathBuf]) -> Vec<(PathBuf, Option<Version>)> {
+fn versions(files: &[PathBuf]) -> Vec<(PathBuf, Option<FileVersion>)> {
     files.iter().map(|path| (path.clone(), version(path))).collect()
 }
 
