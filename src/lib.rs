@@ -250,7 +250,6 @@ pub mod process {
     pub mod spawn;
     pub mod survivors;
     pub mod terminate;
-    pub(crate) mod threads;
     pub mod tree;
     pub mod wait;
 

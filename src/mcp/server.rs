@@ -28,7 +28,6 @@ use crate::config::{ColorChoice, MAX_WAIT};
 use crate::peer::{
     ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, END, EVENT, EVENTS, RELAY_KEY, RelayedClient,
 };
-use crate::process::threads::Threads;
 use crate::protocol::era::{ClientInfo, Hello, initialize_result, negotiate};
 use crate::protocol::framing::{Frame, FrameError};
 use crate::protocol::id::RequestId;
@@ -160,7 +159,6 @@ pub struct Server {
     delivered: Condvar,
     events: Acknowledged,
     calls: InFlight,
-    threads: Threads,
     /// The person who is attached over this connection; the call keeps it.
     attachment: Mutex<Weak<Attachment>>,
     /// A request was valid.
@@ -185,7 +183,6 @@ impl Server {
             delivered: Condvar::new(),
             events: Acknowledged::default(),
             calls: InFlight::default(),
-            threads: Threads::new(CALL_STACK),
             attachment: Mutex::default(),
             has_requested: AtomicBool::new(false),
             streams_events: AtomicBool::new(false),
@@ -437,8 +434,12 @@ impl Server {
             work,
             cancel,
         };
-        match self.threads.run(format!("call-{name}"), move || call.run()) {
-            Ok(()) => Ok(None),
+        let started = std::thread::Builder::new()
+            .name(format!("call-{name}"))
+            .stack_size(CALL_STACK)
+            .spawn(move || call.run());
+        match started {
+            Ok(_counted_in_calls) => Ok(None),
             Err(error) => {
                 self.calls.free_id(id);
                 self.calls.end();

@@ -13,24 +13,28 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from client import BenchFailed, Server
-from end_to_end import LINE, in_turns, timed
+from end_to_end import LINE, bare, in_turns, timed
 from figures import short
 
 DESKTOP_COMMANDER = "0.2.52"
 MCP_SHELL_SERVER = "1.1.14"
+CODEX_SHELL_TOOL = "0.97.0"
 STARTS = 5
 ROUNDS = 50
 # The first calls load what a server loads on demand.
 WARM_UP = 5
 MEGABYTE = 10**6
-FLOOD_BYTES = 10**8
+FLOOD_BYTES = 2 * 10**8
+JOB_S = 20
 # A tree is looked for so long after its end was asked for, in seconds: a peer may ask its
 # processes to end before it ends them.
 GRACE = 3.0
@@ -42,6 +46,7 @@ class ZshTool:
     """This project's release binary."""
 
     name = "zsh-tool"
+    shell = "zsh"
 
     def __init__(self, binary):
         self.start = lambda: Server(binary)
@@ -55,19 +60,30 @@ class ZshTool:
     def kill(self, server, task):
         server.call("zsh_kill", task_id=task)
 
+    def job(self, server, command):
+        text, task = server.call("zsh", command=command)
+        calls = 1
+        while task["status"] == "running":
+            text, task = server.call("zsh_poll", task_id=task["task_id"], wait_for="end", listen=50)
+            calls += 1
+        return calls
+
+
+def one_call(peer, server, command):
+    """A job in the one call that such servers have for it."""
+    peer.run(server, command)
+    return 1
+
 
 class DesktopCommander:
     """@wonderwhy-er/desktop-commander, of npm. It starts zsh as a login shell."""
 
     name = f"desktop-commander {DESKTOP_COMMANDER}"
     package = "@wonderwhy-er/desktop-commander"
+    shell = "zsh"
 
     def __init__(self, folder):
-        modules = f"{folder}/npm/node_modules"
-        if installed_by_npm(f"{modules}/{self.package}/package.json") != DESKTOP_COMMANDER:
-            quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-            install = ["npm", "install", "--prefix", f"{folder}/npm", *quietly]
-            subprocess.run([*install, f"{self.package}@{DESKTOP_COMMANDER}"], check=True, stdout=sys.stderr)
+        modules = with_npm(f"{folder}/npm", self.package, DESKTOP_COMMANDER)
         # Nobody is told of calls that only measure, and none waits for that.
         quiet = {"DESKTOP_COMMANDER_DISABLE_TELEMETRY": "1"}
         self.start = lambda: Server([f"{modules}/.bin/desktop-commander"], quiet)
@@ -82,6 +98,51 @@ class DesktopCommander:
     def kill(self, server, task):
         server.call("force_terminate", pid=task)
 
+    job = one_call
+
+
+class CodexShellTool:
+    """@openai/codex-shell-tool-mcp, of npm: bash, in calls that wait for the end. Its own client
+    tells it first in which sandbox commands run: here in none."""
+
+    name = f"codex-shell-tool {CODEX_SHELL_TOOL}"
+    package = "@openai/codex-shell-tool-mcp"
+    shell = "bash"
+    kill = None
+
+    def __init__(self, folder):
+        modules = with_npm(f"{folder}/npm-codex", self.package, CODEX_SHELL_TOOL)
+        self.command = [f"{modules}/.bin/codex-shell-tool-mcp"]
+
+    def start(self):
+        server = Server(self.command)
+        state = {"sandboxPolicy": {"type": "danger-full-access"}, "sandboxCwd": server.scratch.name}
+        server.request("codex/sandbox-state/update", {**state, "codexLinuxSandboxExe": None, "useLinuxSandboxBwrap": False})
+        return server
+
+    def arguments(self, server, command):
+        return {"command": command, "workdir": server.scratch.name, "login": False, "timeout_ms": 50_000}
+
+    def run(self, server, command):
+        return server.call("shell", **self.arguments(server, command))[0]
+
+    def background(self, server, command):
+        """There is no such thing: the call is under way."""
+        server.begin("shell", **self.arguments(server, command))
+        time.sleep(1)
+
+    job = one_call
+
+
+def with_npm(folder, package, version):
+    """The folder of modules in which the package is installed."""
+    modules = f"{folder}/node_modules"
+    if installed_by_npm(f"{modules}/{package}/package.json") != version:
+        quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        install = ["npm", "install", "--prefix", folder, *quietly, f"{package}@{version}"]
+        subprocess.run(install, check=True, stdout=sys.stderr)
+    return modules
+
 
 def installed_by_npm(manifest):
     """The version of a package; `None` where it is not installed."""
@@ -95,7 +156,8 @@ class McpShellServer:
     """mcp-shell-server, of PyPI: programs of a list and pipes between them, no shell."""
 
     name = f"mcp-shell-server {MCP_SHELL_SERVER}"
-    background = kill = None
+    shell = background = kill = None
+    job = one_call
 
     def __init__(self, folder):
         python = f"{folder}/python"
@@ -103,7 +165,7 @@ class McpShellServer:
             subprocess.run([sys.executable, "-m", "venv", python], check=True)
             install = [f"{python}/bin/pip", "install", "--quiet"]
             subprocess.run([*install, f"mcp-shell-server=={MCP_SHELL_SERVER}"], check=True)
-        self.start = lambda: Server([f"{python}/bin/mcp-shell-server"], {"ALLOW_COMMANDS": "true,false,head,wc"})
+        self.start = lambda: Server([f"{python}/bin/mcp-shell-server"], {"ALLOW_COMMANDS": "true,false,head,wc,sleep"})
 
     def run(self, server, command):
         return server.call("shell_execute", command=shlex.split(command), directory=server.scratch.name, timeout=60)[0]
@@ -169,6 +231,38 @@ def round_trip(peers):
         return medians(samples[WARM_UP:] for samples in in_turns(ROUNDS + WARM_UP, *calls))
 
 
+def against_shell(peers):
+    """The round trip beside the shell that runs the command, started alone, in turns."""
+    return [attempted(multiple_of_shell, peer) for peer in peers]
+
+
+def multiple_of_shell(peer):
+    if not peer.shell:
+        return None
+    with peer.start() as server, contextlib.chdir(server.scratch.name):
+        shell = shutil.which(peer.shell, path=server.environment["PATH"])
+        calls, alone = in_turns(
+            ROUNDS + WARM_UP,
+            lambda: timed(peer.run, server, "true"),
+            lambda: bare(shell, "true", server.environment),
+        )
+    ratio = statistics.median(calls[WARM_UP:]) / statistics.median(alone[WARM_UP:])
+    return f"{short(ratio)} × {peer.shell}"
+
+
+def long_job(peers):
+    """Calls and seconds until the end is told, all at once: they only wait."""
+
+    def job(peer):
+        with peer.start() as server:
+            begun = time.perf_counter()
+            calls = peer.job(server, f"sleep {JOB_S}")
+            return f"{calls} {'call' if calls == 1 else 'calls'}, {short(time.perf_counter() - begun)} s"
+
+    with ThreadPoolExecutor(len(peers)) as pool:
+        return list(pool.map(functools.partial(attempted, job), peers))
+
+
 def medians(all_samples):
     return [f"{short(statistics.median(samples) * 1000)} ms" for samples in all_samples]
 
@@ -216,7 +310,7 @@ def hidden_failure(peer):
 
 def killed_tree(peer):
     """Processes that outlive the end of their task: a child, and one in a session of its own."""
-    if not peer.background:
+    if not (peer.background and peer.kill):
         return None
     mark = str(600 + os.getpid())
     with peer.start() as server:
@@ -256,12 +350,14 @@ WORK = [
         "proportional set size of all of a server's processes after a first command; what is shared counts once",
     ),
     ("round trip of `true`", round_trip, "a whole call, with the start of what runs the command"),
+    ("the same, against its own shell alone", against_shell, "the call as a multiple of what the shell needs by itself"),
+    (f"a job of {JOB_S} s", long_job, "calls and time until its end is told"),
     (
         "1 MB of output", one_by_one(functools.partial(flood, MEGABYTE)),
         "time, memory that stays afterwards, and how much of it a model is shown",
     ),
     (
-        "100 MB of output", one_by_one(functools.partial(flood, FLOOD_BYTES)),
+        "200 MB of output", one_by_one(functools.partial(flood, FLOOD_BYTES)),
         "the same of a flood, which no model can read whole",
     ),
     (
@@ -285,7 +381,7 @@ WORK = [
 
 def compared(binary, folder, tell):
     """Head, rows and meanings of the table; the peers are installed in `folder`."""
-    peers = [ZshTool(binary), DesktopCommander(folder), McpShellServer(folder)]
+    peers = [ZshTool(binary), DesktopCommander(folder), CodexShellTool(folder), McpShellServer(folder)]
     rows, meanings = [], []
     for name, measure, meaning in WORK:
         tell(f"peers, {name}")
@@ -298,4 +394,8 @@ def compared(binary, folder, tell):
     return ["work", *(peer.name for peer in peers)], rows, meanings
 
 
-VERSIONS = [["desktop-commander", DESKTOP_COMMANDER], ["mcp-shell-server", MCP_SHELL_SERVER]]
+VERSIONS = [
+    ["desktop-commander", DESKTOP_COMMANDER],
+    ["codex-shell-tool", CODEX_SHELL_TOOL],
+    ["mcp-shell-server", MCP_SHELL_SERVER],
+]

@@ -52,7 +52,8 @@ confidence of 95 %."""
 PEERS = """\
 Other MCP servers that run commands, with the same work through the same client in the same
 environment; each is given what it takes by its own tools. zsh-tool and desktop-commander run
-zsh, the latter as a login shell; mcp-shell-server starts programs of a list without a shell.
+zsh, the latter as a login shell; codex-shell-tool runs bash; mcp-shell-server starts programs of a
+list without a shell.
 –: it has no tool for that. Nothing is said of what they are made for besides."""
 
 
