@@ -3,6 +3,7 @@
 //! does: when the connection is lost, they run on for the time of the lease, reachable over its
 //! control socket, and the far side of the next connection passes calls about them on.
 
+use std::ffi::OsStr;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -40,6 +41,15 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(3 * PING_EVERY.as_secs());
 /// How often the far sides of earlier connections are asked whether they are there, which keeps
 /// this process connected to them.
 const HOLD_EVERY: Duration = Duration::from_secs(20);
+
+/// Where servers install this program, below the user's cache directory, each version in a
+/// directory of its own …
+const INSTALL_DIRECTORY: &str = "zsh-tool";
+const PROGRAM: &str = "zsh-tool";
+/// … with a file that is written at each use.
+const USED: &str = "used";
+/// How long a version may be unused.
+const UNUSED_LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Runs the command.
 pub(crate) fn run(arguments: FarArguments) -> ExitCode {
@@ -164,6 +174,7 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
         .filter(|directory| is_of_server(directory, &arguments.server))
         .cloned()
         .collect();
+    forget_old_versions();
     let holds: Vec<_> = earlier.into_iter().filter_map(keep).collect();
     let end = serve_connection(&tools, message_limit, &stopped);
     match end {
@@ -239,6 +250,39 @@ fn serve_connection(
     server.take_back_undelivered();
     transport.finish(FLUSH);
     Ok(if ended { ConnectionEnd::Ended } else { ConnectionEnd::Lost })
+}
+
+/// Removes versions of this program that no connection has used for long, and notes that this one
+/// is used. Where it is not installed by a server, nothing is removed.
+fn forget_old_versions() {
+    let name = format!("{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+    let Ok(program) = std::env::current_exe() else { return };
+    let Some(own) = program.parent().filter(|own| own.file_name() == Some(OsStr::new(&name)))
+    else {
+        return;
+    };
+    // Written anew each time, so that its modification time is that of the last use.
+    if let Err(error) = files::replace_private(&own.join(USED), b"") {
+        tracing::info!("cannot note that {} is used: {error}", own.display());
+    }
+    let Some(versions) = own.parent().filter(|all| all.ends_with(INSTALL_DIRECTORY)) else {
+        return;
+    };
+    for other in std::fs::read_dir(versions).into_iter().flatten().flatten() {
+        let path = other.path();
+        let used = [USED, PROGRAM].iter().find_map(|name| {
+            std::fs::metadata(path.join(name)).and_then(|found| found.modified()).ok()
+        });
+        let unused = used.and_then(|used| used.elapsed().ok());
+        if path != own && unused.is_some_and(|unused| unused > UNUSED_LIMIT) {
+            // Processes of that version continue without the file.
+            for name in [PROGRAM, USED] {
+                let _ = std::fs::remove_file(path.join(name));
+            }
+            // With anything else in it, it stays.
+            let _ = std::fs::remove_dir(&path);
+        }
+    }
 }
 
 /// The living far sides of earlier connections.

@@ -17,13 +17,15 @@ pub enum Purpose {
     Server(String),
     /// A person at a task that runs there.
     Task(String),
+    /// A command of this program, by its arguments: stdin and stdout are its own then.
+    Command(Vec<String>),
 }
 
 /// What `sh` reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Report {
-    /// The far side runs from now on.
-    Ready { system: String },
+    /// The far side runs from now on. Its clock is in Unix seconds, if `date` tells it.
+    Ready { system: String, clock: Option<i64> },
     /// The program is to be sent: first its size and hash in a line.
     Needed { system: String },
     /// It cannot be started; why.
@@ -38,7 +40,11 @@ impl Report {
         let (word, rest) = report.trim_start().split_once(' ').unwrap_or((report.trim(), ""));
         let rest = rest.trim().to_owned();
         match word {
-            "ready" => Some(Report::Ready { system: rest }),
+            "ready" => {
+                let (system, clock) = rest.rsplit_once('@').unwrap_or((&rest, ""));
+                let system = system.trim().to_owned();
+                Some(Report::Ready { system, clock: clock.parse().ok() })
+            }
             "need" => Some(Report::Needed { system: rest }),
             "fail" => Some(Report::Failed(rest)),
             _ => None,
@@ -65,9 +71,12 @@ pub(super) fn script(host: &HostEntry, purpose: &Purpose) -> String {
     let start = host.directory.as_deref().map_or("\"$HOME\"".to_owned(), path);
     let far = match purpose {
         Purpose::Server(server) => {
-            format!("--server {} --linger {}", quoted(server), host.linger.as_secs_f64())
+            format!("far --server {} --linger {}", quoted(server), host.linger.as_secs_f64())
         }
-        Purpose::Task(task) => format!("--task {}", quoted(task)),
+        Purpose::Task(task) => format!("far --task {}", quoted(task)),
+        Purpose::Command(words) => {
+            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        }
     };
     let fetch = match host.install {
         InstallChoice::Auto => INSTALL,
@@ -83,8 +92,8 @@ zt_fail() {{ set -- $1; printf '\n{MARK} fail %s\n' "$*"; exit 1; }}
 zt_right() {{ [ -x "$1" ] && [ "$("$1" --version </dev/null 2>/dev/null)" = "zsh-tool $zt_version" ]; }}
 zt_run() {{
 cd {start} 2>/dev/null || zt_fail "cannot enter the directory "{start}
-printf '\n{MARK} ready %s\n' "$zt_system"
-exec "$1" far {far}
+printf '\n{MARK} ready %s @%s\n' "$zt_system" "$(date +%s 2>/dev/null)"
+exec "$1" {far}
 }}
 zt_system=$(uname -sm) || zt_fail "uname does not run"
 zt_dir={directory} || exit 1
@@ -135,9 +144,10 @@ mod tests {
 
     #[test]
     fn reports_are_found_behind_what_else_is_printed() {
-        let ready = Some(Report::Ready { system: "Linux x86_64".to_owned() });
-        assert_eq!(Report::parse("::zsh-tool-host:: ready Linux x86_64\n"), ready);
-        assert_eq!(Report::parse("Welcome!::zsh-tool-host:: ready Linux x86_64\r\n"), ready);
+        let ready = |clock| Some(Report::Ready { system: "Linux x86_64".to_owned(), clock });
+        assert_eq!(Report::parse("::zsh-tool-host:: ready Linux x86_64 @12\n"), ready(Some(12)));
+        let behind_banner = "Welcome!::zsh-tool-host:: ready Linux x86_64 @\r\n";
+        assert_eq!(Report::parse(behind_banner), ready(None));
         let needed = Report::Needed { system: "Linux aarch64".to_owned() };
         assert_eq!(Report::parse("::zsh-tool-host:: need Linux aarch64"), Some(needed));
         let failed = Report::Failed("no space".to_owned());

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, select};
 use parking_lot::{Condvar, Mutex};
@@ -54,6 +54,12 @@ const ENDS: &str = "this server ends";
 /// The reason where the carrier or the far side has ended.
 const CLOSED: &str = "the connection was closed";
 const STACK: usize = 256 * 1024;
+/// Bytes of a command's output that are read at once.
+const CHUNK: usize = 64 * 1024;
+/// How long the carrier may take to end after its output has.
+const LAST_EXIT: Duration = Duration::from_secs(10);
+/// The exit code of a command whose carrier does not end, as that of ssh for a lost connection.
+const EXIT_LOST: i32 = 255;
 
 /// Why a host cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -111,11 +117,37 @@ enum State {
     Connecting,
     Connected {
         link: Arc<Link>,
-        system: String,
+        system: System,
         took: Duration,
     },
     /// The connection is over, and its carrier ends.
     Ending,
+}
+
+/// What a host reports of itself.
+#[derive(Debug)]
+struct System {
+    name: String,
+    /// By how many seconds its clock is ahead of this machine's, if it has told.
+    ahead: Option<i64>,
+}
+
+impl System {
+    fn of(name: String, clock: Option<i64>) -> System {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let ahead = clock.and_then(|clock| Some(clock - i64::try_from(now).ok()?));
+        System { name, ahead }
+    }
+
+    /// The clock's difference; less than two seconds may be the connection's.
+    fn clock(&self) -> String {
+        match self.ahead {
+            None => String::new(),
+            Some(-1..=1) => ", same time".to_owned(),
+            Some(ahead) if ahead > 0 => format!(", its clock is {ahead} s ahead"),
+            Some(ahead) => format!(", its clock is {} s behind", ahead.unsigned_abs()),
+        }
+    }
 }
 
 impl Hosts {
@@ -192,12 +224,54 @@ impl Host {
         }
     }
 
+    /// Runs the command of the context's purpose there. Its output and errors are passed on as
+    /// they come, and so is the input, if there is one. Returns its exit code, as the carrier
+    /// reports it; `None` if `wakes` became readable before its end.
+    ///
+    /// # Errors
+    /// It was not started, or its output cannot be passed on.
+    pub(crate) fn run_command<E: From<HostError>>(
+        &self,
+        input: Option<impl Read + Send + 'static>,
+        mut output: impl FnMut(&[u8]) -> Result<(), E>,
+        errors: impl Write + Send + 'static,
+        wakes: &OwnedFd,
+    ) -> Result<Option<i32>, E> {
+        let mut carrier =
+            Carrier::start(&self.entry, &self.context).map_err(|reason| self.error(reason))?;
+        if let Err(reason) = carrier.bootstrap(&self.entry, &self.context.purpose, wakes) {
+            return Err(self.error(carrier.end(reason)).into());
+        }
+        *carrier.errors.pass_on.lock() = Some(Box::new(errors));
+        let given = carrier.input.take();
+        if let (Some(mut input), Some(given)) = (input, given) {
+            // It may remain blocked in its read until the process exits.
+            let copy = move || io::copy(&mut input, &mut Waiting::new(given));
+            let thread = std::thread::Builder::new().name("input".to_owned()).spawn(copy);
+            if let Err(error) = thread {
+                let reason = format!("no thread can be started: {error}");
+                return Err(self.error(carrier.end(reason)).into());
+            }
+        }
+        let passed = carrier.pass_on(&mut output, wakes);
+        if matches!(passed, Ok(true)) {
+            carrier.running.await_end(LAST_EXIT);
+        }
+        let exit = carrier.running.spawned.child.peek_exit();
+        carrier.end(String::new());
+        match passed? {
+            true => Ok(Some(exit.map_or(EXIT_LOST, |exit| exit.code()))),
+            false => Ok(None),
+        }
+    }
+
     /// How the connection is, for people to read.
     pub fn status(&self) -> String {
         let connection = self.connection.lock();
         match (&connection.state, &connection.reason) {
             (State::Connected { system, took, .. }, _) => {
-                format!("connected, {system}, took {:.1} s", took.as_secs_f64())
+                let (name, clock) = (&system.name, system.clock());
+                format!("connected, {name}, took {:.1} s{clock}", took.as_secs_f64())
             }
             (State::Connecting, _) => "connecting".to_owned(),
             (State::Ending, _) => "not connected: the connection was lost".to_owned(),
@@ -280,7 +354,7 @@ impl Host {
     fn hold(
         &self,
         carrier: &mut Carrier,
-        system: String,
+        system: System,
         took: Duration,
         stopped: &Receiver<()>,
     ) -> String {
@@ -353,7 +427,7 @@ struct Carrier {
     output: Option<OwnedFd>,
     /// What was read and not used.
     read: Vec<u8>,
-    errors: Arc<Mutex<Vec<u8>>>,
+    errors: Arc<CarrierErrors>,
     errors_ended: Receiver<()>,
 }
 
@@ -373,7 +447,7 @@ impl Carrier {
         };
         let mut running = Running::start(launch, Arc::clone(&context.daemons))
             .map_err(|error| error.to_string())?;
-        let errors = Arc::new(Mutex::new(Vec::new()));
+        let errors = Arc::<CarrierErrors>::default();
         let (ended, errors_ended) = bounded(0);
         if let Some(pipe) = running.spawned.errors.take() {
             let kept = Arc::clone(&errors);
@@ -394,17 +468,17 @@ impl Carrier {
         Ok(Carrier { running, input, output: Some(output), read, errors, errors_ended })
     }
 
-    /// Starts the far side; returns the name of its system.
+    /// Starts the far side; returns what it reports of its system.
     fn bootstrap(
         &mut self,
         entry: &HostEntry,
         purpose: &Purpose,
         wakes: &OwnedFd,
-    ) -> Result<String, String> {
+    ) -> Result<System, String> {
         let deadline = Instant::now() + ANSWER_LIMIT;
         self.write(bootstrap::script(entry, purpose).as_bytes(), deadline, wakes)?;
         let system = match self.report(deadline, wakes)? {
-            Report::Ready { system } => return Ok(system),
+            Report::Ready { system, clock } => return Ok(System::of(system, clock)),
             Report::Failed(reason) => return Err(reason),
             Report::Needed { system } => system,
         };
@@ -425,7 +499,7 @@ impl Carrier {
             .and_then(|()| self.write(&payload.bytes, deadline, wakes));
         // If it was not read, the report says why.
         match (self.report(deadline, wakes), sent) {
-            (Ok(Report::Ready { system }), Ok(())) => Ok(system),
+            (Ok(Report::Ready { system, clock }), Ok(())) => Ok(System::of(system, clock)),
             (Ok(Report::Failed(reason)), _) => Err(reason),
             (Ok(_), _) => Err("it has not installed zsh-tool".to_owned()),
             (Err(reason), Ok(())) | (Err(_), Err(reason)) => Err(reason),
@@ -467,6 +541,32 @@ impl Carrier {
         Ok(())
     }
 
+    /// Passes the output on to its end; false if `wakes` became readable before.
+    fn pass_on<E>(
+        &mut self,
+        output: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        wakes: &OwnedFd,
+    ) -> Result<bool, E> {
+        output(&std::mem::take(&mut self.read))?;
+        let Some(pipe) = self.output.take() else { return Ok(true) };
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            match descriptors::read(&pipe, &mut buffer) {
+                Transfer::Bytes(count) => output(buffer.get(..count).unwrap_or_default())?,
+                Transfer::Closed => return Ok(true),
+                Transfer::WouldBlock => {
+                    let mut poller = Poller::default();
+                    poller.watch(pipe.as_fd(), Interest::Read);
+                    let woken = poller.watch(wakes.as_fd(), Interest::Read);
+                    poller.wait(None);
+                    if poller.ready(Some(woken)) {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
     fn transport(
         &mut self,
         mut handler: impl FnMut(Result<Vec<u8>, crate::protocol::framing::FrameError>) + Send + 'static,
@@ -489,7 +589,7 @@ impl Carrier {
         let exit = self.running.spawned.child.peek_exit();
         self.running.end_all();
         let _ = self.errors_ended.recv_timeout(LAST_ERRORS);
-        let said = String::from_utf8_lossy(&self.errors.lock()).into_owned();
+        let said = String::from_utf8_lossy(&self.errors.kept.lock()).into_owned();
         match (last_lines(&said), exit) {
             (said, Some(exit)) if said.is_empty() && reason == CLOSED => {
                 format!("{reason}, its carrier ended with exit code {}", exit.code())
@@ -518,11 +618,26 @@ fn await_ready(
     if poller.ready(Some(woken)) { Err(ENDS.to_owned()) } else { Ok(()) }
 }
 
-fn keep_last(mut pipe: impl Read, kept: &Mutex<Vec<u8>>) {
+/// What a carrier prints to stderr.
+#[derive(Default)]
+struct CarrierErrors {
+    /// The last of it.
+    kept: Mutex<Vec<u8>>,
+    /// Where it goes instead, from some time on.
+    pass_on: Mutex<Option<Box<dyn Write + Send>>>,
+}
+
+fn keep_last(mut pipe: impl Read, errors: &CarrierErrors) {
     let mut buffer = [0; 1024];
     while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-        let mut kept = kept.lock();
-        kept.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        let read = buffer.get(..count).unwrap_or_default();
+        if let Some(out) = &mut *errors.pass_on.lock() {
+            // stderr is the last place for a message.
+            let _ = out.write_all(read);
+            continue;
+        }
+        let mut kept = errors.kept.lock();
+        kept.extend_from_slice(read);
         let surplus = kept.len().saturating_sub(KEPT_ERRORS);
         kept.drain(..surplus);
     }

@@ -1,16 +1,18 @@
 //! Commands on hosts: over a real sshd on the loopback, and over carriers that misbehave.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, send_signal};
-use crate::support::env::{Env, unique_word};
+use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{
     Found, UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
 };
-use crate::support::program::ran;
+use crate::support::program::{ran, run_with_input};
 use crate::support::result::ToolResult;
 use crate::support::ssh_host::{SshHost, far_environment, far_home, far_sides, install, installed};
 use crate::support::tmux::Window;
@@ -390,4 +392,155 @@ fn a_server_that_ends_while_it_connects_leaves_nothing() {
     let (_, took) = client.wait_exit(EXIT);
     assert!(took < Duration::from_secs(8), "not until the attempt is over: {took:?}");
     assert_none_left(env.mark());
+}
+
+#[test]
+fn a_carrier_that_is_frozen_is_given_up_and_the_task_is_continued() {
+    let (env, _host) = by_ssh(120);
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let command = format!("echo one; {sleep}");
+    let task = on_host(&client, &command, json!({"until": "one", "yield_after": 25})).task_id();
+    // As the sleep of a laptop does it.
+    let carrier = carrier(&client).pid;
+    send_signal("STOP", carrier);
+    let begun = Instant::now();
+    let lost = client.poll(&task, json!({"wait_for": "end", "listen": 49}));
+    assert!(begun.elapsed() < Duration::from_secs(45), "{:?}", begun.elapsed());
+    assert!(lost.text.starts_with("connection to build1 lost"), "{}", lost.text);
+    assert!(lost.text.contains("the task keeps running there until"), "{}", lost.text);
+    let polled = client.poll(&task, json!({"full_output": true, "listen": 0}));
+    assert_eq!(
+        (polled.status(), polled.output()),
+        ("running", "1: one".to_owned()),
+        "{}",
+        polled.text
+    );
+    let is_there = |process: &Found| process.pid == carrier;
+    assert!(!descendants_of(client.pid()).iter().any(is_there), "the carrier is left");
+    assert!(client.kill_task(&task).text.contains("no survivors"));
+    sleep.assert_gone();
+}
+
+#[test]
+fn versions_that_were_not_used_for_long_are_removed() {
+    let env = Env::new();
+    let host = SshHost::start(&env);
+    env.configure(&format!("hosts:\n  build1: {{command: [{}]}}\n", host.carrier()));
+    let own = installed(&env, "far");
+    let versions = own.parent().and_then(Path::parent).expect("a folder").to_owned();
+    let install_at = |name: &str, days: u64| {
+        let program = versions.join(name).join("zsh-tool");
+        fs::create_dir_all(versions.join(name)).expect("a folder");
+        fs::write(&program, "").expect("a file");
+        let file = fs::File::options().append(true).open(&program).expect("a file");
+        let used = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
+        file.set_modified(used).expect("a time");
+    };
+    install_at("0.0.1-x86_64", 31);
+    install_at("0.0.2-x86_64", 29);
+    install_at("0.0.3-x86_64", 31);
+    fs::write(versions.join("0.0.3-x86_64/used"), "").expect("a file");
+    fs::create_dir_all(own.parent().expect("a folder")).expect("a folder");
+    // A link would lead to where it was built.
+    fs::copy(binary(), &own).expect("a copy");
+    assert_eq!(on_host(&env.client(), "echo ran", json!({"yield_after": 25})).output(), "ran");
+    let mut left: Vec<String> = fs::read_dir(&versions)
+        .expect("the versions")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    left.sort();
+    let own =
+        own.parent().and_then(Path::file_name).expect("a name").to_string_lossy().into_owned();
+    assert_eq!(left, ["0.0.2-x86_64".to_owned(), "0.0.3-x86_64".to_owned(), own]);
+}
+
+/// `zsh-tool exec --host build1`, with these arguments.
+fn exec_there(env: &Env, arguments: &[&str]) -> Command {
+    let mut command = env.command(binary());
+    command.args(["exec", "--host", "build1"]).args(arguments);
+    command
+}
+
+#[test]
+fn exec_runs_there_and_passes_input_output_errors_and_the_exit_code() {
+    let (env, _host) = by_ssh(60);
+    fs::create_dir_all(far_home(&env, "far").join("a b")).expect("a directory");
+    let mut command = exec_there(&env, &["--cwd", "a b", "--"]);
+    command.args(["pwd;", "read -r line;", "echo got $line 'it''s';", "echo no >&2;", "exit 7"]);
+    let ran = run_with_input(command, b"input\n".to_vec());
+    let expected = format!("{}\ngot input its\nno\n", far_home(&env, "far").join("a b").display());
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), expected, "{ran:?}");
+    assert_eq!(ran.code, 7);
+    assert!(ran.stderr.contains("exit=7"), "{ran:?}");
+
+    // Bytes of all values, and more than any pipe holds.
+    let sum = exec_there(
+        &env,
+        &["--", "head -c 3000000 /dev/zero | tr '\\0' '\\377'; print -n '\\0\\r\\n'"],
+    )
+    .output();
+    let sum = sum.expect("exec");
+    assert_eq!((sum.stdout.len(), sum.stdout.get(3_000_000..)), (3_000_003, Some(&b"\0\r\n"[..])));
+
+    let timed_out = exec_there(&env, &["--timeout", "0.3", "--", "sleep 100"]).output();
+    assert_eq!(timed_out.expect("exec").status.code(), Some(124));
+    let unknown = env.command(binary()).args(["exec", "--host", "other", "--", "true"]).output();
+    let unknown = unknown.expect("exec");
+    assert!(
+        String::from_utf8_lossy(&unknown.stderr).contains("the hosts are build1"),
+        "{unknown:?}"
+    );
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn a_command_of_exec_ends_there_with_its_connection() {
+    let (env, host) = by_ssh(60);
+    for victim in ["a signal", "carrier", "sshd child"] {
+        let sleep = UniqueSleep::new();
+        let mut exec = exec_there(&env, &["--", &format!("(setsid {sleep} &) ; {sleep}")]);
+        let mut exec = exec.stdout(Stdio::piped()).spawn().expect("exec");
+        sleep.wait_for(2);
+        match victim {
+            "a signal" => send_signal("INT", exec.id()),
+            "carrier" => {
+                let below = descendants_of(exec.id()).into_iter();
+                let mut carriers = below.filter(|process| process.arguments.starts_with("ssh "));
+                send_signal("KILL", carriers.next().expect("a carrier").pid);
+            }
+            _ => host.session_pids().into_iter().for_each(|pid| send_signal("KILL", pid)),
+        }
+        let ended = exec.wait().expect("its end");
+        match victim {
+            "a signal" => assert_eq!(ended.code(), Some(130)),
+            "carrier" => assert_eq!(ended.code(), Some(137)),
+            _ => assert_eq!(ended.code(), Some(255)),
+        }
+        sleep.assert_gone();
+    }
+}
+
+#[test]
+fn log_send_and_kill_reach_a_task_there_by_its_id() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    let command = "echo one; read line; echo got $line; sleep 1000";
+    let started =
+        on_host(&client, command, json!({"pty": true, "until": "one", "yield_after": 25}));
+    let task = started.task_id();
+    let run = |arguments: &[&str]| {
+        let ran = env.command(binary()).args(arguments).output();
+        let ran = ran.expect("zsh-tool");
+        assert!(ran.status.success(), "{arguments:?}: {ran:?}");
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    };
+    assert_eq!(run(&["log", &task]), "one\r\n");
+    assert!(run(&["send", &task, "it's this"]).contains("got it's this"));
+    assert!(run(&["kill", &task]).contains("no survivors"));
+    assert!(run(&["log", "--follow", &task]).ends_with("got it's this\r\n"));
+    let ended = client.poll_to_end(&task);
+    assert_eq!(ended.status(), "killed", "{}", ended.text);
+    let health = client.call("zsh_health", json!({}));
+    assert!(health.text.contains(", same time"), "{}", health.text);
 }
