@@ -90,8 +90,11 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
             ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
         }
         Err(error) => {
-            output::complain(format_args!("no guard: {error}"));
-            ExitCode::FAILURE
+            // As without /proc.
+            output::complain(format_args!(
+                "no guard ({error}): if this process is killed, processes may be left behind"
+            ));
+            hold(instance, &arguments)
         }
     }
 }
@@ -143,7 +146,8 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
-    let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
+    let guard = arguments.guarded.as_ref().map(|_| std::os::unix::process::parent_id());
+    let guard = guard.and_then(|guard| i32::try_from(guard).ok());
     let stopping = Arc::new(Cancel::default());
     let daemons = config.daemons.clone();
     if let Err(error) = shim::watch_signals(guard, &wake, stop, Arc::clone(&stopping), daemons) {

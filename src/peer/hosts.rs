@@ -281,7 +281,7 @@ impl Host {
     }
 
     /// Why the connection was lost, or could not be made.
-    pub fn reason(&self) -> String {
+    fn reason(&self) -> String {
         self.connection.lock().reason.clone().unwrap_or_else(|| CLOSED.to_owned())
     }
 
