@@ -3,7 +3,6 @@
 //! does: when the connection is lost, they run on for the time of the lease, reachable over its
 //! control socket, and the far side of the next connection passes calls about them on.
 
-use std::ffi::OsStr;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{Receiver, after, bounded, select};
 
@@ -20,7 +19,7 @@ use crate::cli::FarArguments;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
-use crate::peer::hosts::PING_EVERY;
+use crate::peer::hosts;
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};
 use crate::process::descriptors::{self, Waiting};
 use crate::process::guard::{self, Launcher, Role};
@@ -36,20 +35,12 @@ const LAST_CALLS: Duration = Duration::from_secs(3);
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How long an answer may take to be written.
 const FLUSH: Duration = Duration::from_millis(150);
-/// The connection is lost if nothing has come for this long: the other side asks more often.
-const SILENCE_LIMIT: Duration = Duration::from_secs(3 * PING_EVERY.as_secs());
+/// The connection is lost if nothing has come for this long. The other side ends it earlier where
+/// it can.
+const SILENCE_LIMIT: Duration = Duration::from_secs(3 * hosts::SILENCE_LIMIT.as_secs());
 /// How often the far sides of earlier connections are asked whether they are there, which keeps
 /// this process connected to them.
 const HOLD_EVERY: Duration = Duration::from_secs(20);
-
-/// Where servers install this program, below the user's cache directory, each version in a
-/// directory of its own …
-const INSTALL_DIRECTORY: &str = "zsh-tool";
-const PROGRAM: &str = "zsh-tool";
-/// … with a file that is written at each use.
-const USED: &str = "used";
-/// How long a version may be unused.
-const UNUSED_LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Runs the command.
 pub(crate) fn run(arguments: FarArguments) -> ExitCode {
@@ -140,6 +131,9 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     memory::close_to_others();
     memory::share_arena();
     let (config, warnings) = setup::start();
+    if let Err(error) = payload::remove_unused(SystemTime::now()) {
+        tracing::warn!("unused versions beside this program cannot be removed: {error}");
+    }
     setup::adopt_orphans();
     let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
     let supervisor = setup::supervisor_of_instance(instance, &config);
@@ -178,7 +172,6 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
         .filter(|directory| is_of_server(directory, &arguments.server))
         .cloned()
         .collect();
-    forget_old_versions();
     let holds: Vec<_> = earlier.into_iter().filter_map(keep).collect();
     let end = serve_connection(&tools, message_limit, &stopped);
     match end {
@@ -254,39 +247,6 @@ fn serve_connection(
     server.take_back_undelivered();
     transport.finish(FLUSH);
     Ok(if ended { ConnectionEnd::Ended } else { ConnectionEnd::Lost })
-}
-
-/// Removes versions of this program that no connection has used for long, and notes that this one
-/// is used. Where it is not installed by a server, nothing is removed.
-fn forget_old_versions() {
-    let name = format!("{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
-    let Ok(program) = std::env::current_exe() else { return };
-    let Some(own) = program.parent().filter(|own| own.file_name() == Some(OsStr::new(&name)))
-    else {
-        return;
-    };
-    // Written anew each time, so that its modification time is that of the last use.
-    if let Err(error) = files::replace_private(&own.join(USED), b"") {
-        tracing::info!("cannot note that {} is used: {error}", own.display());
-    }
-    let Some(versions) = own.parent().filter(|all| all.ends_with(INSTALL_DIRECTORY)) else {
-        return;
-    };
-    for other in std::fs::read_dir(versions).into_iter().flatten().flatten() {
-        let path = other.path();
-        let used = [USED, PROGRAM].iter().find_map(|name| {
-            std::fs::metadata(path.join(name)).and_then(|found| found.modified()).ok()
-        });
-        let unused = used.and_then(|used| used.elapsed().ok());
-        if path != own && unused.is_some_and(|unused| unused > UNUSED_LIMIT) {
-            // Processes of that version continue without the file.
-            for name in [PROGRAM, USED] {
-                let _ = std::fs::remove_file(path.join(name));
-            }
-            // With anything else in it, it stays.
-            let _ = std::fs::remove_dir(&path);
-        }
-    }
 }
 
 /// The living far sides of earlier connections.

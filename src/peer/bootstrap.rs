@@ -24,12 +24,35 @@ pub enum Purpose {
 /// What `sh` reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Report {
-    /// The far side runs from now on. Its clock is in Unix seconds, if `date` tells it.
-    Ready { system: String, clock: Option<i64> },
+    /// The far side runs from now on.
+    Ready(FarSystem),
     /// The program is to be sent: first its size and hash in a line.
     Needed { system: String },
     /// It cannot be started; why.
     Failed(String),
+}
+
+/// The machine of a far side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FarSystem {
+    /// As `uname -sm` names it.
+    pub name: String,
+    /// Its clock, in seconds since the Unix epoch, if it has `date`.
+    pub time: Option<i64>,
+    /// Whether the kernel shows there what a silent process waits for.
+    pub shows_waits: bool,
+}
+
+impl FarSystem {
+    fn parse(words: &str) -> FarSystem {
+        let value = |key: &str| words.split(' ').find_map(|word| word.strip_prefix(key));
+        let name: Vec<&str> = words.split(' ').filter(|word| !word.contains('=')).collect();
+        FarSystem {
+            name: name.join(" "),
+            time: value("time=").and_then(|time| time.parse().ok()),
+            shows_waits: value("waits=") == Some("yes"),
+        }
+    }
 }
 
 impl Report {
@@ -40,11 +63,7 @@ impl Report {
         let (word, rest) = report.trim_start().split_once(' ').unwrap_or((report.trim(), ""));
         let rest = rest.trim().to_owned();
         match word {
-            "ready" => {
-                let (system, clock) = rest.rsplit_once('@').unwrap_or((&rest, ""));
-                let system = system.trim().to_owned();
-                Some(Report::Ready { system, clock: clock.parse().ok() })
-            }
+            "ready" => Some(Report::Ready(FarSystem::parse(&rest))),
             "need" => Some(Report::Needed { system: rest }),
             "fail" => Some(Report::Failed(rest)),
             _ => None,
@@ -92,7 +111,9 @@ zt_fail() {{ set -- $1; printf '\n{MARK} fail %s\n' "$*"; exit 1; }}
 zt_right() {{ [ -x "$1" ] && [ "$("$1" --version </dev/null 2>/dev/null)" = "zsh-tool $zt_version" ]; }}
 zt_run() {{
 cd {start} 2>/dev/null || zt_fail "cannot enter the directory "{start}
-printf '\n{MARK} ready %s @%s\n' "$zt_system" "$(date +%s 2>/dev/null)"
+zt_waits=no
+{{ read -r zt_call </proc/self/syscall && zt_waits=yes; }} 2>/dev/null
+printf '\n{MARK} ready %s\n' "$zt_system time=$(date +%s 2>/dev/null) waits=$zt_waits"
 exec "$1" {far}
 }}
 zt_system=$(uname -sm) || zt_fail "uname does not run"
@@ -144,10 +165,17 @@ mod tests {
 
     #[test]
     fn reports_are_found_behind_what_else_is_printed() {
-        let ready = |clock| Some(Report::Ready { system: "Linux x86_64".to_owned(), clock });
-        assert_eq!(Report::parse("::zsh-tool-host:: ready Linux x86_64 @12\n"), ready(Some(12)));
-        let behind_banner = "Welcome!::zsh-tool-host:: ready Linux x86_64 @\r\n";
-        assert_eq!(Report::parse(behind_banner), ready(None));
+        let mut system =
+            FarSystem { name: "Linux x86_64".to_owned(), time: None, shows_waits: false };
+        let ready = Some(Report::Ready(system.clone()));
+        assert_eq!(Report::parse("::zsh-tool-host:: ready Linux x86_64\n"), ready);
+        assert_eq!(Report::parse("Welcome!::zsh-tool-host:: ready Linux x86_64\r\n"), ready);
+        (system.time, system.shows_waits) = (Some(1_700_000_000), true);
+        let line = "::zsh-tool-host:: ready Linux x86_64 time=1700000000 waits=yes\n";
+        assert_eq!(Report::parse(line), Some(Report::Ready(system.clone())));
+        system.time = None;
+        let line = "::zsh-tool-host:: ready Linux x86_64 time= waits=yes\n";
+        assert_eq!(Report::parse(line), Some(Report::Ready(system)));
         let needed = Report::Needed { system: "Linux aarch64".to_owned() };
         assert_eq!(Report::parse("::zsh-tool-host:: need Linux aarch64"), Some(needed));
         let failed = Report::Failed("no space".to_owned());

@@ -10,7 +10,7 @@ use std::io::{self, Cursor, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, select};
 use parking_lot::{Condvar, Mutex};
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::END;
 pub use super::bootstrap::Purpose;
-use super::bootstrap::{self, NO_PROGRAM, Report};
+use super::bootstrap::{self, FarSystem, NO_PROGRAM, Report};
 use super::link::Link;
 use super::payload::Payload;
 use crate::config::{HostEntry, HostList, UnknownHost};
@@ -31,13 +31,18 @@ use crate::protocol::transport::Transport;
 
 /// How long a host may take for its first report.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// Clocks that differ by no more seconds are said to agree.
+const CLOCK_PRECISION: u64 = 2;
 /// How long sending the program may take.
 const SEND_LIMIT: Duration = Duration::from_secs(120);
 /// Attempts to connect begin at least this far apart.
 const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
-/// How often a host is asked whether it is there. One that has not answered by the next time is
-/// lost: a suspended machine's connections look open.
-pub(crate) const PING_EVERY: Duration = Duration::from_secs(15);
+/// How often a host is asked whether it is there.
+const PING_EVERY: Duration = Duration::from_secs(5);
+/// A host that has answered none of so many is lost: a suspended machine's connections look open.
+const PINGS: u32 = 3;
+/// How long a host may be silent.
+pub(crate) const SILENCE_LIMIT: Duration = Duration::from_secs(PINGS as u64 * PING_EVERY.as_secs());
 /// How long the far side may take to end its tasks before its carrier is ended. It does not need
 /// the carrier for that: the limit is one for reading the request.
 const END_LIMIT: Duration = Duration::from_secs(1);
@@ -117,37 +122,11 @@ enum State {
     Connecting,
     Connected {
         link: Arc<Link>,
-        system: System,
-        took: Duration,
+        /// What is known of it, for people to read.
+        found: String,
     },
     /// The connection is over, and its carrier ends.
     Ending,
-}
-
-/// What a host reports of itself.
-#[derive(Debug)]
-struct System {
-    name: String,
-    /// By how many seconds its clock is ahead of this machine's, if it has told.
-    ahead: Option<i64>,
-}
-
-impl System {
-    fn of(name: String, clock: Option<i64>) -> System {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let ahead = clock.and_then(|clock| Some(clock - i64::try_from(now).ok()?));
-        System { name, ahead }
-    }
-
-    /// The clock's difference; less than two seconds may be the connection's.
-    fn clock(&self) -> String {
-        match self.ahead {
-            None => String::new(),
-            Some(-1..=1) => ", same time".to_owned(),
-            Some(ahead) if ahead > 0 => format!(", its clock is {ahead} s ahead"),
-            Some(ahead) => format!(", its clock is {} s behind", ahead.unsigned_abs()),
-        }
-    }
 }
 
 impl Hosts {
@@ -269,10 +248,7 @@ impl Host {
     pub fn status(&self) -> String {
         let connection = self.connection.lock();
         match (&connection.state, &connection.reason) {
-            (State::Connected { system, took, .. }, _) => {
-                let (name, clock) = (&system.name, system.clock());
-                format!("connected, {name}, took {:.1} s{clock}", took.as_secs_f64())
-            }
+            (State::Connected { found, .. }, _) => format!("connected, {found}"),
             (State::Connecting, _) => "connecting".to_owned(),
             (State::Ending, _) => "not connected: the connection was lost".to_owned(),
             (State::Idle, Some(reason)) => format!("not connected: {reason}"),
@@ -335,7 +311,10 @@ impl Host {
         let reason = match Carrier::start(&self.entry, &self.context) {
             Ok(mut carrier) => {
                 let reason = match carrier.bootstrap(&self.entry, &self.context.purpose, wakes) {
-                    Ok(system) => self.hold(&mut carrier, system, begun.elapsed(), stopped),
+                    Ok(system) => {
+                        let found = describe(&system, begun.elapsed(), SystemTime::now());
+                        self.hold(&mut carrier, found, stopped)
+                    }
                     Err(reason) => reason,
                 };
                 carrier.end(reason)
@@ -351,13 +330,7 @@ impl Host {
     }
 
     /// Returns why the connection is over.
-    fn hold(
-        &self,
-        carrier: &mut Carrier,
-        system: System,
-        took: Duration,
-        stopped: &Receiver<()>,
-    ) -> String {
+    fn hold(&self, carrier: &mut Carrier, found: String, stopped: &Receiver<()>) -> String {
         let (send, receive) = bounded(1);
         let mut link: Option<Arc<Link>> = None;
         let started = carrier.transport(move |received| {
@@ -374,7 +347,7 @@ impl Host {
         };
         let link = Arc::new(Link::new(transport.outbound().clone()));
         let _ = send.send(Arc::clone(&link));
-        let connected = State::Connected { link: Arc::clone(&link), system, took };
+        let connected = State::Connected { link: Arc::clone(&link), found };
         let mut connection = self.connection.lock();
         connection.state = connected;
         connection.reason = None;
@@ -388,8 +361,8 @@ impl Host {
                     break ENDS.to_owned();
                 }
                 recv(after(PING_EVERY)) -> _ => {
-                    if !link.ping() {
-                        let limit = PING_EVERY.as_secs();
+                    if !link.ping(PINGS) {
+                        let limit = SILENCE_LIMIT.as_secs();
                         break format!("it has not answered for {limit} s");
                     }
                 }
@@ -468,17 +441,17 @@ impl Carrier {
         Ok(Carrier { running, input, output: Some(output), read, errors, errors_ended })
     }
 
-    /// Starts the far side; returns what it reports of its system.
+    /// Starts the far side.
     fn bootstrap(
         &mut self,
         entry: &HostEntry,
         purpose: &Purpose,
         wakes: &OwnedFd,
-    ) -> Result<System, String> {
+    ) -> Result<FarSystem, String> {
         let deadline = Instant::now() + ANSWER_LIMIT;
         self.write(bootstrap::script(entry, purpose).as_bytes(), deadline, wakes)?;
         let system = match self.report(deadline, wakes)? {
-            Report::Ready { system, clock } => return Ok(System::of(system, clock)),
+            Report::Ready(system) => return Ok(system),
             Report::Failed(reason) => return Err(reason),
             Report::Needed { system } => system,
         };
@@ -499,7 +472,7 @@ impl Carrier {
             .and_then(|()| self.write(&payload.bytes, deadline, wakes));
         // If it was not read, the report says why.
         match (self.report(deadline, wakes), sent) {
-            (Ok(Report::Ready { system, clock }), Ok(())) => Ok(System::of(system, clock)),
+            (Ok(Report::Ready(system)), Ok(())) => Ok(system),
             (Ok(Report::Failed(reason)), _) => Err(reason),
             (Ok(_), _) => Err("it has not installed zsh-tool".to_owned()),
             (Err(reason), Ok(())) | (Err(_), Err(reason)) => Err(reason),
@@ -618,6 +591,26 @@ fn await_ready(
     if poller.ready(Some(woken)) { Err(ENDS.to_owned()) } else { Ok(()) }
 }
 
+/// A host that was connected to within `took`, for people to read.
+fn describe(system: &FarSystem, took: Duration, now: SystemTime) -> String {
+    let here = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let here = i64::try_from(here).unwrap_or(i64::MAX);
+    let clock = match system.time.map(|there| there.saturating_sub(here)) {
+        None => "clock unknown".to_owned(),
+        // Seconds, and the report's way here, are no finer.
+        Some(ahead) if ahead.unsigned_abs() <= CLOCK_PRECISION => "clock as here".to_owned(),
+        Some(ahead @ 1..) => format!("clock {ahead} s ahead"),
+        Some(behind) => format!("clock {} s behind", behind.unsigned_abs()),
+    };
+    let waits = if system.shows_waits { "there" } else { "missing" };
+    format!(
+        "{}, zsh-tool {}, kernel evidence {waits}, {clock}, took {:.1} s",
+        system.name,
+        env!("CARGO_PKG_VERSION"),
+        took.as_secs_f64()
+    )
+}
+
 /// What a carrier prints to stderr.
 #[derive(Default)]
 struct CarrierErrors {
@@ -655,6 +648,30 @@ fn last_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_described_with_its_clock() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+        let said = |time: Option<i64>| {
+            let system = FarSystem { name: "Linux x86_64".to_owned(), time, shows_waits: false };
+            describe(&system, Duration::from_millis(120), now)
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        for (time, clock) in [
+            (Some(1002), "as here"),
+            (Some(1003), "3 s ahead"),
+            (Some(0), "1000 s behind"),
+            (Some(i64::MIN), "9223372036854775808 s behind"),
+            (None, "unknown"),
+        ] {
+            assert_eq!(
+                said(time),
+                format!(
+                    "Linux x86_64, zsh-tool {version}, kernel evidence missing, clock {clock}, took 0.1 s"
+                )
+            );
+        }
+    }
 
     #[test]
     fn the_last_lines_are_a_reason() {

@@ -1,6 +1,7 @@
 //! Commands on hosts: over a real sshd on the loopback, and over carriers that misbehave.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -132,6 +133,40 @@ fn a_lost_connection_leaves_the_task_and_the_next_call_continues_it() {
     // Its far side is gone by now or will be; its files answer.
     let again = client.poll(&task, json!({"full_output": true}));
     assert_eq!(again.output(), "1: one\n2: two", "{}", again.text);
+}
+
+#[test]
+fn a_frozen_connection_is_given_up_and_the_next_call_continues_the_task() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let arguments = json!({"until": "one", "yield_after": 25});
+    let task = on_host(&client, &format!("echo one; {sleep}"), arguments).task_id();
+    let poll =
+        client.call_async("zsh_poll", json!({"task_id": task, "wait_for": "end", "listen": 50}));
+    client.ping();
+    let frozen = carrier(&client);
+    send_signal("STOP", frozen.pid);
+    let begun = Instant::now();
+    let lost = poll.tool_result();
+    let took = begun.elapsed();
+    assert!(took > Duration::from_secs(14) && took < Duration::from_secs(24), "{took:?}");
+    let expected = "connection to build1 lost (it has not answered for 15 s); the task keeps running there until ";
+    let rest = lost.text.strip_prefix(expected).unwrap_or_else(|| panic!("{}", lost.text));
+    let (until, rest) = rest.split_at_checked("00:00:00".len()).expect("a time");
+    assert!(until.chars().all(|c| c == ':' || c.is_ascii_digit()), "{}", lost.text);
+    assert_eq!(rest, format!("; zsh_poll task_id={task} reconnects"));
+    wait_until("the frozen carrier is ended", || {
+        (!descendants_of(client.pid()).contains(&frozen)).then_some(())
+    });
+    let polled = client.poll(&task, json!({"listen": 0}));
+    assert_eq!(polled.status(), "running", "{}", polled.text);
+    assert_eq!(polled.output(), "(no new output)", "what was shown is not shown again");
+    let all = client.poll(&task, json!({"listen": 0, "full_output": true}));
+    assert_eq!(all.output(), "1: one", "{}", all.text);
+    assert_eq!(sleep.running().len(), 1);
+    client.kill_task(&task);
+    sleep.assert_gone();
 }
 
 #[test]
@@ -290,10 +325,54 @@ fn the_program_is_sent_where_it_is_missing() {
     let here = client.run("umask").output();
     assert_eq!(on_host(&client, "umask", json!({"yield_after": 25})).output(), here);
     let folder = installed(&env, "far");
-    let left = fs::read_dir(folder.parent().expect("a folder")).expect("a folder");
-    let mut left: Vec<_> = left.map(|entry| entry.expect("an entry").file_name()).collect();
-    left.sort();
-    assert_eq!(left, ["used", "zsh-tool"], "nothing but the program, and when it was used");
+    let left = fs::read_dir(folder.parent().expect("a folder")).expect("a folder").count();
+    assert_eq!(left, 1, "nothing but the program");
+}
+
+#[test]
+fn versions_that_were_not_used_for_long_are_removed_unless_they_run() {
+    let env = Env::new();
+    let program = installed(&env, "far");
+    let own = program.parent().expect("a folder");
+    let version = |name: &str| own.with_file_name(format!("{name}-{}", std::env::consts::ARCH));
+    let day = Duration::from_secs(24 * 60 * 60);
+    let use_days_ago = |folder: &Path, days: u32| {
+        let at = SystemTime::now() - days * day;
+        File::open(folder).and_then(|folder| folder.set_modified(at)).expect("a mark");
+    };
+    let (old, runs, recent) = (version("0.0.1"), version("0.0.2"), version("0.0.3"));
+    for folder in [own, &old, &runs, &recent] {
+        fs::create_dir_all(folder).expect("a folder");
+    }
+    // Not by this process: a child that it starts meanwhile would hold the file open.
+    let copied = env.command("cp").arg(binary()).arg(&program).status();
+    assert!(copied.expect("cp").success());
+    let copied = env.command("cp").arg("/bin/sleep").arg(runs.join("zsh-tool")).status();
+    assert!(copied.expect("cp").success());
+    for folder in [&old, &recent] {
+        fs::write(folder.join("zsh-tool"), "").expect("a file");
+    }
+    use_days_ago(own, 31);
+    use_days_ago(&old, 31);
+    use_days_ago(&runs, 31);
+    use_days_ago(&recent, 29);
+    let mut running = env.command(runs.join("zsh-tool")).arg("1000").spawn().expect("a program");
+    let far = far_environment(&env, "far").join(", ");
+    env.configure(&format!("hosts: {{build1: {{command: [{far}]}}}}\n"));
+    let servers = [env.client(), env.client()];
+    let arguments = json!({"command": "echo ran", "host": "build1", "yield_after": 25});
+    let calls = servers.each_ref().map(|server| server.call_async("zsh", arguments.clone()));
+    for call in calls {
+        assert_eq!(call.tool_result().output(), "ran");
+    }
+    running.kill().and_then(|()| running.wait()).expect("an end");
+    assert!(!old.exists() && recent.exists() && runs.exists());
+    let used = fs::metadata(own).and_then(|own| own.modified()).expect("a mark");
+    assert!(used.elapsed().expect("a time in the past") < day);
+    // It runs no longer.
+    let ran = on_host(&env.client(), "echo ran", json!({"yield_after": 25}));
+    assert_eq!(ran.output(), "ran");
+    assert!(!runs.exists() && recent.exists());
 }
 
 #[test]
@@ -382,6 +461,39 @@ fn doctor_connects_to_a_host_and_reports_what_is_there() {
 }
 
 #[test]
+fn health_and_doctor_say_how_far_the_clock_there_is_off() {
+    let env = Env::new();
+    install(&env, "far");
+    let date = env.path("fast/date");
+    fs::create_dir_all(env.path("fast")).expect("a folder");
+    fs::write(&date, "#!/bin/sh\necho $(($(/bin/date \"$@\") + 10000))\n").expect("a file");
+    fs::set_permissions(&date, fs::Permissions::from_mode(0o755)).expect("a program");
+    let far = far_environment(&env, "far").join(", ");
+    let path = std::env::var("PATH").expect("a path");
+    let fast = format!("{far}, \"PATH={}:{path}\"", env.path("fast").display());
+    env.configure(&format!(
+        "hosts: {{build1: {{command: [{far}]}}, fast: {{command: [{fast}]}}}}\n"
+    ));
+    let client = env.client();
+    for host in ["build1", "fast"] {
+        client.call("zsh", json!({"command": "true", "host": host, "yield_after": 25}));
+    }
+    let health = client.call("zsh_health", json!({})).text;
+    let line = |host: &str| {
+        let mut lines = health.lines().filter(|line| line.contains(&format!("{host}: connected")));
+        lines.next().unwrap_or_else(|| panic!("{health}")).to_owned()
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let known = format!("zsh-tool {version}, kernel evidence there, clock ");
+    assert!(line("build1").contains(&format!("{known}as here, took ")), "{health}");
+    for text in [line("fast"), ran(&env, &["doctor", "--host", "fast"]).text()] {
+        let ahead = text.split(&known).nth(1).and_then(|rest| rest.split_once(" s ahead"));
+        let ahead: i64 = ahead.and_then(|(ahead, _)| ahead.parse().ok()).expect(&text);
+        assert!((9980..=10000).contains(&ahead), "{text}");
+    }
+}
+
+#[test]
 fn a_server_that_ends_while_it_connects_leaves_nothing() {
     let env = Env::new();
     env.configure("hosts: {silent: {command: [sh, -c, \"exec sleep 1000\"]}}\n");
@@ -394,67 +506,6 @@ fn a_server_that_ends_while_it_connects_leaves_nothing() {
     let (_, took) = client.wait_exit(EXIT);
     assert!(took < Duration::from_secs(8), "not until the attempt is over: {took:?}");
     assert_none_left(env.mark());
-}
-
-#[test]
-fn a_carrier_that_is_frozen_is_given_up_and_the_task_is_continued() {
-    let (env, _host) = by_ssh(120);
-    let client = env.client();
-    let sleep = UniqueSleep::new();
-    let command = format!("echo one; {sleep}");
-    let task = on_host(&client, &command, json!({"until": "one", "yield_after": 25})).task_id();
-    // As the sleep of a laptop does it.
-    let carrier = carrier(&client).pid;
-    send_signal("STOP", carrier);
-    let begun = Instant::now();
-    let lost = client.poll(&task, json!({"wait_for": "end", "listen": 49}));
-    assert!(begun.elapsed() < Duration::from_secs(45), "{:?}", begun.elapsed());
-    assert!(lost.text.starts_with("connection to build1 lost"), "{}", lost.text);
-    assert!(lost.text.contains("the task keeps running there until"), "{}", lost.text);
-    let polled = client.poll(&task, json!({"full_output": true, "listen": 0}));
-    assert_eq!(
-        (polled.status(), polled.output()),
-        ("running", "1: one".to_owned()),
-        "{}",
-        polled.text
-    );
-    let is_there = |process: &Found| process.pid == carrier;
-    assert!(!descendants_of(client.pid()).iter().any(is_there), "the carrier is left");
-    assert!(client.kill_task(&task).text.contains("no survivors"));
-    sleep.assert_gone();
-}
-
-#[test]
-fn versions_that_were_not_used_for_long_are_removed() {
-    let env = Env::new();
-    let host = SshHost::start(&env);
-    env.configure(&format!("hosts:\n  build1: {{command: [{}]}}\n", host.carrier()));
-    let own = installed(&env, "far");
-    let versions = own.parent().and_then(Path::parent).expect("a folder").to_owned();
-    let install_at = |name: &str, days: u64| {
-        let program = versions.join(name).join("zsh-tool");
-        fs::create_dir_all(versions.join(name)).expect("a folder");
-        fs::write(&program, "").expect("a file");
-        let file = fs::File::options().append(true).open(&program).expect("a file");
-        let used = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
-        file.set_modified(used).expect("a time");
-    };
-    install_at("0.0.1-x86_64", 31);
-    install_at("0.0.2-x86_64", 29);
-    install_at("0.0.3-x86_64", 31);
-    fs::write(versions.join("0.0.3-x86_64/used"), "").expect("a file");
-    fs::create_dir_all(own.parent().expect("a folder")).expect("a folder");
-    // A link would lead to where it was built.
-    fs::copy(binary(), &own).expect("a copy");
-    assert_eq!(on_host(&env.client(), "echo ran", json!({"yield_after": 25})).output(), "ran");
-    let mut left: Vec<String> = fs::read_dir(&versions)
-        .expect("the versions")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    left.sort();
-    let own =
-        own.parent().and_then(Path::file_name).expect("a name").to_string_lossy().into_owned();
-    assert_eq!(left, ["0.0.2-x86_64".to_owned(), "0.0.3-x86_64".to_owned(), own]);
 }
 
 /// `zsh-tool exec --host build1`, with these arguments.
@@ -543,6 +594,4 @@ fn log_send_and_kill_reach_a_task_there_by_its_id() {
     assert!(run(&["log", "--follow", &task]).ends_with("got it's this\r\n"));
     let ended = client.poll_to_end(&task);
     assert_eq!(ended.status(), "killed", "{}", ended.text);
-    let health = client.call("zsh_health", json!({}));
-    assert!(health.text.contains(", same time"), "{}", health.text);
 }
