@@ -59,7 +59,8 @@ pub enum Command {
     },
     /// Print the output of a task of any server.
     Log {
-        /// The task's id, or the beginning of it.
+        /// The task's id, or the beginning of it. A task on a host: its whole id, as in
+        /// build1:3dc8c9ee.
         task: String,
         /// Keep printing until the task ends.
         #[arg(long, short)]
@@ -165,6 +166,15 @@ pub struct ExecArguments {
     /// Print one JSON object with the result instead of streaming.
     #[arg(long)]
     pub json: bool,
+    /// Run it in this directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub cwd: Option<PathBuf>,
+    /// Run it on this host of the configuration. A signal here ends it there.
+    #[arg(long, conflicts_with = "pty")]
+    pub host: Option<String>,
+    /// End it when the reader of stdout is gone, though it prints nothing.
+    #[arg(long, hide = true)]
+    pub tied: bool,
     /// The command text; several words are joined by spaces.
     #[arg(required = true, trailing_var_arg = true)]
     pub command: Vec<String>,

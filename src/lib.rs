@@ -498,6 +498,7 @@ pub mod commands {
     pub mod man;
     pub mod manopt;
     pub mod monitor;
+    mod on_host;
     pub mod oneshot;
     pub mod output;
     pub mod serve;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{output, setup, tasks};
+use super::{on_host, output, setup, tasks};
 use crate::cli::{KillArguments, SendArguments};
 use crate::peer::{self, Owner};
 use crate::protocol::message::put;
@@ -19,6 +19,11 @@ const LISTEN: Duration = Duration::from_secs(2);
 
 /// Runs `kill`.
 pub(crate) fn kill(arguments: &KillArguments) -> ExitCode {
+    if let Some((host, task)) = on_host::task_on_host(&arguments.task) {
+        let signal = arguments.signal.iter().flat_map(|signal| ["--signal", signal.as_str()]);
+        let words = ["kill", task].into_iter().chain(signal).map(str::to_owned);
+        return on_host::run(host, &words.collect::<Vec<_>>());
+    }
     let mut call = json!({});
     if let Some(signal) = &arguments.signal {
         put(&mut call, "signal", signal.as_str());
@@ -28,6 +33,9 @@ pub(crate) fn kill(arguments: &KillArguments) -> ExitCode {
 
 /// Runs `send`.
 pub(crate) fn send(arguments: &SendArguments) -> ExitCode {
+    if let Some((host, task)) = on_host::task_on_host(&arguments.task) {
+        return on_host::run(host, &words_of_send(task, arguments));
+    }
     let mut call = json!({"enter": !arguments.no_enter, "eof": arguments.eof});
     if let Some(text) = &arguments.text {
         put(&mut call, "input", text.as_str());
@@ -36,6 +44,16 @@ pub(crate) fn send(arguments: &SendArguments) -> ExitCode {
         put(&mut call, "keys", arguments.keys.clone());
     }
     conclude(&arguments.task, "zsh_send", call, LISTEN)
+}
+
+fn words_of_send(task: &str, arguments: &SendArguments) -> Vec<String> {
+    let mut words = vec!["send".to_owned()];
+    let flags = [("--no-enter", arguments.no_enter), ("--eof", arguments.eof)];
+    words.extend(flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned()));
+    words.extend(arguments.keys.iter().map(|key| format!("--key={key}")));
+    words.extend(["--".to_owned(), task.to_owned()]);
+    words.extend(arguments.text.clone());
+    words
 }
 
 /// The task whose id begins with `wanted`, if it runs. Reports why there is none.

@@ -28,8 +28,8 @@ use parking_lot::Mutex;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 
 use super::output::{self, EXIT_USAGE, OutputError};
-use super::setup;
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
+use super::{on_host, setup};
 use crate::cli::ExecArguments;
 use crate::config::Config;
 use crate::history::recorder::Recorder;
@@ -64,6 +64,9 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// Runs the command.
 pub(crate) fn run(arguments: &ExecArguments) -> ExitCode {
     descriptors::seal_inherited();
+    if let Some(host) = &arguments.host {
+        return on_host::run(host, &words_there(arguments));
+    }
     let (config, _) = setup::start();
     setup::adopt_orphans();
     let supervisor = setup::supervisor(&config);
@@ -75,6 +78,23 @@ pub(crate) fn run(arguments: &ExecArguments) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// The same command there, which ends with the connection.
+fn words_there(arguments: &ExecArguments) -> Vec<String> {
+    let mut words = vec!["exec".to_owned(), "--tied".to_owned()];
+    if let Some(timeout) = arguments.timeout {
+        words.extend(["--timeout".to_owned(), timeout.as_secs_f64().to_string()]);
+    }
+    if let Some(directory) = &arguments.cwd {
+        words.extend(["--cwd".to_owned(), directory.to_string_lossy().into_owned()]);
+    }
+    if arguments.json {
+        words.push("--json".to_owned());
+    }
+    words.push("--".to_owned());
+    words.push(arguments.command.join(" "));
+    words
+}
+
 fn start(
     arguments: &ExecArguments,
     config: &Config,
@@ -84,6 +104,7 @@ fn start(
     let terminal = HeldTerminal::default();
     let _restored = Restore(&terminal);
     let (signalled, signals) = bounded(1);
+    let disconnected = signalled.clone();
     let (resized, resizes) = bounded(1);
     let (wake, woken) = bounded(1);
     let (held, daemons) = (Arc::clone(&terminal), config.daemons.clone());
@@ -147,6 +168,13 @@ fn start(
     if is_raw || source == InputOrigin::Stream {
         input::start(Arc::clone(supervisor), Arc::clone(&task));
     }
+    if arguments.tied
+        && let Err(error) = stream::watch_reader(move || {
+            let _ = disconnected.try_send(SIGHUP);
+        })
+    {
+        output::complain(format_args!("cannot watch for the end of the connection: {error}"));
+    }
     // Looked up now, while the command runs, so that its end need not wait.
     account.history();
     let mut run = Run {
@@ -186,7 +214,10 @@ fn request(arguments: &ExecArguments, source: InputOrigin, is_raw: bool) -> Requ
         part_of: None,
         detached: None,
         session: None,
-        directory: Some(setup::own_directory()),
+        directory: Some(match &arguments.cwd {
+            Some(directory) => setup::own_directory().join(directory),
+            None => setup::own_directory(),
+        }),
         environment: environment.map(|term| ("TERM".to_owned(), term)).into_iter().collect(),
         start: None,
         stdin: match source {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{Receiver, after, bounded, select};
 
@@ -19,7 +19,7 @@ use crate::cli::FarArguments;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
-use crate::peer::hosts::PING_EVERY;
+use crate::peer::hosts;
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};
 use crate::process::descriptors::{self, Waiting};
 use crate::process::guard::{self, Launcher, Role};
@@ -35,8 +35,9 @@ const LAST_CALLS: Duration = Duration::from_secs(3);
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How long an answer may take to be written.
 const FLUSH: Duration = Duration::from_millis(150);
-/// The connection is lost if nothing has come for this long: the other side asks more often.
-const SILENCE_LIMIT: Duration = Duration::from_secs(3 * PING_EVERY.as_secs());
+/// The connection is lost if nothing has come for this long. The other side ends it earlier where
+/// it can.
+const SILENCE_LIMIT: Duration = Duration::from_secs(3 * hosts::SILENCE_LIMIT.as_secs());
 /// How often the far sides of earlier connections are asked whether they are there, which keeps
 /// this process connected to them.
 const HOLD_EVERY: Duration = Duration::from_secs(20);
@@ -80,8 +81,11 @@ pub(crate) fn run(arguments: FarArguments) -> ExitCode {
             ExitCode::from(u8::try_from(exit.code()).unwrap_or(u8::MAX))
         }
         Err(error) => {
-            output::complain(format_args!("no guard: {error}"));
-            ExitCode::FAILURE
+            // As without /proc.
+            output::complain(format_args!(
+                "no guard ({error}): if this process is killed, processes may be left behind"
+            ));
+            hold(instance, &arguments)
         }
     }
 }
@@ -127,13 +131,17 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     memory::close_to_others();
     memory::share_arena();
     let (config, warnings) = setup::start();
+    if let Err(error) = payload::remove_unused(SystemTime::now()) {
+        tracing::warn!("unused versions beside this program cannot be removed: {error}");
+    }
     setup::adopt_orphans();
     let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
     let supervisor = setup::supervisor_of_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
     let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
-    let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
+    let guard = arguments.guarded.as_ref().map(|_| std::os::unix::process::parent_id());
+    let guard = guard.and_then(|guard| i32::try_from(guard).ok());
     let stopping = Arc::new(Cancel::default());
     let daemons = config.daemons.clone();
     if let Err(error) = shim::watch_signals(guard, &wake, stop, Arc::clone(&stopping), daemons) {

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::output::{self, Output, OutputError, complain};
-use super::{setup, tasks};
+use super::{on_host, setup, tasks};
 use crate::process::descriptors::{Interest, Poller};
 use crate::process::files;
 use crate::process::kill::Handle;
@@ -25,6 +25,11 @@ const BLIND_RECHECK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub(crate) fn run(task: &str, follow: bool) -> ExitCode {
+    if let Some((host, task)) = on_host::task_on_host(task) {
+        let follow = follow.then_some("--follow");
+        let words = ["log"].into_iter().chain(follow).chain([task]);
+        return on_host::run(host, &words.map(str::to_owned).collect::<Vec<_>>());
+    }
     let (config, _) = setup::load_config();
     let state = match setup::state_directory(&config) {
         Ok(state) => state,

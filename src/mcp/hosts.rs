@@ -139,7 +139,7 @@ impl Tools {
                     PeerError::Silent { waited, .. } => {
                         format!("host {} has not answered for {} s", on_host.host, waited.as_secs())
                     }
-                    _ => format!("connection to {} lost ({})", on_host.host, host.reason()),
+                    _ => format!("connection to {} lost ({})", on_host.host, host.final_reason()),
                 };
                 Err(HostFailure::Error(unanswered(&cause, host, on_host.task.as_deref(), starts)))
             }

@@ -17,17 +17,42 @@ pub enum Purpose {
     Server(String),
     /// A person at a task that runs there.
     Task(String),
+    /// A command of this program, by its arguments: stdin and stdout are its own then.
+    Command(Vec<String>),
 }
 
 /// What `sh` reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Report {
     /// The far side runs from now on.
-    Ready { system: String },
+    Ready(FarSystem),
     /// The program is to be sent: first its size and hash in a line.
     Needed { system: String },
     /// It cannot be started; why.
     Failed(String),
+}
+
+/// The machine of a far side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FarSystem {
+    /// As `uname -sm` names it.
+    pub name: String,
+    /// Its clock, in seconds since the Unix epoch, if it has `date`.
+    pub time: Option<i64>,
+    /// Whether the kernel shows there what a silent process waits for.
+    pub shows_waits: bool,
+}
+
+impl FarSystem {
+    fn parse(words: &str) -> FarSystem {
+        let value = |key: &str| words.split(' ').find_map(|word| word.strip_prefix(key));
+        let name: Vec<&str> = words.split(' ').filter(|word| !word.contains('=')).collect();
+        FarSystem {
+            name: name.join(" "),
+            time: value("time=").and_then(|time| time.parse().ok()),
+            shows_waits: value("waits=") == Some("yes"),
+        }
+    }
 }
 
 impl Report {
@@ -38,7 +63,7 @@ impl Report {
         let (word, rest) = report.trim_start().split_once(' ').unwrap_or((report.trim(), ""));
         let rest = rest.trim().to_owned();
         match word {
-            "ready" => Some(Report::Ready { system: rest }),
+            "ready" => Some(Report::Ready(FarSystem::parse(&rest))),
             "need" => Some(Report::Needed { system: rest }),
             "fail" => Some(Report::Failed(rest)),
             _ => None,
@@ -65,9 +90,12 @@ pub(super) fn script(host: &HostEntry, purpose: &Purpose) -> String {
     let start = host.directory.as_deref().map_or("\"$HOME\"".to_owned(), path);
     let far = match purpose {
         Purpose::Server(server) => {
-            format!("--server {} --linger {}", quoted(server), host.linger.as_secs_f64())
+            format!("far --server {} --linger {}", quoted(server), host.linger.as_secs_f64())
         }
-        Purpose::Task(task) => format!("--task {}", quoted(task)),
+        Purpose::Task(task) => format!("far --task {}", quoted(task)),
+        Purpose::Command(words) => {
+            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        }
     };
     let fetch = match host.install {
         InstallChoice::Auto => INSTALL,
@@ -83,8 +111,10 @@ zt_fail() {{ set -- $1; printf '\n{MARK} fail %s\n' "$*"; exit 1; }}
 zt_right() {{ [ -x "$1" ] && [ "$("$1" --version </dev/null 2>/dev/null)" = "zsh-tool $zt_version" ]; }}
 zt_run() {{
 cd {start} 2>/dev/null || zt_fail "cannot enter the directory "{start}
-printf '\n{MARK} ready %s\n' "$zt_system"
-exec "$1" far {far}
+zt_waits=no
+{{ read -r zt_call </proc/self/syscall && zt_waits=yes; }} 2>/dev/null
+printf '\n{MARK} ready %s\n' "$zt_system time=$(date +%s 2>/dev/null) waits=$zt_waits"
+exec "$1" {far}
 }}
 zt_system=$(uname -sm) || zt_fail "uname does not run"
 zt_dir={directory} || exit 1
@@ -135,9 +165,17 @@ mod tests {
 
     #[test]
     fn reports_are_found_behind_what_else_is_printed() {
-        let ready = Some(Report::Ready { system: "Linux x86_64".to_owned() });
+        let mut system =
+            FarSystem { name: "Linux x86_64".to_owned(), time: None, shows_waits: false };
+        let ready = Some(Report::Ready(system.clone()));
         assert_eq!(Report::parse("::zsh-tool-host:: ready Linux x86_64\n"), ready);
         assert_eq!(Report::parse("Welcome!::zsh-tool-host:: ready Linux x86_64\r\n"), ready);
+        (system.time, system.shows_waits) = (Some(1_700_000_000), true);
+        let line = "::zsh-tool-host:: ready Linux x86_64 time=1700000000 waits=yes\n";
+        assert_eq!(Report::parse(line), Some(Report::Ready(system.clone())));
+        system.time = None;
+        let line = "::zsh-tool-host:: ready Linux x86_64 time= waits=yes\n";
+        assert_eq!(Report::parse(line), Some(Report::Ready(system)));
         let needed = Report::Needed { system: "Linux aarch64".to_owned() };
         assert_eq!(Report::parse("::zsh-tool-host:: need Linux aarch64"), Some(needed));
         let failed = Report::Failed("no space".to_owned());

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, select};
 use parking_lot::{Condvar, Mutex};
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::END;
 pub use super::bootstrap::Purpose;
-use super::bootstrap::{self, NO_PROGRAM, Report};
+use super::bootstrap::{self, FarSystem, NO_PROGRAM, Report};
 use super::link::Link;
 use super::payload::Payload;
 use crate::config::{HostEntry, HostList, UnknownHost};
@@ -31,13 +31,18 @@ use crate::protocol::transport::Transport;
 
 /// How long a host may take for its first report.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// Clocks that differ by no more seconds are said to agree.
+const CLOCK_PRECISION: u64 = 2;
 /// How long sending the program may take.
 const SEND_LIMIT: Duration = Duration::from_secs(120);
 /// Attempts to connect begin at least this far apart.
 const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
-/// How often a host is asked whether it is there. One that has not answered by the next time is
-/// lost: a suspended machine's connections look open.
-pub(crate) const PING_EVERY: Duration = Duration::from_secs(15);
+/// How often a host is asked whether it is there.
+const PING_EVERY: Duration = Duration::from_secs(5);
+/// A host that has answered none of so many is lost: a suspended machine's connections look open.
+const PINGS: u32 = 3;
+/// How long a host may be silent.
+pub(crate) const SILENCE_LIMIT: Duration = Duration::from_secs(PINGS as u64 * PING_EVERY.as_secs());
 /// How long the far side may take to end its tasks before its carrier is ended. It does not need
 /// the carrier for that: the limit is one for reading the request.
 const END_LIMIT: Duration = Duration::from_secs(1);
@@ -54,6 +59,12 @@ const ENDS: &str = "this server ends";
 /// The reason where the carrier or the far side has ended.
 const CLOSED: &str = "the connection was closed";
 const STACK: usize = 256 * 1024;
+/// Bytes of a command's output that are read at once.
+const CHUNK: usize = 64 * 1024;
+/// How long the carrier may take to end after its output has.
+const LAST_EXIT: Duration = Duration::from_secs(10);
+/// The exit code of a command whose carrier does not end, as that of ssh for a lost connection.
+const EXIT_LOST: i32 = 255;
 
 /// Why a host cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -111,8 +122,8 @@ enum State {
     Connecting,
     Connected {
         link: Arc<Link>,
-        system: String,
-        took: Duration,
+        /// What is known of it, for people to read.
+        found: String,
     },
     /// The connection is over, and its carrier ends.
     Ending,
@@ -192,13 +203,52 @@ impl Host {
         }
     }
 
+    /// Runs the command of the context's purpose there. Its output and errors are passed on as
+    /// they come, and so is the input, if there is one. Returns its exit code, as the carrier
+    /// reports it; `None` if `wakes` became readable before its end.
+    ///
+    /// # Errors
+    /// It was not started, or its output cannot be passed on.
+    pub(crate) fn run_command<E: From<HostError>>(
+        &self,
+        input: Option<impl Read + Send + 'static>,
+        mut output: impl FnMut(&[u8]) -> Result<(), E>,
+        errors: impl Write + Send + 'static,
+        wakes: &OwnedFd,
+    ) -> Result<Option<i32>, E> {
+        let mut carrier =
+            Carrier::start(&self.entry, &self.context).map_err(|reason| self.error(reason))?;
+        if let Err(reason) = carrier.bootstrap(&self.entry, &self.context.purpose, wakes) {
+            return Err(self.error(carrier.end(reason)).into());
+        }
+        *carrier.errors.pass_on.lock() = Some(Box::new(errors));
+        let given = carrier.input.take();
+        if let (Some(mut input), Some(given)) = (input, given) {
+            // It may remain blocked in its read until the process exits.
+            let copy = move || io::copy(&mut input, &mut Waiting::new(given));
+            let thread = std::thread::Builder::new().name("input".to_owned()).spawn(copy);
+            if let Err(error) = thread {
+                let reason = format!("no thread can be started: {error}");
+                return Err(self.error(carrier.end(reason)).into());
+            }
+        }
+        let passed = carrier.pass_on(&mut output, wakes);
+        if matches!(passed, Ok(true)) {
+            carrier.running.await_end(LAST_EXIT);
+        }
+        let exit = carrier.running.spawned.child.peek_exit();
+        carrier.end(String::new());
+        match passed? {
+            true => Ok(Some(exit.map_or(EXIT_LOST, |exit| exit.code()))),
+            false => Ok(None),
+        }
+    }
+
     /// How the connection is, for people to read.
     pub fn status(&self) -> String {
         let connection = self.connection.lock();
         match (&connection.state, &connection.reason) {
-            (State::Connected { system, took, .. }, _) => {
-                format!("connected, {system}, took {:.1} s", took.as_secs_f64())
-            }
+            (State::Connected { found, .. }, _) => format!("connected, {found}"),
             (State::Connecting, _) => "connecting".to_owned(),
             (State::Ending, _) => "not connected: the connection was lost".to_owned(),
             (State::Idle, Some(reason)) => format!("not connected: {reason}"),
@@ -207,7 +257,7 @@ impl Host {
     }
 
     /// Why the connection was lost, or could not be made.
-    pub fn reason(&self) -> String {
+    fn reason(&self) -> String {
         self.connection.lock().reason.clone().unwrap_or_else(|| CLOSED.to_owned())
     }
 
@@ -261,7 +311,10 @@ impl Host {
         let reason = match Carrier::start(&self.entry, &self.context) {
             Ok(mut carrier) => {
                 let reason = match carrier.bootstrap(&self.entry, &self.context.purpose, wakes) {
-                    Ok(system) => self.hold(&mut carrier, system, begun.elapsed(), stopped),
+                    Ok(system) => {
+                        let found = describe(&system, begun.elapsed(), SystemTime::now());
+                        self.hold(&mut carrier, found, stopped)
+                    }
                     Err(reason) => reason,
                 };
                 carrier.end(reason)
@@ -277,13 +330,7 @@ impl Host {
     }
 
     /// Returns why the connection is over.
-    fn hold(
-        &self,
-        carrier: &mut Carrier,
-        system: String,
-        took: Duration,
-        stopped: &Receiver<()>,
-    ) -> String {
+    fn hold(&self, carrier: &mut Carrier, found: String, stopped: &Receiver<()>) -> String {
         let (send, receive) = bounded(1);
         let mut link: Option<Arc<Link>> = None;
         let started = carrier.transport(move |received| {
@@ -300,7 +347,7 @@ impl Host {
         };
         let link = Arc::new(Link::new(transport.outbound().clone()));
         let _ = send.send(Arc::clone(&link));
-        let connected = State::Connected { link: Arc::clone(&link), system, took };
+        let connected = State::Connected { link: Arc::clone(&link), found };
         let mut connection = self.connection.lock();
         connection.state = connected;
         connection.reason = None;
@@ -314,8 +361,8 @@ impl Host {
                     break ENDS.to_owned();
                 }
                 recv(after(PING_EVERY)) -> _ => {
-                    if !link.ping() {
-                        let limit = PING_EVERY.as_secs();
+                    if !link.ping(PINGS) {
+                        let limit = SILENCE_LIMIT.as_secs();
                         break format!("it has not answered for {limit} s");
                     }
                 }
@@ -353,7 +400,7 @@ struct Carrier {
     output: Option<OwnedFd>,
     /// What was read and not used.
     read: Vec<u8>,
-    errors: Arc<Mutex<Vec<u8>>>,
+    errors: Arc<CarrierErrors>,
     errors_ended: Receiver<()>,
 }
 
@@ -373,7 +420,7 @@ impl Carrier {
         };
         let mut running = Running::start(launch, Arc::clone(&context.daemons))
             .map_err(|error| error.to_string())?;
-        let errors = Arc::new(Mutex::new(Vec::new()));
+        let errors = Arc::<CarrierErrors>::default();
         let (ended, errors_ended) = bounded(0);
         if let Some(pipe) = running.spawned.errors.take() {
             let kept = Arc::clone(&errors);
@@ -394,17 +441,17 @@ impl Carrier {
         Ok(Carrier { running, input, output: Some(output), read, errors, errors_ended })
     }
 
-    /// Starts the far side; returns the name of its system.
+    /// Starts the far side.
     fn bootstrap(
         &mut self,
         entry: &HostEntry,
         purpose: &Purpose,
         wakes: &OwnedFd,
-    ) -> Result<String, String> {
+    ) -> Result<FarSystem, String> {
         let deadline = Instant::now() + ANSWER_LIMIT;
         self.write(bootstrap::script(entry, purpose).as_bytes(), deadline, wakes)?;
         let system = match self.report(deadline, wakes)? {
-            Report::Ready { system } => return Ok(system),
+            Report::Ready(system) => return Ok(system),
             Report::Failed(reason) => return Err(reason),
             Report::Needed { system } => system,
         };
@@ -425,7 +472,7 @@ impl Carrier {
             .and_then(|()| self.write(&payload.bytes, deadline, wakes));
         // If it was not read, the report says why.
         match (self.report(deadline, wakes), sent) {
-            (Ok(Report::Ready { system }), Ok(())) => Ok(system),
+            (Ok(Report::Ready(system)), Ok(())) => Ok(system),
             (Ok(Report::Failed(reason)), _) => Err(reason),
             (Ok(_), _) => Err("it has not installed zsh-tool".to_owned()),
             (Err(reason), Ok(())) | (Err(_), Err(reason)) => Err(reason),
@@ -467,6 +514,32 @@ impl Carrier {
         Ok(())
     }
 
+    /// Passes the output on to its end; false if `wakes` became readable before.
+    fn pass_on<E>(
+        &mut self,
+        output: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        wakes: &OwnedFd,
+    ) -> Result<bool, E> {
+        output(&std::mem::take(&mut self.read))?;
+        let Some(pipe) = self.output.take() else { return Ok(true) };
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            match descriptors::read(&pipe, &mut buffer) {
+                Transfer::Bytes(count) => output(buffer.get(..count).unwrap_or_default())?,
+                Transfer::Closed => return Ok(true),
+                Transfer::WouldBlock => {
+                    let mut poller = Poller::default();
+                    poller.watch(pipe.as_fd(), Interest::Read);
+                    let woken = poller.watch(wakes.as_fd(), Interest::Read);
+                    poller.wait(None);
+                    if poller.ready(Some(woken)) {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
     fn transport(
         &mut self,
         mut handler: impl FnMut(Result<Vec<u8>, crate::protocol::framing::FrameError>) + Send + 'static,
@@ -489,7 +562,7 @@ impl Carrier {
         let exit = self.running.spawned.child.peek_exit();
         self.running.end_all();
         let _ = self.errors_ended.recv_timeout(LAST_ERRORS);
-        let said = String::from_utf8_lossy(&self.errors.lock()).into_owned();
+        let said = String::from_utf8_lossy(&self.errors.kept.lock()).into_owned();
         match (last_lines(&said), exit) {
             (said, Some(exit)) if said.is_empty() && reason == CLOSED => {
                 format!("{reason}, its carrier ended with exit code {}", exit.code())
@@ -518,11 +591,46 @@ fn await_ready(
     if poller.ready(Some(woken)) { Err(ENDS.to_owned()) } else { Ok(()) }
 }
 
-fn keep_last(mut pipe: impl Read, kept: &Mutex<Vec<u8>>) {
+/// A host that was connected to within `took`, for people to read.
+fn describe(system: &FarSystem, took: Duration, now: SystemTime) -> String {
+    let here = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let here = i64::try_from(here).unwrap_or(i64::MAX);
+    let clock = match system.time.map(|there| there.saturating_sub(here)) {
+        None => "clock unknown".to_owned(),
+        // Seconds, and the report's way here, are no finer.
+        Some(ahead) if ahead.unsigned_abs() <= CLOCK_PRECISION => "clock as here".to_owned(),
+        Some(ahead @ 1..) => format!("clock {ahead} s ahead"),
+        Some(behind) => format!("clock {} s behind", behind.unsigned_abs()),
+    };
+    let waits = if system.shows_waits { "there" } else { "missing" };
+    format!(
+        "{}, zsh-tool {}, kernel evidence {waits}, {clock}, took {:.1} s",
+        system.name,
+        env!("CARGO_PKG_VERSION"),
+        took.as_secs_f64()
+    )
+}
+
+/// What a carrier prints to stderr.
+#[derive(Default)]
+struct CarrierErrors {
+    /// The last of it.
+    kept: Mutex<Vec<u8>>,
+    /// Where it goes instead, from some time on.
+    pass_on: Mutex<Option<Box<dyn Write + Send>>>,
+}
+
+fn keep_last(mut pipe: impl Read, errors: &CarrierErrors) {
     let mut buffer = [0; 1024];
     while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-        let mut kept = kept.lock();
-        kept.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        let read = buffer.get(..count).unwrap_or_default();
+        if let Some(out) = &mut *errors.pass_on.lock() {
+            // stderr is the last place for a message.
+            let _ = out.write_all(read);
+            continue;
+        }
+        let mut kept = errors.kept.lock();
+        kept.extend_from_slice(read);
         let surplus = kept.len().saturating_sub(KEPT_ERRORS);
         kept.drain(..surplus);
     }
@@ -540,6 +648,30 @@ fn last_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_described_with_its_clock() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+        let said = |time: Option<i64>| {
+            let system = FarSystem { name: "Linux x86_64".to_owned(), time, shows_waits: false };
+            describe(&system, Duration::from_millis(120), now)
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        for (time, clock) in [
+            (Some(1002), "as here"),
+            (Some(1003), "3 s ahead"),
+            (Some(0), "1000 s behind"),
+            (Some(i64::MIN), "9223372036854775808 s behind"),
+            (None, "unknown"),
+        ] {
+            assert_eq!(
+                said(time),
+                format!(
+                    "Linux x86_64, zsh-tool {version}, kernel evidence missing, clock {clock}, took 0.1 s"
+                )
+            );
+        }
+    }
 
     #[test]
     fn the_last_lines_are_a_reason() {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,8 +26,8 @@ pub(crate) struct Link {
     outbound: Outbound,
     calls: Mutex<HashMap<u64, UnixStream>>,
     next: AtomicU64,
-    /// A ping is not answered yet.
-    pinged: AtomicBool,
+    /// How many pings in a row are not answered.
+    unanswered: AtomicU32,
 }
 
 impl Link {
@@ -36,7 +36,7 @@ impl Link {
             outbound,
             calls: Mutex::default(),
             next: AtomicU64::new(1),
-            pinged: AtomicBool::new(false),
+            unanswered: AtomicU32::new(0),
         }
     }
 
@@ -49,12 +49,14 @@ impl Link {
         sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Asks whether the other side is there; false: it has not answered the last time.
-    pub(super) fn ping(&self) -> bool {
-        if self.pinged.swap(true, Ordering::Relaxed) || self.outbound.is_full() {
+    /// Asks whether the other side is there; false: it has not answered the last `limit` times.
+    pub(super) fn ping(&self, limit: u32) -> bool {
+        if self.unanswered.fetch_add(1, Ordering::Relaxed) >= limit {
             return false;
         }
-        self.send(&json!({"jsonrpc": "2.0", "id": PING, "method": "ping"})).is_ok()
+        // A full queue has no room for a ping, which then counts as one that is not answered.
+        self.outbound.is_full()
+            || self.send(&json!({"jsonrpc": "2.0", "id": PING, "method": "ping"})).is_ok()
     }
 
     /// Hands over what has come.
@@ -65,7 +67,7 @@ impl Link {
             Err(error) => return tracing::warn!("a message of a host cannot be read: {error}"),
         };
         if message.get("id").and_then(Value::as_str) == Some(PING) {
-            self.pinged.store(false, Ordering::Relaxed);
+            self.unanswered.store(0, Ordering::Relaxed);
             return;
         }
         let number = message.get("id").or_else(|| message.pointer("/params/progressToken"));

@@ -1,12 +1,17 @@
 //! The program that is sent to a host which does not have it.
 
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
 /// The type of the entry in a program's header that names its dynamic linker.
 const PT_INTERP: u32 = 3;
+
+/// How long an installed version is kept that is not used.
+const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A program for a host.
 pub(super) struct Payload {
@@ -51,9 +56,44 @@ pub(crate) fn own_hash() -> io::Result<String> {
     read(&path).map(|bytes| hash(&bytes))
 }
 
+/// Marks the version that this program was installed as by a server as used now, and removes the
+/// others beside it that have not been used for long. The mark is the time of a version's folder,
+/// which an installation sets too.
+///
+/// # Errors
+/// The folder cannot be marked or listed.
+pub(crate) fn remove_unused(now: SystemTime) -> io::Result<()> {
+    let program = std::env::current_exe()?;
+    let Some((own, all)) = program.parent().and_then(|own| Some((own, own.parent()?))) else {
+        return Ok(());
+    };
+    // A directory of the user's choice holds no versions.
+    let name = format!("{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+    if !(own.ends_with(name) && all.ends_with("zsh-tool")) {
+        return Ok(());
+    }
+    File::open(own)?.set_modified(now)?;
+    for other in fs::read_dir(all)?.flatten().map(|entry| entry.path()) {
+        if is_unused(&other, now)
+            && let Err(error) = fs::remove_dir_all(&other)
+        {
+            tracing::warn!("the unused version {} cannot be removed: {error}", other.display());
+        }
+    }
+    Ok(())
+}
+
+/// Whether this is an installed version that was not used for long, and does not run.
+fn is_unused(version: &Path, now: SystemTime) -> bool {
+    let used = fs::symlink_metadata(version).and_then(|version| version.modified());
+    let is_old = used.is_ok_and(|used| now.duration_since(used).is_ok_and(|age| age > KEPT_FOR));
+    // A program that runs cannot be opened for writing.
+    is_old && File::options().append(true).open(version.join("zsh-tool")).is_ok()
+}
+
 fn read(path: &PathBuf) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.read_to_end(&mut bytes)?;
+    File::open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -1,16 +1,19 @@
 //! Commands on hosts: over a real sshd on the loopback, and over carriers that misbehave.
 
-use std::fs;
-use std::time::{Duration, Instant};
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, send_signal};
-use crate::support::env::{Env, unique_word};
+use crate::support::env::{Env, binary, unique_word};
 use crate::support::processes::{
     Found, UniqueSleep, assert_none_left, descendants_of, processes_with, wait_until,
 };
-use crate::support::program::ran;
+use crate::support::program::{ran, run_with_input};
 use crate::support::result::ToolResult;
 use crate::support::ssh_host::{SshHost, far_environment, far_home, far_sides, install, installed};
 use crate::support::tmux::Window;
@@ -130,6 +133,40 @@ fn a_lost_connection_leaves_the_task_and_the_next_call_continues_it() {
     // Its far side is gone by now or will be; its files answer.
     let again = client.poll(&task, json!({"full_output": true}));
     assert_eq!(again.output(), "1: one\n2: two", "{}", again.text);
+}
+
+#[test]
+fn a_frozen_connection_is_given_up_and_the_next_call_continues_the_task() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    let sleep = UniqueSleep::new();
+    let arguments = json!({"until": "one", "yield_after": 25});
+    let task = on_host(&client, &format!("echo one; {sleep}"), arguments).task_id();
+    let poll =
+        client.call_async("zsh_poll", json!({"task_id": task, "wait_for": "end", "listen": 50}));
+    client.ping();
+    let frozen = carrier(&client);
+    send_signal("STOP", frozen.pid);
+    let begun = Instant::now();
+    let lost = poll.tool_result();
+    let took = begun.elapsed();
+    assert!(took > Duration::from_secs(14) && took < Duration::from_secs(24), "{took:?}");
+    let expected = "connection to build1 lost (it has not answered for 15 s); the task keeps running there until ";
+    let rest = lost.text.strip_prefix(expected).unwrap_or_else(|| panic!("{}", lost.text));
+    let (until, rest) = rest.split_at_checked("00:00:00".len()).expect("a time");
+    assert!(until.chars().all(|c| c == ':' || c.is_ascii_digit()), "{}", lost.text);
+    assert_eq!(rest, format!("; zsh_poll task_id={task} reconnects"));
+    wait_until("the frozen carrier is ended", || {
+        (!descendants_of(client.pid()).contains(&frozen)).then_some(())
+    });
+    let polled = client.poll(&task, json!({"listen": 0}));
+    assert_eq!(polled.status(), "running", "{}", polled.text);
+    assert_eq!(polled.output(), "(no new output)", "what was shown is not shown again");
+    let all = client.poll(&task, json!({"listen": 0, "full_output": true}));
+    assert_eq!(all.output(), "1: one", "{}", all.text);
+    assert_eq!(sleep.running().len(), 1);
+    client.kill_task(&task);
+    sleep.assert_gone();
 }
 
 #[test]
@@ -293,6 +330,52 @@ fn the_program_is_sent_where_it_is_missing() {
 }
 
 #[test]
+fn versions_that_were_not_used_for_long_are_removed_unless_they_run() {
+    let env = Env::new();
+    let program = installed(&env, "far");
+    let own = program.parent().expect("a folder");
+    let version = |name: &str| own.with_file_name(format!("{name}-{}", std::env::consts::ARCH));
+    let day = Duration::from_secs(24 * 60 * 60);
+    let use_days_ago = |folder: &Path, days: u32| {
+        let at = SystemTime::now() - days * day;
+        File::open(folder).and_then(|folder| folder.set_modified(at)).expect("a mark");
+    };
+    let (old, runs, recent) = (version("0.0.1"), version("0.0.2"), version("0.0.3"));
+    for folder in [own, &old, &runs, &recent] {
+        fs::create_dir_all(folder).expect("a folder");
+    }
+    // Not by this process: a child that it starts meanwhile would hold the file open.
+    let copied = env.command("cp").arg(binary()).arg(&program).status();
+    assert!(copied.expect("cp").success());
+    let copied = env.command("cp").arg("/bin/sleep").arg(runs.join("zsh-tool")).status();
+    assert!(copied.expect("cp").success());
+    for folder in [&old, &recent] {
+        fs::write(folder.join("zsh-tool"), "").expect("a file");
+    }
+    use_days_ago(own, 31);
+    use_days_ago(&old, 31);
+    use_days_ago(&runs, 31);
+    use_days_ago(&recent, 29);
+    let mut running = env.command(runs.join("zsh-tool")).arg("1000").spawn().expect("a program");
+    let far = far_environment(&env, "far").join(", ");
+    env.configure(&format!("hosts: {{build1: {{command: [{far}]}}}}\n"));
+    let servers = [env.client(), env.client()];
+    let arguments = json!({"command": "echo ran", "host": "build1", "yield_after": 25});
+    let calls = servers.each_ref().map(|server| server.call_async("zsh", arguments.clone()));
+    for call in calls {
+        assert_eq!(call.tool_result().output(), "ran");
+    }
+    running.kill().and_then(|()| running.wait()).expect("an end");
+    assert!(!old.exists() && recent.exists() && runs.exists());
+    let used = fs::metadata(own).and_then(|own| own.modified()).expect("a mark");
+    assert!(used.elapsed().expect("a time in the past") < day);
+    // It runs no longer.
+    let ran = on_host(&env.client(), "echo ran", json!({"yield_after": 25}));
+    assert_eq!(ran.output(), "ran");
+    assert!(!runs.exists() && recent.exists());
+}
+
+#[test]
 fn twenty_hosts_are_reached_at_once() {
     let env = Env::new();
     let mut hosts = "hosts:\n".to_owned();
@@ -378,6 +461,39 @@ fn doctor_connects_to_a_host_and_reports_what_is_there() {
 }
 
 #[test]
+fn health_and_doctor_say_how_far_the_clock_there_is_off() {
+    let env = Env::new();
+    install(&env, "far");
+    let date = env.path("fast/date");
+    fs::create_dir_all(env.path("fast")).expect("a folder");
+    fs::write(&date, "#!/bin/sh\necho $(($(/bin/date \"$@\") + 10000))\n").expect("a file");
+    fs::set_permissions(&date, fs::Permissions::from_mode(0o755)).expect("a program");
+    let far = far_environment(&env, "far").join(", ");
+    let path = std::env::var("PATH").expect("a path");
+    let fast = format!("{far}, \"PATH={}:{path}\"", env.path("fast").display());
+    env.configure(&format!(
+        "hosts: {{build1: {{command: [{far}]}}, fast: {{command: [{fast}]}}}}\n"
+    ));
+    let client = env.client();
+    for host in ["build1", "fast"] {
+        client.call("zsh", json!({"command": "true", "host": host, "yield_after": 25}));
+    }
+    let health = client.call("zsh_health", json!({})).text;
+    let line = |host: &str| {
+        let mut lines = health.lines().filter(|line| line.contains(&format!("{host}: connected")));
+        lines.next().unwrap_or_else(|| panic!("{health}")).to_owned()
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let known = format!("zsh-tool {version}, kernel evidence there, clock ");
+    assert!(line("build1").contains(&format!("{known}as here, took ")), "{health}");
+    for text in [line("fast"), ran(&env, &["doctor", "--host", "fast"]).text()] {
+        let ahead = text.split(&known).nth(1).and_then(|rest| rest.split_once(" s ahead"));
+        let ahead: i64 = ahead.and_then(|(ahead, _)| ahead.parse().ok()).expect(&text);
+        assert!((9980..=10000).contains(&ahead), "{text}");
+    }
+}
+
+#[test]
 fn a_server_that_ends_while_it_connects_leaves_nothing() {
     let env = Env::new();
     env.configure("hosts: {silent: {command: [sh, -c, \"exec sleep 1000\"]}}\n");
@@ -390,4 +506,92 @@ fn a_server_that_ends_while_it_connects_leaves_nothing() {
     let (_, took) = client.wait_exit(EXIT);
     assert!(took < Duration::from_secs(8), "not until the attempt is over: {took:?}");
     assert_none_left(env.mark());
+}
+
+/// `zsh-tool exec --host build1`, with these arguments.
+fn exec_there(env: &Env, arguments: &[&str]) -> Command {
+    let mut command = env.command(binary());
+    command.args(["exec", "--host", "build1"]).args(arguments);
+    command
+}
+
+#[test]
+fn exec_runs_there_and_passes_input_output_errors_and_the_exit_code() {
+    let (env, _host) = by_ssh(60);
+    fs::create_dir_all(far_home(&env, "far").join("a b")).expect("a directory");
+    let mut command = exec_there(&env, &["--cwd", "a b", "--"]);
+    command.args(["pwd;", "read -r line;", "echo got $line 'it''s';", "echo no >&2;", "exit 7"]);
+    let ran = run_with_input(command, b"input\n".to_vec());
+    let expected = format!("{}\ngot input its\nno\n", far_home(&env, "far").join("a b").display());
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), expected, "{ran:?}");
+    assert_eq!(ran.code, 7);
+    assert!(ran.stderr.contains("exit=7"), "{ran:?}");
+
+    // Bytes of all values, and more than any pipe holds.
+    let sum = exec_there(
+        &env,
+        &["--", "head -c 3000000 /dev/zero | tr '\\0' '\\377'; print -n '\\0\\r\\n'"],
+    )
+    .output();
+    let sum = sum.expect("exec");
+    assert_eq!((sum.stdout.len(), sum.stdout.get(3_000_000..)), (3_000_003, Some(&b"\0\r\n"[..])));
+
+    let timed_out = exec_there(&env, &["--timeout", "0.3", "--", "sleep 100"]).output();
+    assert_eq!(timed_out.expect("exec").status.code(), Some(124));
+    let unknown = env.command(binary()).args(["exec", "--host", "other", "--", "true"]).output();
+    let unknown = unknown.expect("exec");
+    assert!(
+        String::from_utf8_lossy(&unknown.stderr).contains("the hosts are build1"),
+        "{unknown:?}"
+    );
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn a_command_of_exec_ends_there_with_its_connection() {
+    let (env, host) = by_ssh(60);
+    for victim in ["a signal", "carrier", "sshd child"] {
+        let sleep = UniqueSleep::new();
+        let mut exec = exec_there(&env, &["--", &format!("(setsid {sleep} &) ; {sleep}")]);
+        let mut exec = exec.stdout(Stdio::piped()).spawn().expect("exec");
+        sleep.wait_for(2);
+        match victim {
+            "a signal" => send_signal("INT", exec.id()),
+            "carrier" => {
+                let below = descendants_of(exec.id()).into_iter();
+                let mut carriers = below.filter(|process| process.arguments.starts_with("ssh "));
+                send_signal("KILL", carriers.next().expect("a carrier").pid);
+            }
+            _ => host.session_pids().into_iter().for_each(|pid| send_signal("KILL", pid)),
+        }
+        let ended = exec.wait().expect("its end");
+        match victim {
+            "a signal" => assert_eq!(ended.code(), Some(130)),
+            "carrier" => assert_eq!(ended.code(), Some(137)),
+            _ => assert_eq!(ended.code(), Some(255)),
+        }
+        sleep.assert_gone();
+    }
+}
+
+#[test]
+fn log_send_and_kill_reach_a_task_there_by_its_id() {
+    let (env, _host) = by_ssh(60);
+    let client = env.client();
+    let command = "echo one; read line; echo got $line; sleep 1000";
+    let started =
+        on_host(&client, command, json!({"pty": true, "until": "one", "yield_after": 25}));
+    let task = started.task_id();
+    let run = |arguments: &[&str]| {
+        let ran = env.command(binary()).args(arguments).output();
+        let ran = ran.expect("zsh-tool");
+        assert!(ran.status.success(), "{arguments:?}: {ran:?}");
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    };
+    assert_eq!(run(&["log", &task]), "one\r\n");
+    assert!(run(&["send", &task, "it's this"]).contains("got it's this"));
+    assert!(run(&["kill", &task]).contains("no survivors"));
+    assert!(run(&["log", "--follow", &task]).ends_with("got it's this\r\n"));
+    let ended = client.poll_to_end(&task);
+    assert_eq!(ended.status(), "killed", "{}", ended.text);
 }

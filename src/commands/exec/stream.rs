@@ -2,12 +2,14 @@
 //! wait, as a pipe would.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::commands::output::{Output, OutputError, complain};
+use crate::process::descriptors::{Interest, Poller};
 use crate::task::follower::{Follower, TaskEvent, Topics};
 use crate::task::live::Cancel;
 use crate::task::registry::TaskHandle;
@@ -51,6 +53,21 @@ pub(crate) fn start(
         let _ = tell.send(Copied::All(copied));
     })?;
     Ok((told, written))
+}
+
+/// Calls `gone` once nothing reads stdout any more.
+///
+/// # Errors
+/// There is no thread or descriptor for it.
+pub(crate) fn watch_reader(gone: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+    std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
+        let mut poller = Poller::default();
+        poller.watch(stdout.as_fd(), Interest::Hangup);
+        poller.wait(None);
+        gone();
+    })?;
+    Ok(())
 }
 
 fn copy(
