@@ -3,7 +3,7 @@
 # install and uninstall honour PREFIX (default ~/.claude/plugins) and DESTDIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-static test test-long test-portable test-static test-clients install uninstall static release bench fuzz deny fmt lint ci
+.PHONY: help build demo demo-static test test-long test-portable test-by-host test-static test-clients install uninstall static release bench fuzz deny fmt lint ci
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +37,7 @@ test: ## Run the Rust tests with the real zsh and man, and the model check.
 	@scripts/zsh-suite
 	@scripts/shape-programs
 	cargo test
+	@$(MAKE) --no-print-directory test-by-host
 	RUSTFLAGS="--cfg shuttle" cargo test --test model --target-dir target/shuttle
 
 # SOAK_CALLS and LAST_LINES say how many calls and commands the last two take.
@@ -51,7 +52,15 @@ test-long: ## Bear faults for long, watch process shapes, run all of zsh's own t
 test-portable: ## Run the Rust tests without what Linux alone can do.
 	@scripts/need cargo cc $(PROGRAMS)
 	@scripts/need $(addprefix page:,$(PAGES))
-	scripts/test-portable
+	scripts/test-but tests/portable.txt '' --features portable --lib --bins --test it --test layering
+
+# By a carrier that stays on this machine.
+BY_HOST = command_text exit_codes output kill pty keys screen waiting timing late_output leftovers \
+	line_view long_lines listen_window sessions programs
+test-by-host: ## Run the tests of the core, of terminals and of kills once more, on a host.
+	@scripts/need cargo cc $(PROGRAMS)
+	ZSH_TOOL_TESTS_BY_HOST=1 scripts/test-but tests/by_host.txt \
+		'^($(shell echo $(BY_HOST) | tr ' ' '|'))::' --test it
 
 test-static: static ## Run the integration tests with the static binary.
 	@scripts/need cargo cc $(PROGRAMS)

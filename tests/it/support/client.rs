@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::env::host;
 use super::inbox::{Frame, Inbox};
 use super::processes::descendants_of;
 use super::result::ToolResult;
@@ -109,7 +110,11 @@ impl Client {
     }
 
     /// Calls a tool and does not wait.
-    pub fn call_async(&self, tool: &str, arguments: Value) -> Pending<'_> {
+    pub fn call_async(&self, tool: &str, mut arguments: Value) -> Pending<'_> {
+        let takes_host = ["zsh", "zsh_tasks", "zsh_alan_query"].contains(&tool);
+        if let Some(host) = host().filter(|_| takes_host && arguments.get("host").is_none()) {
+            arguments["host"] = json!(host);
+        }
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 

@@ -41,6 +41,14 @@ pub fn binary() -> PathBuf {
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_zsh-tool")), PathBuf::from)
 }
 
+/// Set by `make test-by-host`: commands run on a host, which is this machine.
+const BY_HOST: &str = "ZSH_TOOL_TESTS_BY_HOST";
+
+/// The host that calls are to name, if commands run on one.
+pub fn host() -> Option<&'static str> {
+    std::env::var_os(BY_HOST).map(|_| "here")
+}
+
 /// A word that no other test and no other process has.
 pub fn unique_word() -> String {
     let uuid = fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a random uuid");
@@ -63,7 +71,11 @@ impl Env {
         for name in ["home", "state", "zdotdir", "tmp", "work"] {
             fs::create_dir(root.path().join(name)).expect("a directory for the test");
         }
-        Env { root, mark: unique_word() }
+        let env = Env { root, mark: unique_word() };
+        if host().is_some() {
+            env.configure("");
+        }
+        env
     }
 
     /// A path below the test's own root.
@@ -92,6 +104,18 @@ impl Env {
 
     /// Writes the configuration file.
     pub fn configure(&self, yaml: &str) {
+        let hosts = host().map(|name| {
+            let state = self.path("state-there");
+            let binaries = binary();
+            format!(
+                "\nhosts:\n  {name}: {{command: [env, ZSH_TOOL_STATE_DIR={}], directory: {}, \
+                 binary_directory: {}, install: never}}\n",
+                state.display(),
+                self.work().display(),
+                binaries.parent().expect("a folder").display()
+            )
+        });
+        let yaml = [yaml, hosts.as_deref().unwrap_or_default()].concat();
         let folder = self.path("home/.config/zsh-tool");
         fs::create_dir_all(&folder).expect("a folder for the configuration");
         fs::write(folder.join("config.yaml"), yaml).expect("a configuration file");
