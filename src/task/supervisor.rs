@@ -410,6 +410,11 @@ impl Supervisor {
                 None => task,
             });
             task.report(|state| state.columns = columns);
+            let mut setup = setup;
+            if task.facts.detached.is_some() {
+                // Other processes answer for it, whatever ends this one after the answer.
+                setup.journal.write(&task);
+            }
             let _ = report.send(Ok(Arc::clone(&task)));
             drop(report);
             Worker::new(task, spawned, setup).run();
