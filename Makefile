@@ -84,7 +84,7 @@ release: ## Make all packages of a release, target/release-files; TARGETS=some, 
 	scripts/release $(TARGETS)
 
 bench: build static ## Measure the performance figures, with peers beside it; writes data/benchmarks.md.
-	@scripts/need cargo cc zsh python3 python3-venv node npm
+	@scripts/need cargo cc zsh python3 python3-venv node npm ssh sshd
 	python3 tests/bench/run.py --save data/benchmarks.md
 
 fuzz: ## Fuzz the parsers, each for TIME=60 seconds; needs a nightly toolchain.
