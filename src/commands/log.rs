@@ -3,7 +3,7 @@
 //! Limits: output that a server keeps in memory only cannot be read.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -104,7 +104,8 @@ impl Log<'_> {
         }
     }
 
-    /// Prints until the task and its leftover processes have ended, or their server has.
+    /// Prints until the task and its leftover processes have ended, or their server has, or nothing
+    /// reads stdout any more.
     fn follow(&mut self) -> Result<(), OutputError> {
         let watch = DirectoryWatch::new(self.server).ok();
         let server = journal::server_pid(self.server)
@@ -125,12 +126,17 @@ impl Log<'_> {
             if let Some(watch) = &watch {
                 poller.watch(watch.as_fd(), Interest::Read);
             }
+            let stdout = io::stdout();
+            let reader = poller.watch(stdout.as_fd(), Interest::Hangup);
             let end = server
                 .as_ref()
                 .and_then(Handle::ended)
                 .map(|end| poller.watch(end, Interest::Read));
             poller.wait(watch.is_none().then_some(BLIND_RECHECK));
             server_ended = poller.ready(end);
+            if poller.ready(Some(reader)) {
+                return Err(OutputError::Closed);
+            }
         }
     }
 

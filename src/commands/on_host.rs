@@ -18,6 +18,7 @@ use super::setup;
 use super::signals::{self, EXIT_SIGNALLED, StopRequest};
 use crate::peer::hosts::{HostContext, HostError, Hosts, Purpose};
 use crate::process::descriptors::Waker;
+use crate::process::survivors;
 
 /// As ssh, for a host that cannot be reached.
 const EXIT_UNREACHED: u8 = 255;
@@ -100,7 +101,10 @@ fn interrupts(number: &Arc<AtomicI32>) -> io::Result<OwnedFd> {
             number.store(signal, Ordering::Relaxed);
             waker.wake();
         }
-        StopRequest::EndAtOnce(signal) => std::process::exit(EXIT_SIGNALLED + signal),
+        StopRequest::EndAtOnce(signal) => {
+            survivors::kill_all(&[]);
+            std::process::exit(EXIT_SIGNALLED + signal);
+        }
         StopRequest::Else(_) => {}
     })?;
     Ok(wakes)

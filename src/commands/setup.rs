@@ -223,7 +223,7 @@ fn client_files(config: &Config) -> ClientFiles {
     let home = variable("HOME").map(|home| PathBuf::from(home).join(".claude"));
     let state = session.is_some().then(|| config.state_dir.clone().ok()).flatten();
     let first = session.and_then(|session| Some(own.or(home)?.join("session-env").join(session)));
-    ClientFiles { named, state, first, ..ClientFiles::default() }
+    ClientFiles::new(named, state, first)
 }
 
 /// A supervisor for the agents of a run, which checks their processes as `tracking` says.

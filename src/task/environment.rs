@@ -62,20 +62,25 @@ impl Environments {
         shell: &Shell,
         directory: &Path,
     ) -> StartEnvironment {
+        let is_hidden = |name: &OsStr| settings.hidden.iter().any(|hidden| name == hidden.as_str());
+        let hide = |variables: &mut Arc<Variables>| {
+            if variables.iter().any(|(name, _)| is_hidden(name)) {
+                Arc::make_mut(variables).retain(|(name, _)| !is_hidden(name));
+            }
+        };
         let mut problems = Vec::new();
         let mut variables = Arc::clone(&settings.inherited);
         if settings.login {
             let (taken, problem) = self.login.environment(settings, shell);
             variables = taken.unwrap_or(variables);
             problems.extend(problem);
+            // The tools run programs of the directory's.
+            hide(&mut variables);
         }
         for tool in &settings.tools {
             let problem = self.tools.apply(*tool, directory, Arc::make_mut(&mut variables));
             problems.extend(problem);
-        }
-        let is_hidden = |name: &OsStr| settings.hidden.iter().any(|hidden| name == hidden.as_str());
-        if variables.iter().any(|(name, _)| is_hidden(name)) {
-            Arc::make_mut(&mut variables).retain(|(name, _)| !is_hidden(name));
+            hide(&mut variables);
         }
         StartEnvironment { variables, files: settings.client.files(), problems }
     }

@@ -64,7 +64,6 @@ const type = async (words) => {
   const before = seen().length;
   child.stdin.write(words);
   await eventually(() => seen().slice(before).includes(words.slice(1)));
-  await sleep(300);
   child.stdin.write('\r');
 };
 await type('go');

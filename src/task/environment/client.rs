@@ -27,17 +27,25 @@ const EVENTS: [&str; 4] = ["setup", "sessionstart", "cwdchanged", "filechanged"]
 /// Where a client has files to source.
 #[derive(Debug, Clone, Default)]
 pub struct ClientFiles {
-    /// A file that the environment names.
-    pub named: Option<PathBuf>,
-    /// The state directory, if the client is one whose hooks leave notes there.
-    pub state: Option<PathBuf>,
-    /// The directory of the session that the server was started in.
-    pub first: Option<PathBuf>,
+    named: Option<PathBuf>,
+    state: Option<PathBuf>,
+    first: Option<PathBuf>,
     /// The processes above this one, once they have been looked at.
-    pub ancestors: OnceLock<Vec<Identity>>,
+    ancestors: OnceLock<Vec<Identity>>,
 }
 
 impl ClientFiles {
+    /// `named` is a file that the environment names, `state` the state directory, if the client is
+    /// one whose hooks leave notes there, and `first` the directory of the session that the server
+    /// was started in.
+    pub(crate) fn new(
+        named: Option<PathBuf>,
+        state: Option<PathBuf>,
+        first: Option<PathBuf>,
+    ) -> ClientFiles {
+        ClientFiles { named, state, first, ancestors: OnceLock::new() }
+    }
+
     /// Those that have something in them, in order.
     pub fn files(&self) -> Vec<PathBuf> {
         let named = self.named.clone().filter(|path| path.is_file());

@@ -222,23 +222,19 @@ fn joined_paths(first: &OsStr, then: &OsStr) -> OsString {
 mod tests {
     use super::*;
 
-    fn variables(pairs: &[(&str, &str)]) -> Variables {
-        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
-    }
-
     #[test]
     fn what_start_files_print_is_left_out() {
         let output = b"Welcome!\nA=1\0m:A=2\0B=x=\ny\0m:A=3\0bye";
-        assert_eq!(between(output, b"m:"), Some(variables(&[("A", "2"), ("B", "x=\ny")])));
+        assert_eq!(between(output, b"m:"), Some(entries(b"A=2\0B=x=\ny\0")));
         assert_eq!(between(b"m:A=2\0", b"m:"), None);
         assert_eq!(between(b"", b"m:"), None);
     }
 
     #[test]
     fn the_users_path_comes_first_and_the_shells_own_variables_stay() {
-        let inherited = variables(&[("PATH", "/usr/bin:/client"), ("PWD", "/w"), ("GONE", "1")]);
-        let taken = variables(&[("PATH", "/nvm:/usr/bin"), ("PWD", "/home"), ("NEW", "1")]);
-        let expected = variables(&[("NEW", "1"), ("PWD", "/w"), ("PATH", "/nvm:/usr/bin:/client")]);
+        let inherited = entries(b"PATH=/usr/bin:/client\0PWD=/w\0GONE=1\0");
+        let taken = entries(b"PATH=/nvm:/usr/bin\0PWD=/home\0NEW=1\0");
+        let expected = entries(b"NEW=1\0PWD=/w\0PATH=/nvm:/usr/bin:/client\0");
         assert_eq!(merged(&inherited, &taken), expected);
     }
 }
