@@ -121,6 +121,21 @@ fn listed_secrets_of_start_files_reach_no_command_and_doctor_shows_the_path() {
 }
 
 #[test]
+fn a_listed_secret_of_a_start_file_does_not_reach_direnv() {
+    let env = Env::new();
+    env.configure(
+        "environment: login\nenvironment_tools: [direnv]\nsecrets:\n  KEY: {env: LISTED_KEY}\n",
+    );
+    with_start_file(&env, ".zshrc", "export LISTED_KEY=value-of-the-key\n");
+    let text = "export SEEN=${LISTED_KEY-nothing} LISTED_KEY=again\n";
+    fs::write(env.work().join(".envrc"), text).expect("a file");
+    let allowed = env.command("direnv").arg("allow").output().expect("direnv");
+    assert!(allowed.status.success(), "{allowed:?}");
+    let ran = env.client().run("echo $SEEN ${LISTED_KEY-unset}");
+    assert_eq!(ran.output(), "nothing unset", "{}", ran.text);
+}
+
+#[test]
 fn files_of_the_clients_hooks_are_sourced_before_each_command() {
     let env = Env::new();
     let of_session = |name: &str| {
