@@ -53,7 +53,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The command line, with the subcommand if the program was started under its name.
+/// Inserts the subcommand if the program was started under its name.
 fn words(mut words: Vec<OsString>) -> Vec<OsString> {
     let name = words.first().map(Path::new).and_then(Path::file_name);
     if name == Some(OsStr::new(ONESHOT)) {
