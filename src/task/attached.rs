@@ -1,7 +1,7 @@
 //! People at a task's terminal or pipe, who answer its program in the agent's place.
 //!
-//! The terminal has the size of the person who came or resized last, and the agent's size again
-//! when the last one has left.
+//! The terminal has the size of the person who attached or resized last, and the agent's size again
+//! once the last one has left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,23 +17,23 @@ use super::terminal::Terminal;
 use crate::process::pty::TerminalSize;
 use crate::text::screen::MAX_SIDE;
 
-/// How long what a person types waits for a program that reads too slowly.
+/// How long a person's input waits for a program that reads too slowly.
 const ROOM_LIMIT: Duration = Duration::from_secs(1);
 
-/// A person attached to a task; leaves when this is dropped.
+/// A person attached to a task; dropping this detaches the person.
 pub struct Person {
     supervisor: Arc<Supervisor>,
     task: Arc<TaskHandle>,
     number: u64,
-    /// The program has not read within the limit: what is typed no longer waits for it.
+    /// The program did not read within the limit: further input does not wait for it.
     starved: AtomicBool,
 }
 
 impl Person {
-    /// Lets a person type into a task that takes input.
+    /// Attaches a person to a task that takes input.
     ///
     /// # Errors
-    /// It has ended, or takes no input.
+    /// The task has ended, or takes no input.
     pub fn arrive(
         supervisor: &Arc<Supervisor>,
         task: &Arc<TaskHandle>,
@@ -63,8 +63,7 @@ impl Person {
         Ok(person)
     }
 
-    /// Follows the size of the person's terminal. If it has not changed, the screen is only drawn
-    /// anew.
+    /// Adopts the size of the person's terminal. If it has not changed, the screen is only redrawn.
     pub fn resize(&self, size: TerminalSize) {
         let size = possible(size);
         let is_new = self.task.live.report(|state| {
@@ -80,10 +79,10 @@ impl Person {
         }
     }
 
-    /// Types for the person. Waits a moment if the program does not read.
+    /// Sends the person's input. Waits a moment if the program does not read.
     ///
     /// # Errors
-    /// Nothing was typed.
+    /// Nothing was sent.
     pub fn enter(&self, sending: Sending) -> Result<(), InputError> {
         let is_full = |sent: &Result<(), InputError>| {
             matches!(sent, Err(InputError::Full { .. } | InputError::Busy { .. }))
@@ -106,7 +105,7 @@ impl Person {
         self.task.live.wait_for(Some(limit), &Cancel::default(), has_room, Instant::now);
     }
 
-    /// Gives the terminal this size, if there is one, and has the task's file say who is there.
+    /// Resizes the terminal, if there is one, and has the task's file updated.
     fn apply(&self, size: TerminalSize) {
         // Fails if the task has ended, or has no terminal.
         let _ = self.supervisor.resize(&self.task, size);
@@ -114,7 +113,7 @@ impl Person {
     }
 }
 
-/// The nearest size that the emulation has.
+/// The nearest size that the emulated terminal supports.
 fn possible(size: TerminalSize) -> TerminalSize {
     TerminalSize { rows: size.rows.clamp(1, MAX_SIDE), cols: size.cols.clamp(2, MAX_SIDE) }
 }

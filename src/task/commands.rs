@@ -1,6 +1,6 @@
-//! Commands to a task's worker, and the channel on which they reach it. The task's handle keeps
-//! the sender until the task is evicted, long after its end: the worker closes the channel, so
-//! that a finished task keeps neither a descriptor nor the room for commands.
+//! Commands to a task's worker, and their channel. The task's handle keeps the sender until the
+//! task is evicted, long after its end. So the worker closes the channel: a finished task holds
+//! neither a descriptor nor a buffer for commands.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,7 +16,7 @@ use super::termination::Receipt;
 use crate::process::descriptors::{self, Waker};
 use crate::process::pty::TerminalSize;
 
-/// Commands that may wait for a worker.
+/// How many commands may wait for a worker.
 pub const MAX_COMMANDS: usize = 256;
 
 /// Why a command did not reach a worker.
@@ -80,14 +80,14 @@ impl CommandSender {
         Ok(())
     }
 
-    /// Has the worker check what has changed, if it still runs.
+    /// Wakes the worker, if it still runs, to check what has changed.
     pub fn wake(&self) {
         if let Some(way) = self.channel() {
             way.waker.wake();
         }
     }
 
-    /// A reference to the channel that is used without holding the lock.
+    /// A reference to the channel, to be used without the lock.
     fn channel(&self) -> Option<Arc<Channel>> {
         self.channel.lock().clone()
     }
@@ -111,15 +111,14 @@ impl CommandReceiver {
 }
 
 impl Drop for CommandReceiver {
-    /// Commands that wait are dropped unread, which shows their senders that there is no
-    /// receipt.
+    /// Drops the waiting commands, which shows their senders that there will be no receipt.
     fn drop(&mut self) {
         *self.line.channel.lock() = None;
         while self.next().is_some() {}
     }
 }
 
-/// What a request asks of a worker. It may hold a secret, so it has no `Debug`.
+/// A command to a worker. It may hold a secret, so it has no `Debug`.
 pub enum WorkerCommand {
     /// Signal the process tree and send the receipt.
     Kill {
@@ -133,7 +132,7 @@ pub enum WorkerCommand {
     Secret(SecretInput),
     /// A new window size.
     Resize(TerminalSize),
-    /// Write what has changed beside the output to the task's file.
+    /// Write a change other than output to the task's file.
     NoteChange,
     /// Probe now whether the task makes progress.
     ProbeProgress,
@@ -145,18 +144,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_closes_with_its_worker_and_keeps_nothing() {
+    fn a_channel_closes_with_its_worker_and_keeps_nothing() {
         let (line, orders) = CommandSender::new().unwrap();
         line.send(WorkerCommand::ProbeProgress).unwrap();
         let way = Arc::downgrade(line.channel.lock().as_ref().unwrap());
         drop(orders);
         assert_eq!(line.send(WorkerCommand::ProbeProgress), Err(SendError::Ended));
         line.wake();
-        assert!(way.upgrade().is_none(), "descriptor and room are kept");
+        assert!(way.upgrade().is_none(), "the channel is kept");
     }
 
     #[test]
-    fn a_full_line_refuses_and_takes_orders_again_when_one_was_taken() {
+    fn a_full_channel_refuses_commands_until_one_is_taken() {
         let (line, orders) = CommandSender::new().unwrap();
         for _ in 0..MAX_COMMANDS {
             line.send(WorkerCommand::ProbeProgress).unwrap();

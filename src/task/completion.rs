@@ -37,9 +37,9 @@ pub struct FinishedTask<'a> {
     pub memory_peak: u64,
 }
 
-/// Called once when a task is over, before callers can see that, so that they can rely on what
-/// was learned from the end: on the worker's thread, or by a server that ends before its task
-/// does. The task's end waits for it: it must be quick, and must not wait for a task.
+/// Called once when a task is over, before callers can see that, so that later calls can rely on
+/// the record. Runs on the worker's thread, or on that of a server that ends before the task. The
+/// task's end waits for it: it must be quick, and must not wait for a task.
 pub type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) + Send>;
 
 /// What is collected for the end of one task.
@@ -58,9 +58,9 @@ impl fmt::Debug for Completion {
 }
 
 impl Completion {
-    /// For a task whose end `on_end` is to learn.
+    /// The completion of a task, with the function to call at its end.
     pub fn new(on_end: Option<OnEnd>) -> Completion {
-        // Until the worker has noted something, an end is that of the server.
+        // Until the worker sets something else, only the server's end can end the task.
         let so_far = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
         Completion(Mutex::new(Gathered { asked: None, so_far, on_end }))
     }
@@ -89,7 +89,7 @@ impl Completion {
         self.0.lock().so_far = so_far;
     }
 
-    /// Reports the end, unless that was done or is being done; whether it was reported here.
+    /// Reports the end, unless another thread has done so or is doing so; returns whether it did.
     pub fn notify(&self, task: &LiveTask, end: &End, output: &Spool, output_end: Position) -> bool {
         let (on_end, asked) = {
             let mut gathered = self.0.lock();
@@ -109,8 +109,8 @@ impl Completion {
         true
     }
 
-    /// Reports the end of a task that has not ended in time with the server: its program hangs in
-    /// the kernel, belongs to another user, or the machine is busy. Whether it was reported here.
+    /// Reports the end of a task that outlasts the server's shutdown: its program hangs in the
+    /// kernel or belongs to another user, or the machine is busy. Returns whether it did.
     pub fn notify_now(&self, task: &LiveTask, output: &Spool) -> bool {
         let facts = &task.facts;
         let (exit, outcome) = self.0.lock().so_far;
@@ -125,7 +125,7 @@ impl Completion {
         let output_end = task.state().output_end;
         let notified = self.notify(task, &end, output, output_end);
         if notified {
-            // Calls that wait for the end are answered.
+            // Wakes the calls that wait for the end.
             task.report(|state| {
                 state.ended.get_or_insert(end);
             });

@@ -1,4 +1,4 @@
-//! Evidence about a task in words, one short phrase each, the same for all front ends.
+//! Evidence about a task in short phrases, the same for all front ends.
 //!
 //! Limits: gives no advice; the front ends say what a caller can do. Pure.
 
@@ -18,7 +18,7 @@ use crate::text::quantity::{seconds, size};
 /// How many processes of one kind are named; the others are counted.
 const NAMED: usize = 4;
 
-/// Said of an end with [`super::live::End::output_cut`].
+/// The note on an end with [`super::live::End::output_cut`].
 pub const OUTPUT_CUT: &str = "the output was still open 5 s after the exit, although no process was \
      found that holds it: the last lines may be missing. If they matter, run it again with \
      its output in a file.";
@@ -102,7 +102,7 @@ pub fn at_deadline(verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// What the processes do, in a phrase; `None` if it has no name.
+/// What the processes do, in a phrase; `None` if that is not known.
 pub fn tree_state_phrase(tree_state: &TreeState, lasted: Duration) -> Option<String> {
     Some(match tree_state {
         TreeState::Computing { process, share } => {

@@ -24,11 +24,11 @@ mod tools;
 pub struct EnvironmentSettings {
     /// What commands inherit from the server.
     pub inherited: Arc<Variables>,
-    /// Commands start with what a login shell makes of that.
+    /// Whether commands start with what a login shell makes of that.
     pub login: bool,
-    /// Asked for the variables of a command's directory.
+    /// Run for the variables of a command's directory.
     pub tools: Vec<EnvironmentTool>,
-    /// Variables that hold listed secrets: they reach no command.
+    /// Variables that hold listed secrets: no command gets them.
     pub hidden: Vec<String>,
     /// Where the client has files to source before each command.
     pub client: ClientFiles,
@@ -42,7 +42,7 @@ pub struct StartEnvironment {
     pub variables: Arc<Variables>,
     /// To be sourced before the command.
     pub files: Vec<PathBuf>,
-    /// What went wrong, if it was not said before.
+    /// Problems that were not reported before.
     pub problems: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Environments {
             let (taken, problem) = self.login.environment(settings, shell);
             variables = taken.unwrap_or(variables);
             problems.extend(problem);
-            // The tools run programs of the directory's.
+            // Before the tools run: they run programs of the directory.
             hide(&mut variables);
         }
         for tool in &settings.tools {
@@ -86,8 +86,8 @@ impl Environments {
     }
 }
 
-/// Makes programs print instead of starting a pager or asking at a prompt that no
-/// user sees. Set in pipe mode, where the user has not decided otherwise.
+/// Makes programs print instead of starting a pager or asking at a prompt that no user sees. Set in
+/// pipe mode, unless the user has set them.
 const NON_INTERACTIVE: [(&str, &str); 5] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -96,10 +96,10 @@ const NON_INTERACTIVE: [(&str, &str); 5] = [
     ("GH_PROMPT_DISABLED", "1"),
 ];
 
-/// The terminal that we emulate.
+/// The type of the emulated terminal.
 const TERMINAL: &str = "xterm-256color";
 
-/// Secrets that clients give to their servers; commands must not have them.
+/// Secrets that clients give to their servers; commands must not get them.
 const CLIENT_TOKENS: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
 
 /// Where programs are looked up if PATH is not set, as the shells do.

@@ -1,8 +1,8 @@
-//! A reader of a task's output that misses no byte: the program waits for it where it
-//! falls behind, as it would for the reader of a pipe.
+//! A reader of a task's output that misses no byte: the program waits for it when it falls behind,
+//! as it would for the reader of a pipe.
 //!
-//! It also reports what comes beside the output: stderr that is kept apart, probes of the
-//! task's processes, the shell's end. The task's condvar wakes it for all of these.
+//! It also reports stderr that is kept apart, probes of the task's processes, and the shell's end.
+//! The task's condvar wakes it for all of these.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const CHUNK: u64 = 256 * 1024;
 /// What is reported besides the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Topics {
-    /// The output; the program waits for the follower then.
+    /// The output: the program waits for the follower.
     pub output: bool,
     /// Stderr, if it is separate.
     pub errors: bool,
@@ -31,7 +31,7 @@ pub struct Topics {
 pub enum TaskEvent {
     /// The next bytes of the output.
     Output(Vec<u8>),
-    /// This many bytes are gone: the spool's quota is smaller than what came at once.
+    /// This many bytes are gone: more came at once than the spool's quota holds.
     Gap(u64),
     /// New bytes of stderr; the newest of them if they were many.
     Errors(Vec<u8>),
@@ -130,7 +130,7 @@ impl Follower {
     }
 }
 
-/// What a read of the output has brought.
+/// The result of one read of the output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     Bytes(Vec<u8>),

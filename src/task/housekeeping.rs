@@ -1,5 +1,5 @@
-//! What a server does besides running tasks: freeing space for output, forgetting old tasks,
-//! reaping adopted zombies, and listing processes whose task is unknown.
+//! What a server does besides running tasks: it frees space for output, evicts old tasks, reaps
+//! adopted zombies, and lists processes whose task is unknown.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -110,7 +110,7 @@ impl Supervisor {
         }
     }
 
-    /// The processes that were handed to this server and belong to no known task.
+    /// The processes that this server has adopted and that belong to no known task.
     pub fn unattributed(&self) -> Vec<ProcessName> {
         let adopted = orphans::adopted().unwrap_or_default();
         let tasks = self.tasks();
@@ -126,7 +126,7 @@ impl Supervisor {
             .filter(|process| {
                 let of_task = |task: &Arc<TaskHandle>| {
                     let ours = format!("{}/{}", self.instance, task.id());
-                    // The lock is not held while /proc is read.
+                    // The task's lock is released before `/proc` is read.
                     let closed = task.live.state().closed;
                     !closed
                         && (task.live.facts.shell.pid == process.session

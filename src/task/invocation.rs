@@ -1,5 +1,4 @@
-//! A command made ready for its shell: its arguments, its environment, what is sourced before
-//! it, and the files that go with it.
+//! Prepares a command for its shell: its arguments, what is sourced before it, and its files.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -49,7 +48,7 @@ pub(super) struct Prepared {
     pub sideband: Option<SideBand>,
 }
 
-/// Prepares a command. If a report is wanted and no pipe can be made, it runs without.
+/// Prepares a command. If a report is wanted and no pipe can be made, the command runs without.
 ///
 /// # Errors
 /// The command is long and its script cannot be written, or a session's variables cannot be
@@ -145,9 +144,9 @@ fn added_by(path: &Path) -> Reportable {
 /// What is known of startup files.
 #[derive(Debug, Default)]
 pub(super) struct StartupFiles {
-    /// Those whose errors were shown, as they were then.
+    /// The files whose errors were shown, by their version then.
     shown: Mutex<HashMap<PathBuf, Option<FileVersion>>>,
-    /// What they add to reports, as they were then.
+    /// What the files add to reports, by their version then.
     added: Mutex<HashMap<PathBuf, (FileVersion, Reportable)>>,
 }
 

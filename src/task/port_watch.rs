@@ -1,5 +1,5 @@
-//! Looks whether a task listens at a port. The kernel reports no `listen`, so a call that waits
-//! for one looks again and again, while it waits.
+//! Checks whether a task listens at a port. The kernel reports no `listen`, so a call that waits
+//! for one checks repeatedly.
 
 use std::collections::BTreeSet;
 use std::net::TcpStream;
@@ -16,24 +16,24 @@ use crate::process::processes;
 use crate::process::snapshots::Snapshots;
 use crate::process::tree::{self, MatchCriteria, ProcessInfo, Snapshot, TaskProcesses};
 
-/// The pause between two looks, each of which reads two small tables.
+/// The pause between two checks, each of which reads two small tables.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How old the scan of the machine may be that finds processes in other network namespaces.
+/// The maximum age of the scan that finds processes in other network namespaces.
 const SCAN_AGE: Duration = Duration::from_secs(1);
 /// How long another process may hold the port before the wait ends: a server that is being
 /// restarted needs a moment.
 const HELD_FOR: Duration = Duration::from_secs(1);
-/// How long a connection is tried, to an address of this machine.
+/// The time limit for a connection to an address of this machine.
 const CONNECT: Duration = Duration::from_millis(50);
 
-/// How old the scan of the machine may be by which the ports of tasks are listed.
+/// The maximum age of the scan by which the ports of tasks are listed.
 const LIST_AGE: Duration = Duration::from_millis(200);
 
-/// The processes of a task that a list is about.
+/// What identifies the processes of a listed task.
 pub(crate) struct Members {
     /// The pid of its shell, which leads its session.
     pub shell: i32,
-    /// What has outlived it.
+    /// The processes that have outlived it.
     pub leftovers: Vec<i32>,
 }
 
@@ -101,7 +101,7 @@ pub struct PortWatch {
 }
 
 impl PortWatch {
-    /// Looks once.
+    /// Checks once.
     pub(super) fn look(&mut self) -> Option<PortFound> {
         let own = std::process::id() as i32;
         let Some(mut listening) = listening::listeners(own) else {
@@ -131,7 +131,7 @@ impl PortWatch {
         (since.elapsed() >= HELD_FOR).then(|| PortFound::Held(named(holder, &listening)))
     }
 
-    /// A process of the task that listens at the port in a network namespace of its own.
+    /// A process of the task that listens at the port in another network namespace.
     fn server_in_other_namespace<'a>(
         &self,
         members: &'a [ProcessInfo],

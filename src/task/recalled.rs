@@ -1,6 +1,6 @@
-//! Tasks of ended servers, and tasks that this server has evicted. This server answers for them
-//! as for its own ended tasks, with the output that is left of them. It remembers those that were
-//! requested last; they are in no list.
+//! Tasks of ended servers, and tasks that this server has evicted. This server answers for them as
+//! for its own ended tasks, with the output that is left. It keeps those that were requested last;
+//! no list shows them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::process::tree::Identity;
 use crate::shell::outcome::Outcome;
 use crate::text::lines::Position;
 
-/// How many of these tasks are remembered, with what has been shown of their output.
+/// How many of these tasks are kept, with how much of their output results have shown.
 const HELD: usize = 64;
 
 /// What is left of a task that this server does not run.
@@ -70,8 +70,8 @@ impl Supervisor {
         Some(RecalledTask::Task(task))
     }
 
-    /// Keeps what has been shown of a detached task whose shim is gone, so that no other server
-    /// shows it again.
+    /// Writes how much of a detached task without its shim was shown, so that no other server shows
+    /// it again.
     pub(crate) fn keep_shown(&self, task: &TaskHandle) {
         let Ok(state) = &self.settings.state else { return };
         let Some(remains) = tombstone::find(state, &self.instance, task.id()) else { return };

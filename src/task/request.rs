@@ -21,7 +21,7 @@ pub enum Stdin {
     Open,
 }
 
-/// A task that outlives the server that was asked for it.
+/// A task that outlives its server: for whom it runs, and until when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Detached {
     /// The name of the client that has asked for it; empty if it gave none.
@@ -60,7 +60,8 @@ pub struct Request {
     pub session: Option<String>,
     /// Added to its environment.
     pub environment: Vec<(String, String)>,
-    /// What it starts with besides, if the server that asks a shim for it has found that out.
+    /// The environment and files that it starts with, if the server that asks a shim for it has
+    /// found them.
     pub start: Option<StartEnvironment>,
     /// What the command gets on stdin. With a terminal `Text` is typed, and the others have no
     /// effect.
@@ -71,7 +72,7 @@ pub struct Request {
     /// Whether that terminal is emulated. If it is passed through to a person's own terminal,
     /// that one draws the screen and answers the program's queries.
     pub emulated: bool,
-    /// After this time it is killed.
+    /// How long it may run.
     pub timeout: Option<Duration>,
     /// The limit up to which progress extends the timeout; `None` if it is fixed.
     pub timeout_max: Option<Duration>,
@@ -135,7 +136,7 @@ fn named(path: &Path) -> String {
 /// Why input was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// Its worker has too many commands to carry out.
+    /// Too many commands wait for its worker.
     #[error("task {id} has {waiting} requests pending: try again in a moment")]
     Busy { id: String, waiting: usize },
     /// The agent waits for the people who are attached.
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn above_the_maximum_is_clamped_and_said() {
+    fn a_timeout_above_the_maximum_is_clamped_and_reported() {
         let timeout = resolve_timeout(Some(1e9), TimeoutKind::Background, &BOUNDS).ok();
         assert_eq!(
             timeout,
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_for_those_that_may_run_long() {
+    fn only_commands_that_may_run_long_may_have_no_deadline() {
         assert_eq!(
             resolve_timeout(Some(0.0), TimeoutKind::Plain, &BOUNDS),
             Err(TimeoutError::NoneForPlain)

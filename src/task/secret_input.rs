@@ -36,8 +36,8 @@ pub struct SecretInput {
 }
 
 impl SecretInput {
-    /// Types it on the master of the task's terminal, after the input that was sent before, and
-    /// sends the result.
+    /// Types it on the master of the task's terminal, after all earlier input, and sends the
+    /// result.
     pub(super) fn carry_out(
         self,
         task: &LiveTask,
@@ -50,7 +50,7 @@ impl SecretInput {
             // The input that it waited for has come.
             task.report(|state| state.forget_answered());
         }
-        // The caller may have given up; the channel has room for one answer.
+        // The caller may be gone; the channel has room for one answer.
         let _ = self.answer.try_send(typed);
     }
 
@@ -96,6 +96,7 @@ impl SecretInput {
 
 /// A worker answers within milliseconds, unless the machine is busy.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     #[error(

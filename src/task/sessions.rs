@@ -1,5 +1,5 @@
 //! Named sessions: the directory and the exported variables that a command leaves to the next one
-//! of the same name. They are in memory alone. Pure.
+//! of the same name. They are kept in memory only. Pure.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The maximum number of sessions; the least recently used one is forgotten.
 const MAX_SESSIONS: usize = 32;
-/// What belongs to one shell and not to the next.
+/// Variables of one shell that the next does not get.
 pub(super) const OF_THE_SHELL: [&str; 4] = ["_", "OLDPWD", "PWD", "SHLVL"];
 
 /// The variables of an environment, with their values.
@@ -37,8 +37,8 @@ impl Session {
         environment.extend(set.filter_map(|(name, value)| Some((name.clone(), value.clone()?))));
     }
 
-    /// The session after a command that started in this one with `started_with`. Variables that
-    /// it has not changed are as they were, also if they were of that call alone.
+    /// The session after a command that started in this one with `started_with`. It records only
+    /// variables that the command has changed, not those that the call has added.
     pub fn after(&self, started_with: &[(OsString, OsString)], end: &ShellEnd<'_>) -> Session {
         let is_kept = |name: &OsStr| !OF_THE_SHELL.iter().any(|other| name == *other);
         let before: BTreeMap<&OsString, &OsString> =
@@ -66,7 +66,7 @@ impl Session {
 pub(crate) struct Sessions(Vec<(String, Arc<Session>)>);
 
 impl Sessions {
-    /// A session as it is now; one of a new name is empty.
+    /// The present state of a session; a new one is empty.
     pub fn get(&mut self, name: &str) -> Arc<Session> {
         let place = self.0.iter().position(|(known, _)| known == name);
         let session = place.map(|place| self.0.remove(place).1).unwrap_or_default();

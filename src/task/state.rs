@@ -28,7 +28,7 @@ pub const SIGNAL_PATIENCE: Duration = Duration::from_millis(500);
 /// A shell that ends within this time after a kill request counts as killed by it.
 pub const KILL_CREDIT: Duration = Duration::from_secs(5);
 
-/// What a caller asks to be sent to a task's processes.
+/// The signals that a caller wants sent to a task's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillRequest {
     /// SIGTERM and SIGCONT, a grace, then SIGKILL.
@@ -38,7 +38,7 @@ pub enum KillRequest {
 }
 
 impl KillRequest {
-    /// Whether it asks processes to end.
+    /// Whether it makes processes end.
     pub fn ends(self) -> bool {
         match self {
             KillRequest::Escalate => true,
@@ -53,7 +53,7 @@ pub enum Event {
     Output,
     /// The output has ended: no process holds it open any more.
     OutputClosed,
-    /// A scan has found whether a living process holds the output open.
+    /// A scan has found out whether a living process holds the output open.
     OutputHeld(bool),
     Exited(Exit),
     /// A caller asks for a kill.
@@ -61,7 +61,7 @@ pub enum Event {
     Shutdown,
     /// A scan of the tree found no process.
     TreeGone,
-    /// A probe has found whether the command makes progress, or may yet.
+    /// A probe has found out whether the command makes progress, or may yet.
     Probed {
         progressing: bool,
     },
@@ -133,14 +133,14 @@ impl Escalation {
 /// When a task is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Deadline {
-    /// In any case, or unless the task makes progress; `None`: never.
+    /// The deadline, unless progress extends it; `None`: never.
     pub first: Option<Instant>,
-    /// At the latest, whatever progress it makes; `None`: the first does not move.
+    /// How far progress extends it; `None`: not at all.
     pub latest: Option<Instant>,
 }
 
 impl Deadline {
-    /// After these times from the start.
+    /// Deadlines at these times after the start.
     pub fn new(start: Instant, first: Option<Duration>, latest: Option<Duration>) -> Deadline {
         let after = |time: Duration| start.checked_add(time);
         Deadline { first: first.and_then(after), latest: latest.and_then(after) }
@@ -168,7 +168,7 @@ pub struct Machine {
     output_open: bool,
     holders: Holders,
     last_output: Option<Instant>,
-    /// The server is ending: nothing that may not come is waited for.
+    /// The server is ending: do not wait for an end of output that may not come.
     hurries: bool,
     cause: Option<Cause>,
     escalation: Option<Escalation>,
@@ -369,7 +369,7 @@ impl Machine {
             Some(Cause::Kill { .. }) => Outcome::Killed,
             Some(Cause::Shutdown) | None => Outcome::Interrupted,
         };
-        // The last signal that it was sent, or would have been.
+        // SIGKILL is the last signal that it was sent, or would have been.
         (Exit::Signal(Signal::Kill.number()), outcome)
     }
 
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn output_during_the_look_for_its_holders_begins_the_silence_anew() {
+    fn output_during_the_scan_for_its_holders_restarts_the_silence() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Exited(Exit::Code(0)), t);
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_moves_while_the_command_gets_on_and_no_further_than_the_latest() {
+    fn progress_extends_a_deadline_up_to_the_latest() {
         let t = Instant::now();
         let mut machine = moving(t);
         machine.step(Event::Probed { progressing: true }, at(t, 900));
@@ -547,11 +547,11 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_get_on_ends_at_its_deadline() {
+    fn a_command_without_progress_ends_at_its_deadline() {
         let t = Instant::now();
-        for looks in [vec![], vec![false], vec![true, false]] {
+        for probes in [vec![], vec![false], vec![true, false]] {
             let mut machine = moving(t);
-            for progressing in looks {
+            for progressing in probes {
                 machine.step(Event::Probed { progressing }, at(t, 900));
             }
             assert_eq!(machine.next_wake(), Some(at(t, 1000)));
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gets_on_no_more_after_its_deadline_ends_then() {
+    fn a_command_whose_progress_ends_after_its_deadline_ends_then() {
         let t = Instant::now();
         let mut machine = moving(t);
         machine.step(Event::Probed { progressing: true }, at(t, 900));
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_is_not_ended_by_an_old_look() {
+    fn an_old_probe_does_not_end_a_command_with_late_output() {
         let t = Instant::now();
         let mut machine = moving(t);
         machine.step(Event::Probed { progressing: false }, at(t, 100));
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_does_not_move_holds_for_what_gets_on() {
+    fn progress_does_not_extend_a_fixed_deadline() {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 1000)));
         machine.step(Event::Probed { progressing: true }, at(t, 900));
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_counts_from_the_last_time_that_somebody_asked() {
+    fn a_kill_counts_from_the_last_request() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_before_the_kill_stands() {
+    fn an_end_before_the_kill_keeps_its_outcome() {
         let t = Instant::now();
         let mut machine = Machine::new(Deadline::default());
         machine.step(Event::Exited(Exit::Code(0)), t);

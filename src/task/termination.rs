@@ -1,9 +1,9 @@
 //! One kill of a task's tree, from its command to its receipt.
 //!
-//! Each process that a scan finds is signalled by itself. Beside that the shell's process
-//! group is signalled as a whole where scans do not reach: where `/proc` cannot be read, and
-//! where processes start others faster than scans find them. The shell is not yet reaped,
-//! so that this number is its own.
+//! Each process that a scan finds is signalled by itself. The shell's process group is also
+//! signalled as a whole where scans do not suffice: where `/proc` cannot be read, and where
+//! processes start others faster than scans find them. The shell is not reaped yet, so that no
+//! other group can have its number.
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
@@ -51,7 +51,7 @@ pub struct Receipt {
     pub signalled: usize,
     /// How many of them are gone.
     pub gone: usize,
-    /// Those that are alive.
+    /// The processes that are still alive.
     pub survivors: Vec<Survivor>,
     /// `/proc` could not be read at the end: there may be survivors that are not listed.
     pub unseen: bool,
@@ -62,11 +62,11 @@ pub struct Receipt {
 #[derive(Debug, Default)]
 pub(super) struct TreeKill {
     started: Option<Instant>,
-    /// Take the receipt.
+    /// Callers that wait for the receipt.
     waiting: Vec<Sender<Receipt>>,
     /// What to send to processes that a scan finds for the first time.
     signals: &'static [Signal],
-    /// Processes that got all of the present signals.
+    /// Processes that were sent all of `signals`.
     fully_signalled: HashSet<Identity>,
     /// Whether the shell, which no scan has found, was sent all of them.
     shell_signalled_unseen: bool,
@@ -88,7 +88,7 @@ impl TreeKill {
         self.started.get_or_insert_with(Instant::now);
     }
 
-    /// A caller waits for the receipt of the kill that is under way or begins now.
+    /// Adds a caller that waits for the receipt. Begins a kill, if none is under way.
     pub fn expect(&mut self, receipt: Sender<Receipt>) {
         self.begin();
         self.waiting.push(receipt);
@@ -126,7 +126,7 @@ impl TreeKill {
         self.handles.iter().filter_map(|handle| Some((handle.id, handle.ended()?)))
     }
 
-    /// When to scan again without an end.
+    /// When to scan again, if no watched process ends before.
     pub fn next_sweep(&self) -> Option<Instant> {
         self.next_sweep
     }
@@ -144,13 +144,14 @@ impl TreeKill {
         let alive = processes.living(&snapshot);
         let receipt = kill.receipt(started, &alive, !snapshot.is_whole(), shell);
         for waiting in kill.waiting {
-            // The caller may have gone; the channel has room for one.
+            // The caller may be gone; the channel has room for one receipt.
             let _ = waiting.try_send(receipt.clone());
         }
         Some(alive)
     }
 
-    /// Scans the tree and signals processes that it has not signalled yet; whether all are gone.
+    /// Scans the tree and signals processes that it has not signalled yet; returns whether all are
+    /// gone.
     fn sweep(&mut self, processes: &mut TaskProcesses, shell: &Child) -> bool {
         let snapshot = self.scan(processes);
         let newcomers: Vec<ProcessInfo> = self
@@ -174,7 +175,7 @@ impl TreeKill {
         self.next_sweep = if processes.is_inconclusive() {
             Some(Instant::now() + SCAN_AGAIN)
         } else if forced && !newcomers.is_empty() {
-            // A tree that starts processes faster than they are ended is scanned without a pause.
+            // The tree may start processes faster than they are ended: scan without a pause.
             Some(Instant::now())
         } else {
             (!self.watches_all(&snapshot)).then(|| Instant::now() + RESCAN)
@@ -189,7 +190,7 @@ impl TreeKill {
             return false;
         }
         if snapshot.is_whole() {
-            // No process is left to be hit, unless the scan has missed it.
+            // This reaches only a process that the scan has missed.
             let _ = shell.signal_group(Signal::Kill);
             return true;
         }
@@ -265,7 +266,7 @@ impl TreeKill {
         }
     }
 
-    /// No member of a group escapes by starting others: the signal reaches all of it at once.
+    /// Kills whole groups, which reaches all members at once: none escapes by starting others.
     fn kill_groups(&mut self, shell: &Child, snapshot: &Snapshot) {
         let _ = shell.signal_group(Signal::Kill);
         self.group_killed = true;
@@ -295,7 +296,7 @@ impl TreeKill {
             && self.handles.iter().all(|handle| handle.ended().is_some())
     }
 
-    /// Stops watching processes that have ended; returns whether none is watched any more.
+    /// Stops watching processes that have ended; returns whether no others are watched.
     fn forget(&mut self, ended: &[Identity]) -> bool {
         self.handles.retain(|handle| !ended.contains(&handle.id));
         self.alive.retain(|process| !ended.contains(&process.id));

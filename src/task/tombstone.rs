@@ -2,9 +2,9 @@
 //! user answer, and a record of the end itself.
 //!
 //! A server's directory stays as it is; only the record is added, by the server or, if that was
-//! killed, by its guard. A task whose file has no outcome was interrupted by that end.
-//! Directories are removed when their time is up, the oldest earlier if all together exceed the
-//! quota of one server. Limits: works on files alone; [`recall`](super::recalled) makes tasks of
+//! killed, by its guard. The server's end interrupted every task whose file has no outcome.
+//! Directories are removed when their time is up, the oldest earlier if together they exceed the
+//! quota of one server. Limits: handles files only; [`recall`](super::recalled) makes tasks of
 //! them.
 
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ const RECORD: &str = "ended";
 const EVICTED: &str = "evicted";
 /// … and the previous log, which was full.
 const EVICTED_BEFORE: &str = "evicted.before";
-/// What the name of the file ends with that says that the end of a task was reported.
+/// The extension of the file that marks the end of a task as reported.
 const REPORTED: &str = "reported";
-/// The maximum size: some 2,000 tasks.
+/// The maximum size of the log: about 2,000 tasks.
 const EVICTED_BYTES: u64 = 1024 * 1024;
-/// For how long a directory that is still being made is left alone.
+/// How long a directory that is still being created is left alone.
 const MAKING: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,12 +43,12 @@ pub struct ServerEnd {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndCause {
-    /// Its client, or a signal that asks for the end.
+    /// Its client closed the connection, or a signal asked it to end.
     #[serde(rename = "InOrder")]
     CleanExit,
-    /// A signal with this number that ends a process at once.
+    /// A signal with this number killed it.
     Signal(i32),
-    /// It gave up with this exit code.
+    /// It failed with this exit code.
     Code(i32),
     /// Unknown: its guard was killed as well, or the machine stopped.
     Unknown,
@@ -63,7 +63,7 @@ impl From<Exit> for EndCause {
     }
 }
 
-/// What is known of a task's server that has ended.
+/// What is known of the end of a task's server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LostServer {
     pub server: ServerEnd,
@@ -72,7 +72,7 @@ pub struct LostServer {
 }
 
 impl LostServer {
-    /// Whether it ended in order.
+    /// Whether the server exited cleanly.
     pub fn is_clean(&self) -> bool {
         self.server.cause == EndCause::CleanExit
     }
@@ -105,7 +105,7 @@ impl ServerEnd {
         serde_json::from_slice(&text).ok()
     }
 
-    /// The end of a server that has left no record: it was alive when the newest of its files was
+    /// The presumed end of a server without a record: it was alive when its newest file was
     /// written.
     fn guess(directory: &Path) -> ServerEnd {
         let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -173,8 +173,8 @@ pub fn listed(directory: &Path) -> Vec<Entry> {
     entries.filter_map(|entry| read(directory, &entry.id)).collect()
 }
 
-/// Removes what servers have left that ended longer ago than `keep`, and the oldest beyond
-/// `quota` bytes. Does not follow links, whose directories are not ours.
+/// Removes the directories of servers that ended longer ago than `keep`, and the oldest beyond
+/// `quota` bytes. Does not follow links, whose targets are not ours.
 pub fn sweep(state: &Path, keep: Duration, quota: u64) {
     let servers = journal::servers_folder(state);
     if servers.is_symlink() {
@@ -194,7 +194,7 @@ pub fn sweep(state: &Path, keep: Duration, quota: u64) {
             }
             continue;
         }
-        // Without its lock: other servers may be answering from it.
+        // Without taking its lock: other servers may be answering from it.
         conclude(&path, EndCause::Unknown, &[]);
         if let Some(end) = ServerEnd::read(&path) {
             ended.push((end, path));
@@ -297,12 +297,12 @@ fn left(directory: PathBuf, mut entry: Entry) -> Remains {
     }
 }
 
-/// Claims for the caller that it reports the end of a detached task; the first one gets it.
+/// Claims the report of a detached task's end; returns whether the caller is the first.
 pub(crate) fn claim_report(directory: &Path, task: &str) -> bool {
     files::create_private(&report_path(directory, task)).is_ok()
 }
 
-/// Returns what was claimed: the report was lost.
+/// Gives up the claim: the report was lost.
 pub(crate) fn return_report(directory: &Path, task: &str) {
     let _ = std::fs::remove_file(report_path(directory, task));
 }

@@ -19,8 +19,8 @@ pub const SETTLE: Duration = Duration::from_millis(30);
 /// A reply to input is over when output has been silent for this long.
 pub const REPLY_SILENCE: Duration = Duration::from_millis(80);
 
-/// How much longer a reply waits for the probe that is to confirm that the task waits for input
-/// again: without it the caller would have to ask for what it wants to know most.
+/// How much longer a reply waits for the probe that confirms that the task waits for input again;
+/// without it the caller would have to poll for that.
 pub const CONFIRMATION: Duration = Duration::from_millis(150);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Watch<'_> {
         is_echo(&output, typed).then_some(end)
     }
 
-    /// Waits.
+    /// Waits until the goal is reached or something else ends the wait.
     ///
     /// # Errors
     /// The output cannot be searched for the pattern.
@@ -116,7 +116,7 @@ impl Watch<'_> {
             .pattern
             .map(|pattern| PatternWatch::new(pattern, &task.live.state().delta(), columns));
         let mut settled_at = None;
-        // Up to where the output is the echo of what was typed.
+        // The end of the output that is only the echo of what was typed.
         let mut echoed = match self.goal {
             Goal::Reply { typed: Some(_), .. } => Some(shown),
             _ => None,
@@ -249,7 +249,7 @@ mod tests {
     use super::is_echo;
 
     #[test]
-    fn an_echo_is_told_from_a_reply() {
+    fn an_echo_is_distinguished_from_a_reply() {
         for (output, typed) in [
             ("two\n", "two"),
             ("\n", "a secret that is not shown"),

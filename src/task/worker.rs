@@ -59,7 +59,7 @@ pub(super) struct Setup {
     /// Names of programs that do not count as leftovers once they have left the session.
     pub daemons: Arc<[String]>,
     pub journal: Journal,
-    /// The script of a long command, which contains its text: removed in any case.
+    /// The script of a long command, which contains its text; removed with the worker.
     pub script: Option<Temporary>,
     pub sideband: Option<SideBand>,
     /// Takes what the shell of a session reports at its end.
@@ -88,7 +88,7 @@ pub(super) struct Worker {
     termination: TreeKill,
     leftovers: Leftovers,
     probes: Probes,
-    /// The state says that nothing will change any more.
+    /// Whether the task's state is final.
     closed: bool,
     shutting_down: bool,
 }
@@ -173,7 +173,7 @@ impl Worker {
         if self.output.begin_turn(Instant::now()) {
             self.note_output();
         }
-        // A command may have caused the exit: it comes first.
+        // Commands come first: one may have caused the exit.
         if ready.commands || ready.exit {
             self.take_commands();
         }
@@ -271,7 +271,7 @@ impl Worker {
                             self.completion.record_stop_context(&self.task);
                         }
                         self.termination.send_once(signal, processes, shell);
-                        // Before the receipt: its reader may ask at once how the task is.
+                        // Before the receipt: its reader may query the task's state at once.
                         self.probes.begin_anew(&self.task);
                     }
                     Effect::CloseKill => scanned = self.close_termination(),
@@ -334,7 +334,7 @@ impl Worker {
         let input = self.task.facts.input;
         let fd = input_descriptor(input, &self.spawned);
         match fd.and_then(|fd| self.input.flush(fd, input)) {
-            // Replies of the terminal alone: no caller waits for them to be read.
+            // Only replies of the terminal: no caller waits for these.
             Some(Flushed { taken: 0, dropped: 0 }) => {}
             Some(Flushed { taken, dropped }) => self.task.report(|state| {
                 state.queued_input = state.queued_input.saturating_sub(taken);
@@ -369,10 +369,10 @@ impl Worker {
 
     // Output and exit.
 
-    /// Reads at most `max_reads` times, until nothing is there or the emulated screen falls behind.
-    /// Returns whether there is nothing left to read.
+    /// Reads at most `max_reads` times, until nothing is left or the emulated screen falls behind;
+    /// returns whether nothing is left.
     fn read_output(&mut self, max_reads: usize) -> bool {
-        // Held only while output comes: most tasks are silent most of the time.
+        // Allocated only while output comes: most tasks are silent most of the time.
         let mut buffer = vec![0; READ_BYTES];
         for _ in 0..max_reads {
             match descriptors::read(&self.spawned.output, &mut buffer) {
@@ -391,7 +391,7 @@ impl Worker {
         false
     }
 
-    /// Reads as much as a pipe holds, however much there is to draw.
+    /// Reads as much as a pipe holds, even if the emulated screen falls behind.
     fn read_pipe(&mut self) {
         (0..PIPE_READS).any(|_| !self.machine.output_open() || self.read_output(1));
     }
@@ -424,17 +424,16 @@ impl Worker {
         self.step(Event::Output);
     }
 
-    /// Takes what the mask held back at the end of the output.
+    /// Takes the output that the mask held back to the end.
     fn finish_output(&mut self) {
         if self.output.finish(Instant::now()) {
             self.note_output();
         }
     }
 
-    /// After output: writes the terminal's answers to the program, and discards what was seen of
-    /// the processes before.
+    /// After output: writes the terminal's replies to the program, and restarts the probes.
     fn note_output(&mut self) {
-        // No input of the caller's: a task that waits for that continues to wait.
+        // Replies are not the caller's input: a task that waits for that continues to wait.
         let replies = self.output.take_replies();
         if !replies.is_empty() {
             self.input.push_reply(replies.into_bytes());
@@ -447,8 +446,8 @@ impl Worker {
         let Some(exit) = self.spawned.child.peek_exit() else {
             return;
         };
-        // What the shell wrote before its end is in the pipe: it is read before the
-        // drain's clock may end the task.
+        // What the shell wrote before its end is in the pipe: read it before the drain's clock may
+        // end the task.
         self.read_pipe();
         self.read_errors();
         self.probes.stop();
@@ -459,7 +458,7 @@ impl Worker {
 
     fn note_tree_gone(&mut self, gone: bool) {
         if gone {
-            // The tree has no zombies: the shell may have exited without a note of it.
+            // Scans leave out zombies: the shell's exit may not have been noted yet.
             if !self.machine.exited() {
                 self.note_exit();
             }
@@ -473,8 +472,8 @@ impl Worker {
         self.note_tree_gone(gone);
     }
 
-    /// Gives the receipt. Once the task is over its last scan also gives the leftovers, so
-    /// that both say the same; the answer is whether it did.
+    /// Sends the receipt. Once the task is over, the kill's last scan also sets the leftovers, so
+    /// that both agree; returns whether it did.
     fn close_termination(&mut self) -> bool {
         let (processes, shell) = (&mut self.processes, &self.spawned.child);
         match self.termination.close(processes, shell) {
@@ -489,11 +488,12 @@ impl Worker {
 
     // The end and the leftovers.
 
-    /// Scans for processes that outlive the shell; whether any process holds the output open.
+    /// Scans for processes that outlive the shell; returns whether any process holds the output
+    /// open.
     fn seek_holders(&mut self) -> bool {
         self.scan_leftovers();
         let held = self.processes.output_is_held();
-        // What came before the scan, by processes that may have ended since.
+        // Read what came before the scan: its writers may have ended since.
         self.read_pipe();
         held
     }
@@ -546,7 +546,7 @@ impl Worker {
 
     fn follow_leftovers(&mut self, ended: &[Identity]) {
         if self.leftovers.changed(ended, Instant::now()) {
-            // What they wrote last is read before they are removed from the list.
+            // Read what they wrote last before removing them from the list.
             self.read_output(READS_PER_TURN);
             self.scan_leftovers();
         }
@@ -565,8 +565,8 @@ impl Worker {
             self.task.report(|state| state.leftovers.clear());
             self.journal.write(&self.task);
             self.task.report(|state| state.closed = true);
-            // Not before: while the shell is a zombie, the numbers of its process
-            // group and session are those of its leftovers and of no others.
+            // Not earlier: while the shell is a zombie, its number cannot be that of another
+            // process group or session.
             self.spawned.child.reap();
         }
         if self.journal.due().is_some() {
@@ -596,8 +596,8 @@ const INCONCLUSIVE_SCAN_PAUSE: Duration = Duration::from_millis(20);
 /// they do each time, the tree continues in processes that live no longer than a scan takes.
 const SCANS: usize = 4;
 
-/// A cheap check that spares most commands a scan of the machine: where this process is a
-/// subreaper, it has adopted what outlives the shell.
+/// A cheap check that spares most commands a scan of the machine: a subreaper adopts every process
+/// that outlives the shell.
 fn may_leave_processes(output_is_open: bool) -> bool {
     output_is_open || orphans::adopted().is_none_or(|adopted| !adopted.is_empty())
 }
@@ -615,7 +615,7 @@ struct Leftovers {
 }
 
 impl Leftovers {
-    /// Whether the last scan made clear that none is left.
+    /// Whether the last scan proved that none is left.
     pub fn is_empty(&self) -> bool {
         self.count == 0 && !self.unclear
     }

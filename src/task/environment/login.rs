@@ -1,5 +1,5 @@
 //! The environment that an interactive login shell makes of the server's: PATH and whatever else
-//! the user's start files set. It is in memory alone.
+//! the user's start files set. It is kept in memory only.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -56,12 +56,12 @@ struct Progress {
     last: Option<Arc<Answer>>,
 }
 
-/// What a shell answered.
+/// The result of one run of the shell.
 #[derive(Debug)]
 struct Answer {
     /// The start files as they were before it ran.
     files: Vec<(PathBuf, Option<FileVersion>)>,
-    /// `None` if it failed: it is not asked again before a file changes.
+    /// `None` if the shell failed: it does not run again before a file changes.
     variables: Option<Arc<Variables>>,
 }
 
@@ -72,7 +72,7 @@ impl Answer {
 }
 
 impl LoginShell {
-    /// Its environment, if it has one, and what went wrong, if it has just been asked.
+    /// The shell's environment, if it has one, and the problem, if this call has run the shell.
     pub fn environment(
         &self,
         settings: &EnvironmentSettings,
@@ -95,7 +95,7 @@ impl LoginShell {
         }
         progress.is_running = true;
         drop(progress);
-        // Released also if this thread panics.
+        // Ends the run even if this thread panics.
         let mut running = Running { shell: self, answer: None };
         let files = start_files(shell, &settings.inherited);
         let mut versions = versions(&files);
@@ -161,13 +161,13 @@ enum LoginError {
     Nothing,
 }
 
-/// Runs the shell as a terminal window would, but without a terminal. What its start files print
-/// is left out.
+/// Runs the shell as a terminal window would, but without a terminal. Leaves out what its start
+/// files print.
 fn ask(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, LoginError> {
     let inherited = &settings.inherited;
     let env = files::find_program("env", search_path(inherited)).map_err(|_| LoginError::NoEnv)?;
     let marker = format!("zsh-tool:{}:", files::random_id());
-    // Quoted names are no aliases.
+    // Quoted names are not expanded as aliases.
     let print = format!("'printf' '%s' '{marker}'");
     let script = format!("{print}; '{}' -0; {print}", env.display());
     let launch = Launch {
@@ -180,7 +180,7 @@ fn ask(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, Login
     let daemons = Some(Arc::clone(&settings.daemons));
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons };
     let captured = capture::run(launch, &limits).map_err(CaptureError::from)?;
-    // A failing last command of a start file does not matter.
+    // The exit code does not matter: it may be that of a start file's last command.
     captured.exit.ok_or(CaptureError::TooMuch(MAX_OUTPUT))?;
     let taken = between(&captured.output, marker.as_bytes()).ok_or(LoginError::Nothing)?;
     Ok(merged(inherited, &taken))
@@ -193,8 +193,8 @@ fn between(output: &[u8], marker: &[u8]) -> Option<Variables> {
     rest.get(..find(rest)?).map(entries)
 }
 
-/// The login shell's variables, with what belongs to one process left as it was, and with the
-/// places of PATH that only the server knows at its end.
+/// The login shell's variables. Those that belong to one process keep the server's values, and PATH
+/// ends with the directories that only the server has.
 fn merged(inherited: &[(OsString, OsString)], taken: &[(OsString, OsString)]) -> Variables {
     let is_of_one =
         |name: &OsStr| name == COOKIE_VARIABLE || OF_THE_SHELL.iter().any(|other| name == *other);
@@ -209,7 +209,7 @@ fn merged(inherited: &[(OsString, OsString)], taken: &[(OsString, OsString)]) ->
     variables
 }
 
-/// The places of the first, then those that only the second has.
+/// The directories of the first, then those that only the second has.
 fn joined_paths(first: &OsStr, then: &OsStr) -> OsString {
     let places = |path| OsStr::as_bytes(path).split(|byte| *byte == b':');
     let mut all: Vec<&[u8]> = places(first).collect();
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_start_files_print_is_left_out() {
+    fn output_of_start_files_is_left_out() {
         let output = b"Welcome!\nA=1\0m:A=2\0B=x=\ny\0m:A=3\0bye";
         assert_eq!(between(output, b"m:"), Some(entries(b"A=2\0B=x=\ny\0")));
         assert_eq!(between(b"m:A=2\0", b"m:"), None);

@@ -17,7 +17,7 @@ use crate::task::sessions::Variables;
 
 /// How long a tool may take: `.envrc` may build things.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long a tool that took too long is left alone in that directory.
+/// How long a tool that took too long is not run again in that directory.
 const PAUSE: Duration = Duration::from_secs(60);
 /// The longest output.
 const MAX_OUTPUT: usize = 4 << 20;
@@ -27,7 +27,7 @@ const MAX_DIRECTORIES: usize = 256;
 /// Variables to set or, without a value, to unset.
 type Changes = BTreeMap<String, Option<String>>;
 
-/// What the tools have answered, by directory.
+/// The tools' answers, by directory.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     answers: Mutex<HashMap<(EnvironmentTool, PathBuf), Changes>>,
@@ -36,16 +36,16 @@ pub(super) struct Tools {
 
 #[derive(Debug)]
 struct Failure {
-    /// What was said about it.
+    /// The problem as reported.
     text: String,
-    /// When the tool may be asked again.
+    /// When the tool may run again.
     again: Instant,
 }
 
 impl Tools {
-    /// Adds a tool's variables for this directory. The tool itself is asked before each command:
-    /// direnv gets its last answer, and prints nothing and evaluates nothing if that is still
-    /// right. Returns a problem that was not returned before.
+    /// Adds a tool's variables for this directory. The tool runs before each command: direnv gets
+    /// its last answer, and evaluates nothing if that is still right. Returns a problem, unless it
+    /// was returned before.
     pub fn apply(
         &self,
         tool: EnvironmentTool,
@@ -106,7 +106,7 @@ enum AskError {
     Unreadable(#[from] serde_json::Error),
 }
 
-/// A tool's answer, and its problem: direnv takes back what it has set when it fails.
+/// A tool's answer, and its problem. A failing direnv has both: it unsets what it has set.
 fn ask(
     tool: EnvironmentTool,
     directory: &Path,

@@ -1,8 +1,8 @@
-//! Reading a spool: what is retained of a span, where it continues after a gap, and
-//! from line numbers to places and back.
+//! Reading a spool: the retained parts of a span, where output continues after a gap, and where
+//! lines and bytes are.
 //!
-//! The files are read without the lock. A segment that the quota takes away meanwhile is
-//! a gap like any other.
+//! The files are read without the lock. A segment that is dropped meanwhile for the quota is a gap
+//! like any other.
 
 use std::io;
 
@@ -100,8 +100,8 @@ impl Spool {
         spans
     }
 
-    /// Where retained output continues: at `from`, or behind the gap that it lies in;
-    /// `None` when nothing is retained from there on.
+    /// Where retained output continues: at `from`, or after the gap that contains it; `None` when
+    /// nothing is retained from there on.
     pub fn next_retained(&self, from: LinePosition) -> Option<LinePosition> {
         let segments = self.segments();
         let next = segments.iter().find(|segment| holds(segment, from, u64::MAX))?;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_is_given_up_while_it_is_read_is_a_gap() {
+    fn a_segment_that_is_dropped_while_it_is_read_is_a_gap() {
         let folder = tempfile::tempdir().expect("a folder");
         let base = folder.path().join("task");
         let mut writer = SpoolWriter::new(Some(base), 80, Budget::new(1 << 20));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_else_took_away_is_an_error() {
+    fn a_file_that_another_process_removed_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let base = folder.path().join("task");
         let mut writer = SpoolWriter::new(Some(base), 80, Budget::new(1 << 20));

@@ -18,8 +18,8 @@ use crate::text::lines::{
 const BYTES_PER_CHAR: u64 = 8;
 /// How much is read at once to search the output.
 const SEARCH_BYTES: u64 = 256 * 1024;
-/// How much is read to see that a line has only ended: a terminal may add carriage
-/// returns to those of the program.
+/// How much is read to see that a line has only ended: a terminal may add carriage returns to those
+/// of the program.
 const ENDING_BYTES: u64 = 16;
 /// A longer line is searched in parts of this size.
 const LONGEST_SEARCHED_LINE: usize = 4 * 1024 * 1024;
@@ -28,8 +28,8 @@ const LONGEST_WATCHED_LINE: u64 = 64 * 1024;
 /// An escape sequence that begins this close to the end of a part is left to the next part.
 const SEQUENCE_BYTES: usize = 64;
 
-/// What is to be shown of the output between `from`, where a line begins, and `to`: all
-/// of it if it is small, else its head and its tail; gaps are described.
+/// An excerpt of the output between `from`, where a line begins, and `to`: all of it if it is
+/// small, else its head and its tail; gaps are described.
 ///
 /// # Errors
 /// When a spool file cannot be read.
@@ -47,7 +47,7 @@ pub fn excerpt(
     asked.read(spool, max_chars)
 }
 
-/// What no result has shown, ready for layout.
+/// The output that no result has shown, ready for layout.
 ///
 /// # Errors
 /// A spool file cannot be read.
@@ -62,8 +62,8 @@ pub fn new_output(spool: &Spool, delta: &Delta, max_chars: usize) -> io::Result<
     excerpt(spool, from, delta.to, max_chars)
 }
 
-/// Where the first line begins that has not been shown as it is now; `None`: nothing has
-/// come but the carriage returns that may belong to a line's end.
+/// Where the first line begins that is new or has grown since it was shown; `None` if only carriage
+/// returns have come, which may belong to a line's end.
 fn first_grown_line(spool: &Spool, delta: &Delta) -> io::Result<Option<Position>> {
     let from = delta.from;
     if from.offset == delta.new_from {
@@ -88,7 +88,7 @@ fn first_grown_line(spool: &Spool, delta: &Delta) -> io::Result<Option<Position>
     }
 }
 
-/// What is retained of the lines `first` to `last`, inclusive; empty if there is no line `first`.
+/// The retained part of the lines `first` to `last`, inclusive; empty if there is no line `first`.
 ///
 /// # Errors
 /// A spool file cannot be read.
@@ -145,8 +145,7 @@ impl ReadRequest {
     }
 }
 
-/// Joins pieces to spans: what is missing between them is looked up, and each line is covered
-/// once.
+/// Joins pieces to spans: looks up what is missing between them, and covers each line once.
 struct Assembly<'a> {
     spool: &'a Spool,
     asked: &'a ReadRequest,
@@ -230,7 +229,8 @@ impl<'a> Assembly<'a> {
         Ok((of_line_before, of_line_behind))
     }
 
-    /// The same for what is gone up to `to`; known only if that is within one line.
+    /// As [`Assembly::parts_of_lines`], for output that is gone up to `to`; known only within one
+    /// line.
     fn gone_before(&self, to: LinePosition) -> (u64, u64) {
         match self.at.inside_line && self.at.at.line == to.at.line {
             true => (to.at.offset - self.at.at.offset, 0),
@@ -253,7 +253,7 @@ impl<'a> Assembly<'a> {
     fn finish(mut self) -> io::Result<Vec<OutputSpan>> {
         self.bridge(self.asked.to, self.asked.lines.end)?;
         if self.next_line < self.asked.lines.end {
-            // Nothing is retained after a gap that begins with what was requested.
+            // The requested lines begin in a gap, after which nothing is retained.
             self.miss(self.asked.lines.end, false, (0, 0));
         }
         Ok(self.spans)
@@ -271,9 +271,9 @@ pub struct LinePart {
     pub rest: Option<(u64, u64)>,
 }
 
-/// As much as fits of a line, from its `first` character on; `None` if nothing of such a line is
-/// retained. If the line's beginning is gone, characters are counted from where it is retained. A
-/// `first` beyond the line's end is moved there.
+/// As much as fits of a line, from its `first` character on; `None` if the line does not exist or
+/// nothing of it is retained. If the line's beginning is gone, characters are counted from where it
+/// is retained. A `first` beyond the line's end is moved there.
 ///
 /// # Errors
 /// A spool file cannot be read.
@@ -376,14 +376,13 @@ const NEWEST_BYTES: u64 = 8 * 1024;
 pub struct Newest {
     /// As plain text, in order.
     pub lines: Vec<String>,
-    /// Where to read on.
+    /// Where the next reading begins.
     pub read_to: u64,
 }
 
-/// The newest whole lines of the output from `from` on, at most `most`; of much output
-/// only what its end holds. A line that is being written is left to the next reading,
-/// since where it is cut is chance, unless nothing but it has come: it may be all that
-/// there ever is, as of a bar or a row of dots.
+/// The newest whole lines of the output after `from`, at most `most` of them, from its last
+/// [`NEWEST_BYTES`]. Leaves an unfinished line to the next reading, since it ends at random, unless
+/// nothing else has come: a progress bar or a row of dots may never end its line.
 pub fn newest_lines(
     spool: &Spool,
     from: u64,
@@ -509,8 +508,8 @@ pub fn for_each_line(
     Ok(line)
 }
 
-/// How much of a part of a line can be read without its rest: not a character or an escape
-/// sequence that has only begun.
+/// How many bytes of a part of a line can be read without the rest: not an incomplete character or
+/// escape sequence at its end.
 fn whole_characters(part: &[u8]) -> usize {
     let whole = part.len() - unfinished_character(part);
     let tail = whole.saturating_sub(SEQUENCE_BYTES);
@@ -536,7 +535,7 @@ pub struct PatternWatch<'a> {
 }
 
 impl<'a> PatternWatch<'a> {
-    /// Watches what no result has shown, including the unfinished last line.
+    /// Watches the output that no result has shown, including the unfinished last line.
     pub fn new(pattern: &'a Regex, delta: &Delta, columns: Option<u16>) -> PatternWatch<'a> {
         PatternWatch {
             pattern,
@@ -546,7 +545,7 @@ impl<'a> PatternWatch<'a> {
         }
     }
 
-    /// Searches what has come since.
+    /// Searches the output that has come since the last search.
     ///
     /// # Errors
     /// When a spool file cannot be read.
@@ -565,8 +564,8 @@ impl<'a> PatternWatch<'a> {
         Ok(found)
     }
 
-    /// An unfinished line is searched again when it has grown. Of one that grows without
-    /// end only the newest part is: each search would cost more than the one before.
+    /// An unfinished line is searched again when it has grown. Of a line that grows without end
+    /// only the newest part is searched, since each search would cost more than the last.
     fn forget_the_beginning_of_a_long_line(&mut self, end: Position) {
         let newest = end.offset.saturating_sub(LONGEST_WATCHED_LINE);
         if self.from.at.offset < newest {
@@ -648,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_tells_what_is_omitted_from_what_is_gone() {
+    fn an_excerpt_distinguishes_omitted_lines_from_lines_that_are_gone() {
         let writer = count_to(2_000_000);
         let (spool, end) = (writer.reader(), end_of(&writer));
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
@@ -668,7 +667,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_begins_or_ends_in_a_gap() {
+    fn a_requested_range_may_begin_or_end_in_a_gap() {
         let writer = count_to(2_000_000);
         let (spool, end) = (writer.reader(), end_of(&writer));
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
@@ -693,7 +692,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_task_whose_output_is_all_gone_every_line_is_told_as_gone() {
+    fn every_line_of_output_that_is_gone_is_reported_as_gone() {
         let folder = tempfile::tempdir().expect("a folder");
         let base = folder.path().join("task");
         let mut writer = SpoolWriter::new(Some(base), QUOTA, Budget::new(QUOTA));
@@ -707,7 +706,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_lines_are_few_however_much_came() {
+    fn the_number_of_newest_lines_is_limited() {
         let mut writer = writer();
         writer.append(b"old\n");
         let from = writer.end().offset;
@@ -728,7 +727,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_line_that_never_ends_what_has_come_is_read() {
+    fn a_line_that_never_ends_is_read_as_it_grows() {
         let mut writer = writer();
         let mut read_to = 0;
         for (more, shown) in [("10%\r20%", "20%"), ("\r30%", "30%"), ("\r40%", "40%")] {
@@ -740,7 +739,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_one_line_is_one_line_wherever_the_reading_cuts_it() {
+    fn a_flood_of_one_line_is_read_as_whole_lines() {
         let mut writer = writer();
         let line = format!("{}\n", "a line that is long and the same for ever ".repeat(5));
         let flood = line.repeat(100);
@@ -852,7 +851,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_read_in_part_tells_how_many_bytes_of_it_are_not() {
+    fn a_line_that_is_read_in_part_has_the_number_of_the_other_bytes() {
         let mut writer = writer();
         let long = |letter: &str| letter.repeat(100_000);
         writer.append(format!("{}\nmiddle\n{}\n", long("a"), long("b")).as_bytes());

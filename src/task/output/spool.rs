@@ -1,10 +1,9 @@
 //! A task's output in segment files under a quota, with an index of lines.
 //!
 //! The worker is the only writer. Readers take positions from the index and read the files
-//! themselves, without the lock. The first quarter of the quota is the head, which only
-//! the quota of all tasks may drop; the rest are two segments that take turns, so that the newest
-//! output is always kept. If the disk
-//! fails, segments in memory continue to keep the newest output.
+//! themselves, without the lock. The first quarter of the quota is the head, which only the quota
+//! of all tasks may drop; the rest are two segments that take turns, so that the newest output is
+//! always kept. If the disk fails, segments in memory continue to keep the newest output.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -105,9 +104,9 @@ impl SpoolWriter {
         self.end.at
     }
 
-    /// Whether a reader that has taken this many bytes would miss some if much more came and
-    /// the disk failed: it may be behind by a third of the smallest segment that is kept,
-    /// since output comes in bursts. False without such a reader.
+    /// Whether a reader that has taken this many bytes is too far behind: it would miss some if
+    /// much more came and the disk failed. A third of the smallest kept segment is allowed, since
+    /// output comes in bursts. False without such a reader.
     pub fn leaves_behind(&self, taken: Option<u64>) -> bool {
         let safe = self.quota.min(MEMORY_QUOTA) / 8;
         taken.is_some_and(|taken| self.end().offset > taken + safe)
@@ -123,7 +122,7 @@ impl SpoolWriter {
         self.spool.budget.take_exceeded()
     }
 
-    /// Notes why there was never a disk to write to.
+    /// Records why output is not written to disk.
     pub fn without_disk(self, cause: String) -> SpoolWriter {
         self.spool.index.lock().losses.disk_failed = Some(cause);
         self
@@ -252,22 +251,21 @@ impl SpoolWriter {
                 self.append_across_segments(rest);
             }
         } else {
-            // The segment was dropped for the directory's quota meanwhile. No newest output may
-            // be lost, so all of this goes into the next one.
+            // The segment was dropped meanwhile for the directory's quota. The newest output must
+            // not be lost, so all of these bytes go into the next segment.
             self.open_segment();
             self.append_across_segments(bytes);
         }
     }
 
-    /// Notes that the segment has grown; returns false if it was dropped.
+    /// Records that the segment has grown; returns false if it was dropped.
     fn extend(&mut self, number: u64, bytes: &[u8]) -> bool {
         let mut index = self.spool.index.lock();
         let Some(segment) = index.segments.iter_mut().find(|segment| segment.number == number)
         else {
             return false;
         };
-        // Dropping the segment gives back what was counted: it is counted before that can
-        // happen.
+        // Counted before the segment can be dropped, which gives the bytes back.
         self.spool.budget.take(segment.store(), bytes.len() as u64);
         let mut rest = bytes;
         let mut passed = Vec::new();
@@ -290,7 +288,7 @@ impl SpoolWriter {
 }
 
 impl Index {
-    /// Removes a segment and notes what is lost; `end_line` is the line at the end of all output.
+    /// Removes a segment and records the loss; `end_line` is the line at the end of all output.
     fn drop_segment(&mut self, place: usize, end_line: u64) -> Option<Segment> {
         if place >= self.segments.len() {
             return None;
@@ -368,7 +366,7 @@ impl Spool {
         self.index.lock().losses.clone()
     }
 
-    /// How many bytes it holds there.
+    /// How many bytes it holds in this storage.
     pub fn held(&self, store: StorageKind) -> u64 {
         let index = self.index.lock();
         index.segments.iter().filter(|segment| segment.store() == store).map(Segment::length).sum()
@@ -482,7 +480,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_counted_where_it_is_and_given_back_when_it_goes() {
+    fn held_bytes_are_counted_by_storage_and_given_back() {
         let folder = tempfile::tempdir().expect("a folder");
         for (base, store, other) in [
             (None, StorageKind::Memory, StorageKind::Disk),

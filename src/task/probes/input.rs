@@ -1,13 +1,12 @@
-//! What a task waits for and which states its processes are in: when to probe, and what the
-//! probes add up to.
+//! What a task waits for and which states its processes are in: when to probe, and what the probes
+//! show together.
 //!
 //! The first probe comes when the output has been quiet for a moment, later ones less and
 //! less often; output and input restart the series. A probe that finds something is soon
 //! followed by one that confirms it. Observations are judged in `progress::waiting` and
 //! `progress::condition`.
 //!
-//! Limits: a second terminal that a program passes input on to is seen one level behind the
-//! task's own.
+//! Limits: a program that passes input on to a second terminal is followed for one level only.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -82,8 +81,8 @@ impl TreeView<'_> {
         }
     }
 
-    /// Processes of other sessions that may read the terminal, which job control does not
-    /// prevent. As below `su -c`, each foreground process has started them and waits for them.
+    /// Processes of other sessions that may read the terminal, which job control does not prevent.
+    /// Every foreground process is their ancestor and waits for them, as with `su -c`.
     fn beyond(&self) -> Vec<&ProcessInfo> {
         let beyond = |process: &&ProcessInfo| process.session != self.shell;
         let Some(group) = self.foreground.filter(|_| self.processes.iter().any(|p| beyond(&p)))
@@ -103,8 +102,8 @@ impl TreeView<'_> {
         beyond.filter(is_awaited).collect()
     }
 
-    /// Whether stopped processes hold up the task: the group that the
-    /// shell waits for has some, and all others in it have started them and wait for them.
+    /// Whether stopped processes hold up the task: the group that the shell waits for has some, and
+    /// every other member is an ancestor of one and waits for it.
     fn stands_still(&self) -> bool {
         let members = self.group(self.awaited());
         let stopped: Vec<i32> = members
@@ -166,8 +165,8 @@ impl InputDetection {
         self.next = Some(self.time_after_pause(now));
     }
 
-    /// The first probes have their own times, later ones those that all tasks share. A task that
-    /// takes no input needs no early probes.
+    /// The first probes have their own times, later ones the times that all tasks share. A task
+    /// that takes no input needs no early probes.
     fn time_after_pause(&self, now: Instant) -> Instant {
         match FIRST_PAUSES.get(self.probes_taken) {
             Some(pause) if self.source.is_some() => now + *pause,
@@ -181,7 +180,7 @@ impl InputDetection {
         self.next = None;
     }
 
-    /// Probes; the answer is what this probe and those before it make certain.
+    /// Probes; returns what this and earlier probes make certain.
     pub fn probe(
         &mut self,
         task: &LiveTask,
@@ -207,8 +206,7 @@ impl InputDetection {
         let waiting = self.confirmation.take(&judged);
         let unconfirmed = matches!(judged, InputJudgement::Waits(_)) && waiting.is_none()
             || self.sightings.unconfirmed;
-        // What comes and goes from probe to probe is never confirmed: one try, and then at
-        // the regular time.
+        // One try, and then the regular time: a state that comes and goes is never confirmed.
         self.confirming = unconfirmed && !self.confirming;
         let soon = match &judged {
             _ if self.confirming => Some(CONFIRMING_PAUSE),
@@ -227,8 +225,8 @@ impl InputDetection {
         }
     }
 
-    /// Whether one of the processes runs, or would, or has run since the last probe. A
-    /// call that waits for a reply needs to know; otherwise it is not worth the reading.
+    /// Whether a process runs, is ready to run, or has run since the last probe. Only a call that
+    /// waits for a reply needs this; without one it is not read.
     fn works(&mut self, members: &[ProcessInfo], task: &LiveTask) -> bool {
         if self.source.is_none() || task.state().active_calls == 0 {
             self.all_usage = None;
@@ -335,7 +333,7 @@ impl InputDetection {
         let relays = below.iter().any(|process| process.session != youngest.session);
         let usage: Vec<Usage> = all.iter().chain(&below).map(|process| usage_of(process)).collect();
         let now = Instant::now();
-        // A process that waits for a processor does nothing either, and is not idle.
+        // A process that waits for a processor is not idle, although its usage is unchanged.
         let works = all.iter().chain(&below).any(|process| process.runnable);
         let since = match &self.usage {
             Some((before, since)) if *before == usage && !works => *since,
@@ -345,7 +343,7 @@ impl InputDetection {
         Sample::Unreadable { reader: youngest.label(), idle_for: now.duration_since(since), relays }
     }
 
-    /// The process that may ask where not all are shown.
+    /// The process that may wait for input where some processes are not shown.
     fn unseen(&mut self, view: &TreeView<'_>, candidates: &[&ProcessInfo]) -> Sample {
         let hides =
             *self.may_hide_processes.get_or_insert_with(|| processes::visibility_limit().is_some());
@@ -378,7 +376,7 @@ fn usage_of(process: &ProcessInfo) -> Usage {
     (process.id, process.cpu_ticks, switches)
 }
 
-/// What one probe sees of the states that are worth knowing.
+/// The conditions that one probe sees.
 fn sightings(view: &TreeView<'_>) -> Vec<Sighting> {
     let mut seen = Vec::new();
     let stands_still = view.stands_still();
@@ -510,7 +508,7 @@ mod tests {
         let mut input_detection = InputDetection::new(None, Arc::default());
         assert!(input_detection.next.is_some());
         input_detection.stop();
-        // Input that was on its way when the shell ended.
+        // Input that was still queued when the shell ended.
         input_detection.restart(Instant::now());
         assert_eq!(input_detection.next, None);
     }

@@ -1,9 +1,9 @@
 //! Whether a task makes progress: probes of what its processes did, taken each interval,
 //! sooner at its beginning.
 //!
-//! The probes use the scans of the machine that all tasks share. What they find is judged
-//! in `progress::tracker`, which is part of the task's state and judges anew at each query.
-//! Limits: nothing is decided here; the state machine moves deadlines.
+//! The probes use the scans of the machine that all tasks share. `progress::tracker`, which is part
+//! of the task's state, judges the findings anew at each query. Limits: nothing is decided here;
+//! the state machine extends deadlines.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,9 +35,9 @@ const FIRST_PAUSES: [Duration; 3] =
 const LINES_PER_PROBE: usize = 20;
 /// While a call waits for the task, its processes are probed at least this often.
 const AWAITED_PAUSE: Duration = Duration::from_secs(2);
-/// A probe that a call asks for is left out within this time after another one.
+/// A probe that a call asks for is skipped within this time after another one.
 const FRESH: Duration = Duration::from_millis(500);
-/// From this many bytes of output per second on, CPU time is what the output costs.
+/// From this many bytes of output per second on, printing explains the CPU time.
 const FLOOD: f64 = 256.0 * 1024.0;
 /// A probe is due this long before a deadline that may move, so that the newest evidence
 /// decides.
@@ -126,8 +126,8 @@ impl ProgressProbe {
         }
     }
 
-    /// Probes, if that is due. Returns whether a deadline that progress extends is extended;
-    /// `None` if no probe was due.
+    /// Probes, if that is due. Returns whether the findings extend the deadline; `None` if no probe
+    /// was due.
     pub fn probe(
         &mut self,
         task: &LiveTask,
@@ -144,13 +144,13 @@ impl ProgressProbe {
         let before = self.totals;
         let (errors, awaited) = {
             let state = task.state();
-            // An agent's task is followed by its run, which is in no hurry.
+            // The task of an agent run does not count: the run's wait is not urgent.
             let waits = state.active_calls > 0 && task.facts.part_of.is_none();
             (state.errors.total(), waits)
         };
         self.count(&members, spool.end().offset.saturating_add(errors));
         let mut tree_state = self.tree_state(&before, &members, now);
-        // A full screen that is redrawn from time to time is there to be watched.
+        // A full screen that is redrawn from time to time waits for a person to watch it.
         if let Some(TreeState::Idle { on, .. }) = &mut tree_state
             && *on == Idle::Timer
             && task.terminal().is_some_and(Terminal::is_full_screen)
@@ -252,7 +252,7 @@ impl ProgressProbe {
     fn count(&mut self, members: &[ProcessInfo], output: u64) {
         let members = usage::members(members);
         let totals = self.counters.take(members, tree::command_line);
-        // What came here as output was written by a member, and counts as output.
+        // A member wrote what came here as output: it does not count twice.
         let written_here = output.saturating_sub(self.totals.output);
         self.totals = Totals {
             output,
@@ -291,7 +291,7 @@ impl ProgressProbe {
                 progress.tracker.change(now, *kind, text);
             }
             progress.observe(tree_state, now);
-            // The machine may show no process of a task that runs.
+            // The machine may hide all processes of a running task.
             progress.degraded = members.is_empty() || self.counters.hides;
             state.progress_probes += 1;
             let status = state.status(now);
@@ -317,7 +317,7 @@ fn computing(before: &Totals, now: &Totals, time: Duration, waited: Duration) ->
 /// from a loop that repeats the same commands.
 #[derive(Debug, Default)]
 struct KnownProcesses {
-    /// `None` before the first probe: what that finds has not begun since.
+    /// `None` before the first probe, which finds no new processes.
     known: Option<HashMap<Identity, Child>>,
 }
 
@@ -331,8 +331,8 @@ struct Child {
 }
 
 impl KnownProcesses {
-    /// The command lines of those that have begun and of those that have ended since the
-    /// last probe, or have shown only now what they are.
+    /// The command lines of the processes that have begun since the last probe, or only now show
+    /// their own line, and of those that have ended.
     fn take(
         &mut self,
         members: &[ProcessInfo],
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn children_begin_and_end_between_two_looks() {
+    fn children_begin_and_end_between_two_probes() {
         let mut children = KnownProcesses::default();
         let mut take = |pids: &[i32]| {
             let members: Vec<ProcessInfo> = pids.iter().map(|pid| process(*pid)).collect();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_is_before_its_program_starts_and_as_it_ends_is_nothing_new() {
+    fn a_child_before_its_exec_or_at_its_end_is_not_new() {
         let mut children = KnownProcesses::default();
         let mut take = |lines: &[(i32, &str)]| {
             let members: Vec<ProcessInfo> = lines
