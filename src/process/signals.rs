@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal as RawSignal, WaitStatus};
 
-/// Signals within this time are one request: a service manager sends them to all processes of
-/// a group, to the guard and the server alike, and SIGHUP right after SIGTERM, while no person
-/// and no client sends a second one within a tenth of a second.
+/// Signals within this time are one request. A service manager sends them to all processes of a
+/// group, to the guard and the server alike, and SIGHUP right after SIGTERM; no person or client
+/// sends a second one within a tenth of a second.
 const SAME_REQUEST: Duration = Duration::from_millis(50);
 
-/// A signal that was sent to a process and to its relay arrives from both within this time,
-/// also on a busy machine.
+/// A signal that was sent to a process and to its relay arrives from both within this time, even on
+/// a busy machine.
 const RELAYED: Duration = Duration::from_secs(1);
 
 /// A signal that a caller may ask for.
@@ -38,7 +38,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them, in the order in which they are listed to callers.
+    /// All of them, in the order in which callers see them.
     pub(crate) const ALL: [Signal; 9] = [
         Signal::Int,
         Signal::Term,
@@ -68,7 +68,7 @@ impl Signal {
         all.find(|signal| signal.number() == number)
     }
 
-    /// Whether the signal asks a process to end.
+    /// Whether the signal makes a process end.
     pub(crate) fn ends(self) -> bool {
         matches!(self, Signal::Int | Signal::Term | Signal::Kill | Signal::Hup | Signal::Quit)
     }
@@ -99,13 +99,13 @@ impl Signal {
 /// Distinguishes repeated requests to end from signals that repeat one request.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// A process that forwards its signals, and when the first one came from it.
+    /// A process that forwards its signals, and when its first one came.
     relay: Option<(i32, Option<Instant>)>,
-    /// When the first one came from other processes.
+    /// When the first one of another process came.
     first: Option<Instant>,
 }
 
-/// What a signal that asks for the end means.
+/// What a signal to end means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// The first request to end.
@@ -117,8 +117,8 @@ pub enum Request {
 }
 
 impl Requests {
-    /// Requests that may come by way of this process. A signal that is sent to both is one
-    /// request, though the relay may forward it a little later.
+    /// Requests that this process may forward. A signal that is sent to both is one request, though
+    /// the relay may forward it a little later.
     pub(crate) fn with_relay(pid: Option<i32>) -> Requests {
         Requests { relay: pid.map(|pid| (pid, None)), first: None }
     }
@@ -146,13 +146,13 @@ impl Requests {
 
 /// The pid of a signal's sender.
 pub(crate) fn sender(signal: &libc::siginfo_t) -> i32 {
-    // SAFETY: every signal that comes from a process has the field; of others it is a number
+    // SAFETY: every signal that comes from a process has the field; in others it is a number
     // without a meaning.
     unsafe { signal.si_pid() }
 }
 
-/// Whether this process was started with a signal ignored, as by `nohup`; to be asked
-/// before it is handled.
+/// Whether this process was started with a signal ignored, as by `nohup`. Call this before
+/// installing a handler.
 pub(crate) fn is_ignored(number: i32) -> bool {
     // SAFETY: without a new action the call only writes the present one into the local
     // variable, which is plain data.
@@ -178,8 +178,8 @@ pub(crate) fn unblock(numbers: impl IntoIterator<Item = i32>) {
     }
 }
 
-/// Restores SIGCHLD's default action if the client ignores the signal: children would vanish
-/// as they end, and their exit status with them. A handler remains.
+/// Restores SIGCHLD's default action if the client ignores the signal: otherwise the exit status of
+/// children would be lost as they end. A handler remains.
 pub(super) fn stop_ignoring_children() {
     if is_ignored(libc::SIGCHLD) {
         // SAFETY: sets the default action, which is to do nothing.
@@ -187,9 +187,9 @@ pub(super) fn stop_ignoring_children() {
     }
 }
 
-/// Gives a new process the signal actions and the mask that programs expect at their start:
-/// what the client or the guard ignores or blocks would be inherited, and a blocked SIGTERM or
-/// an ignored SIGPIPE changes how programs behave. Safe between fork and exec.
+/// Gives a new process the signal actions and the mask that programs expect at their start. It
+/// would inherit what the client or the guard ignores or blocks, and a blocked SIGTERM or an
+/// ignored SIGPIPE changes how programs behave. Safe between fork and exec.
 pub(super) fn reset_all() {
     for signal in 1..=31 {
         // SAFETY: sets the default action; SIGKILL and SIGSTOP refuse, harmlessly.
@@ -203,20 +203,19 @@ pub(super) fn reset_all() {
     }
 }
 
-/// Whether a process lives and is out of this one's reach: the kernel refuses to send it
-/// anything.
+/// Whether a process lives and the kernel refuses to let this process signal it.
 pub(crate) fn is_out_of_reach(pid: i32) -> bool {
     Pid::from_raw(pid)
         .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
 }
 
-/// Whether a process lives, in reach or not.
+/// Whether a process lives, even if this process may not signal it.
 pub(crate) fn lives(pid: i32) -> bool {
     Pid::from_raw(pid)
         .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
-/// Whether a process group has members, in reach or not.
+/// Whether a process group has members, even if this process may not signal them.
 pub(crate) fn group_lives(group: i32) -> bool {
     Pid::from_raw(group).is_some_and(|group| {
         rustix::process::test_kill_process_group(group) != Err(rustix::io::Errno::SRCH)
@@ -261,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_at_once_ask_for_one_end_and_a_later_one_asks_again() {
+    fn signals_at_once_are_one_request_and_a_later_one_is_another() {
         let mut requests = Requests::default();
         let first = Instant::now();
         let after = |milliseconds| first + Duration::from_millis(milliseconds);
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_relay_passes_on_late_is_the_same_request() {
+    fn a_signal_that_a_relay_forwards_late_is_the_same_request() {
         let first = Instant::now();
         let later = first + Duration::from_millis(999);
         for senders in [[7, 3], [3, 7]] {

@@ -1,9 +1,9 @@
 //! Ending processes that outlive their supervisor ([`SurvivorQuery`]), or this process ([`Sweep`]).
 //!
-//! The former are the process that was recorded, if its pid and start time agree, all of its
-//! session, all that carry the same variable in their environment, and their descendants.
-//! This process and its ancestors are never among them. Limits: a process that has left the
-//! session and cleared its environment is not found.
+//! Survivors are the recorded process, if its pid and start time agree, its session, every process
+//! with the given variable in its environment, and the descendants of all these. This process and
+//! its ancestors are never among them. Limits: a process that has left the session and cleared its
+//! environment is not found.
 
 use std::collections::HashSet;
 
@@ -13,17 +13,17 @@ use super::signals::Signal;
 use super::terminate::{GRACE, PATIENCE, PATIENCE_AT_END, Target, Termination, terminate};
 use super::tree::{self, Identity, ProcessInfo, Snapshot};
 
-/// How they are recognised.
+/// How survivors are recognised.
 #[derive(Debug, Clone)]
 pub struct SurvivorQuery<'a> {
     /// The process that was recorded; it led a session.
     pub leader: Option<Identity>,
-    /// A variable that all of them were started with, and its value.
+    /// A variable that all survivors were started with, and its value.
     pub variable: (&'a str, &'a str),
 }
 
 impl SurvivorQuery<'_> {
-    /// Ends all that are found; returns those that were found first.
+    /// Ends all survivors; returns those that the first scan found.
     pub(crate) fn end(&self) -> Vec<ProcessInfo> {
         let mut first = None;
         let find = || {
@@ -36,7 +36,7 @@ impl SurvivorQuery<'_> {
         first.unwrap_or_default()
     }
 
-    /// All that are alive.
+    /// The survivors that are alive.
     pub(crate) fn living(&self) -> Vec<ProcessInfo> {
         let snapshot = Snapshot::take();
         let own = std::process::id() as i32;
@@ -107,7 +107,7 @@ pub struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// Sends SIGTERM and SIGCONT to all.
+    /// Sends SIGTERM and SIGCONT to all processes.
     pub(crate) fn begin(spared: &'a [String]) -> Sweep<'a> {
         let mut termination = Termination::begin(GRACE, PATIENCE_AT_END);
         termination.ask(&orphans::living(spared));
@@ -120,7 +120,7 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Sends SIGKILL to all that [`Sweep`] ends, and does not wait.
+/// Sends SIGKILL to all processes that [`Sweep`] ends, and does not wait.
 pub(crate) fn kill_all(spared: &[String]) {
     for target in orphans::living(spared) {
         target.send(Signal::Kill);
@@ -145,8 +145,8 @@ mod tests {
         child
     }
 
-    /// Waits until a process is a sleep with its environment: while it comes to its program
-    /// it has none for a moment.
+    /// Waits until a process runs `sleep` with its environment: during exec it has none for a
+    /// moment.
     fn await_sleep(pid: i32, value: &str) {
         let entry = format!("ZSH_TOOL_TEST_SURVIVOR={value}").into_bytes();
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -155,13 +155,13 @@ mod tests {
             if sleeps && processes::environment(pid).has(&entry) {
                 return;
             }
-            assert!(Instant::now() < deadline, "{pid} does not come to sleep");
+            assert!(Instant::now() < deadline, "{pid} does not run sleep");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     #[test]
-    fn who_carries_the_variable_is_ended_and_nobody_else() {
+    fn only_a_process_with_the_variable_is_ended() {
         let own = format!("survivor-{}", std::process::id());
         let mut marked = sleeper(&own);
         let mut other = sleeper("somebody else");

@@ -1,8 +1,8 @@
-//! What the threads of a task's processes wait for: each system call, with what its
-//! descriptors are.
+//! What the threads of a task's processes wait for: their system calls, with the meaning of the
+//! descriptors.
 //!
-//! Limits: Linux; processes of this user that do not hide, or any, for root. Of a local
-//! socket whose other end the kernel does not name, the other end counts as outside.
+//! Limits: Linux; processes of this user that do not hide or, for root, all processes. If the
+//! kernel does not name the other end of a local socket, that end counts as outside the task.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsRawFd;
@@ -23,14 +23,14 @@ use crate::progress::wait::{Lock, Peer, ProcessWaits, Thread, WaitSource};
 /// An epoll instance may watch another one; no program nests them deeper.
 const EPOLL_DEPTH: usize = 2;
 
-/// Sleeps that were seen before, by process and by the text of the call, so that the duration
-/// of one is read from the process's memory only once.
+/// Sleeps that were seen before, by process and by the text of the call, so that a sleep's duration
+/// is read from the process's memory only once.
 #[derive(Debug, Default)]
 pub struct Sleeps {
     known: HashMap<Identity, (String, Thread)>,
 }
 
-/// One probe of the processes of a task: what is read for one of them serves the others.
+/// One probe of the processes of a task, which share what was read.
 pub struct Waits<'a> {
     input: Option<&'a InputSource>,
     /// The shell's session, in which `/dev/tty` is the task's terminal.
@@ -50,7 +50,7 @@ impl<'a> Waits<'a> {
         Waits { input, session, family, sockets: Sockets::default(), descriptors: HashMap::new() }
     }
 
-    /// What every process of the family waits for.
+    /// What every process of the task waits for.
     pub(crate) fn of_all(&mut self, sleeps: &mut Sleeps) -> Vec<ProcessWaits> {
         let family = self.family;
         let lives = |id: &Identity| family.iter().any(|process| process.id == *id);
@@ -59,7 +59,7 @@ impl<'a> Waits<'a> {
         processes.map(|process| self.probe(process, Some(sleeps))).collect()
     }
 
-    /// What one process waits for. One that has ended meanwhile has no threads.
+    /// What one process waits for. A process that has ended meanwhile has no threads.
     pub(crate) fn of(&mut self, process: &ProcessInfo) -> ProcessWaits {
         self.probe(process, None)
     }
@@ -109,7 +109,7 @@ impl<'a> Waits<'a> {
             }
             Call::SharedFutex(address) => shared_futex(process.id.pid, address),
             Call::Transfer(awaited) => match self.source(process, thread, awaited) {
-                // It may be a guess that both ends of a pair are its own.
+                // That the process holds both ends of a socket pair may be a guess.
                 WaitSource::OwnProcess if !is_pipe(thread, awaited.number) => {
                     WaitSource::Other("a socket of its own".to_owned())
                 }
@@ -146,8 +146,8 @@ impl<'a> Waits<'a> {
                 sources.extend(self.sources(process, thread, &nested, depth - 1));
                 continue;
             }
-            // Room for output or an exception at the task's own terminal is no source
-            // beside its input.
+            // Room for output or an exception at the task's own terminal does not count as a source
+            // besides its input.
             if awaited.input || !name.is_some_and(|name| self.is_input(process, &name)) {
                 sources.push(self.source(process, thread, *awaited));
             }
@@ -155,7 +155,7 @@ impl<'a> Waits<'a> {
         sources
     }
 
-    /// What a descriptor can bring.
+    /// What a wait for a descriptor waits for.
     fn source(
         &mut self,
         process: &ProcessInfo,
@@ -196,7 +196,8 @@ impl<'a> Waits<'a> {
                 WaitSource::OtherTerminal(number)
             }
             _ if is_fifo(&thread.0.join(format!("fd/{}", awaited.number))) => {
-                // A program that holds both ends of a FIFO takes what any other writes there.
+                // A program that holds both ends of a FIFO reads what any other program writes
+                // there.
                 match awaited.input && writes_to(process.id.pid, &name) {
                     true => WaitSource::Datagrams(format!("FIFO {text}")),
                     false => WaitSource::Pipe(text),
@@ -230,7 +231,7 @@ impl<'a> Waits<'a> {
     fn local_socket(&mut self, pid: i32, inode: u64, name: Option<String>) -> WaitSource {
         let answer = sockets::peer_of_local(inode);
         let peer = answer.flatten();
-        // The two sockets of a pair are made one after the other.
+        // The kernel numbers the two sockets of a pair one after the other.
         let candidates = match answer {
             Some(peer) => peer.into_iter().collect(),
             None => vec![inode.wrapping_sub(1), inode.wrapping_add(1)],
@@ -260,7 +261,7 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// A process outside the family that holds one of these pipes or FIFOs open.
+/// A process outside the task that holds one of these pipes or FIFOs open.
 pub(crate) fn holder_outside(names: &HashSet<&str>, family: &[ProcessInfo]) -> Option<ProcessName> {
     let inside: HashSet<i32> = family.iter().map(|process| process.id.pid).collect();
     let mut found = None;
@@ -312,8 +313,8 @@ fn master_number(thread: &ThreadDirectory, descriptor: i32) -> Option<u32> {
     processes::field(&text, "tty-index:")?.parse().ok()
 }
 
-/// A futex that a named file holds is a semaphore, which any program may post; another one
-/// is shared with relatives at most.
+/// A futex in a named file is a semaphore, which any program may post; any other is shared with
+/// relatives at most.
 fn shared_futex(pid: i32, address: u64) -> WaitSource {
     let maps = MemoryMaps::from_file(processes::directory(pid).join("maps"));
     match maps.ok().and_then(|maps| file_in(maps, address)) {
@@ -356,8 +357,8 @@ mod tests {
     use crate::process::tree::look_up;
 
     #[test]
-    fn what_the_threads_of_this_process_wait_for_is_seen() {
-        // A thread that waits for this one, which holds what it waits for.
+    fn the_waits_of_this_process_are_seen() {
+        // A thread that waits for this one, which holds the sender.
         let (sender, receiver) = crossbeam_channel::bounded::<()>(0);
         let waiting = std::thread::spawn(move || receiver.recv().is_ok());
 
