@@ -58,7 +58,7 @@ impl<T> Monitor<T> {
 impl<T> Monitor<T> {
     /// Takes the lock.
     pub fn lock(&self) -> Guard<'_, T> {
-        self.value.lock().unwrap_or_else(|broken| broken.into_inner())
+        self.value.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Waits for a notification; the deadline is never reached under the model checker.
@@ -66,6 +66,6 @@ impl<T> Monitor<T> {
         // The checker switches threads at its own operations only; a real one may switch between a
         // caller's last check and its wait.
         shuttle::thread::yield_now();
-        self.changed.wait(guard).unwrap_or_else(|broken| broken.into_inner())
+        self.changed.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -109,7 +109,7 @@ enum Stop {
 /// A program that runs for the server's own purposes, with all that it starts.
 pub(crate) struct Running {
     pub spawned: Spawned,
-    family: TaskProcesses,
+    processes: TaskProcesses,
 }
 
 impl Running {
@@ -124,30 +124,30 @@ impl Running {
         let variable = (COOKIE_VARIABLE.into(), cookie.clone().into());
         launch.environment.push(variable);
         let spawned = launch.spawn()?;
-        let family = TaskProcesses::new(MatchCriteria {
+        let processes = TaskProcesses::new(MatchCriteria {
             shell: spawned.id,
             cookie,
             output: tree::name_of_descriptor(&spawned.output),
             daemons,
         });
-        Ok(Running { spawned, family })
+        Ok(Running { spawned, processes })
     }
 
-    fn gather(&self, output: &mut Vec<u8>, most: usize, deadline: Instant) -> Stop {
+    fn gather(&self, output: &mut Vec<u8>, max_bytes: usize, deadline: Instant) -> Stop {
         let mut is_open = true;
         loop {
             // Checked before reading, so that all that it printed before its end is read below.
             let exit = self.child().peek_exit();
             is_open = is_open && read_into(&self.spawned.output, output);
-            if output.len() > most {
-                output.truncate(most);
+            if output.len() > max_bytes {
+                output.truncate(max_bytes);
                 return Stop::Full;
             }
             if let Some(exit) = exit {
                 return Stop::Ended(exit);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Stop::Late;
             }
             let mut poller = Poller::default();
@@ -155,18 +155,18 @@ impl Running {
             if is_open {
                 poller.watch(self.spawned.output.as_fd(), Interest::Read);
             }
-            poller.wait(Some(left));
+            poller.wait(Some(remaining));
         }
     }
 
     /// Sends SIGKILL until none of its processes is alive.
     pub(crate) fn end_all(&mut self) {
-        let Running { spawned, family } = self;
+        let Running { spawned, processes } = self;
         let child = &spawned.child;
         Termination::begin(Duration::ZERO, PATIENCE).finish(
             || {
                 let snapshot = Snapshot::take();
-                let living = family.living(&snapshot);
+                let living = processes.living(&snapshot);
                 if !snapshot.is_whole() {
                     // This reaches the members of its process group that cannot be seen.
                     let _ = child.signal_group(Signal::Kill);

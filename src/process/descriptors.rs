@@ -68,11 +68,11 @@ pub(crate) fn read(fd: &OwnedFd, buffer: &mut [u8]) -> Transfer {
     }
 }
 
-/// Reads what is available, up to about `most` bytes.
-pub(crate) fn read_waiting(fd: &OwnedFd, most: usize) -> Vec<u8> {
+/// Reads what is available, up to about `max_bytes` bytes.
+pub(crate) fn read_waiting(fd: &OwnedFd, max_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
-    while bytes.len() < most
+    while bytes.len() < max_bytes
         && let Transfer::Bytes(count) = read(fd, &mut buffer)
     {
         bytes.extend_from_slice(buffer.get(..count).unwrap_or_default());
@@ -98,12 +98,12 @@ pub(crate) fn await_hangup(fd: impl AsFd) {
 /// Whether a descriptor leaves enough others free to read `/proc` and start processes: the kernel
 /// assigns the lowest free number first.
 pub(crate) fn leaves_room(fd: &OwnedFd) -> bool {
-    const LEAST_FREE: u64 = 16;
+    const MIN_FREE: u64 = 16;
     let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current else {
         return true;
     };
     // Every task's thread may read `/proc` at once: a quarter is for them.
-    let free = LEAST_FREE.max(limit / 4);
+    let free = MIN_FREE.max(limit / 4);
     u64::try_from(fd.as_raw_fd()).is_ok_and(|number| number + free < limit)
 }
 

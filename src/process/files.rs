@@ -126,13 +126,13 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     open_only_regular(OpenOptions::new().read(true), path, 0)
 }
 
-/// The first bytes of a regular file, at most `most`, never read through a link.
+/// The first bytes of a regular file, at most `max_bytes`, never read through a link.
 ///
 /// # Errors
 /// As [`open_private`], and as `read(2)`.
-pub(crate) fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_private(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_private(path)?.take(most).read_to_end(&mut bytes)?;
+    open_private(path)?.take(max_bytes).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -199,17 +199,17 @@ pub(crate) fn find_program(name: &str, search_path: &OsStr) -> Result<PathBuf, N
     let searched = std::env::split_paths(search_path)
         .filter(|directory| !is_path && directory.is_absolute())
         .map(|directory| directory.join(name));
-    let mut hindered = NoProgram::Missing;
+    let mut error = NoProgram::Missing;
     let candidates = named.into_iter().chain(searched);
     for path in candidates.filter(|path| path.is_file()) {
         if is_executable(&path) {
             return Ok(path);
         }
-        if hindered == NoProgram::Missing {
-            hindered = NoProgram::NotExecutable(path);
+        if error == NoProgram::Missing {
+            error = NoProgram::NotExecutable(path);
         }
     }
-    Err(hindered)
+    Err(error)
 }
 
 /// Whether a path names a file that this process may run.

@@ -164,7 +164,7 @@ impl LineModes {
     }
 
     /// Whether a new line begins after this character: it ends the line or discards it.
-    pub(crate) fn begins_anew_after(&self, byte: u8) -> bool {
+    pub(crate) fn begins_line_after(&self, byte: u8) -> bool {
         byte != 0 && self.enders.contains(&byte)
     }
 }

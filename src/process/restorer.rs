@@ -21,7 +21,7 @@ const START_LIMIT: Duration = Duration::from_secs(5);
 /// A running restorer. It restores the terminal when this is dropped or this process ends.
 #[derive(Debug)]
 pub struct Restorer {
-    line: UnixStream,
+    connection: UnixStream,
 }
 
 impl Restorer {
@@ -31,17 +31,17 @@ impl Restorer {
     /// # Errors
     /// It cannot be started, or `terminal` is none.
     pub(crate) fn start(arguments: &[&str], terminal: OwnedFd) -> io::Result<Restorer> {
-        let (mut line, far) = UnixStream::pair()?;
-        launcher::start_apart(arguments, far.into(), Stdio::from(terminal))?;
-        line.set_read_timeout(Some(START_LIMIT))?;
-        line.read_exact(&mut [0])?;
-        Ok(Restorer { line })
+        let (mut connection, peer) = UnixStream::pair()?;
+        launcher::start_apart(arguments, peer.into(), Stdio::from(terminal))?;
+        connection.set_read_timeout(Some(START_LIMIT))?;
+        connection.read_exact(&mut [0])?;
+        Ok(Restorer { connection })
     }
 
     /// Ends it without restoring the terminal, which the caller has done.
     pub(crate) fn dismiss(self) {
         // If this fails, the restorer has ended by itself.
-        let _ = (&self.line).write_all(&[0]);
+        let _ = (&self.connection).write_all(&[0]);
     }
 }
 
@@ -52,9 +52,9 @@ impl Restorer {
 /// `terminal` is none, or is gone.
 pub(crate) fn attend(terminal: OwnedFd, leave: &[u8]) -> io::Result<()> {
     let before = tcgetattr(&terminal)?;
-    let mut line = UnixStream::from(stdin().try_clone_to_owned()?);
-    line.write_all(&[0])?;
-    if line.read(&mut [0])? > 0 {
+    let mut connection = UnixStream::from(stdin().try_clone_to_owned()?);
+    connection.write_all(&[0])?;
+    if connection.read(&mut [0])? > 0 {
         return Ok(());
     }
     // The settings first: writing to the terminal may have to wait for it.

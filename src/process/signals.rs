@@ -125,13 +125,13 @@ impl Requests {
 
     /// Records a signal that has just come, with its sender if that is known.
     pub(crate) fn note(&mut self, now: Instant, sender: Option<i32>) -> Request {
-        let (way, other) = match &mut self.relay {
+        let (first, other) = match &mut self.relay {
             Some((pid, first)) if sender == Some(*pid) => (first, self.first),
             relay => (&mut self.first, relay.and_then(|(_, first)| first)),
         };
-        match (*way, other) {
+        match (*first, other) {
             (None, other) => {
-                *way = Some(now);
+                *first = Some(now);
                 match other {
                     None => Request::First,
                     Some(first) if now < first + RELAYED => Request::Same,

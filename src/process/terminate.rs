@@ -32,19 +32,19 @@ pub(super) struct Termination {
     grace: Duration,
     patience: Duration,
     /// The targets that were sent SIGTERM. A second one makes some programs abandon their cleanup.
-    asked: HashSet<Identity>,
+    terminated: HashSet<Identity>,
 }
 
 impl Termination {
     /// Begins the grace; `patience` begins when the grace is over.
     pub(super) fn begin(grace: Duration, patience: Duration) -> Termination {
-        Termination { begun: Instant::now(), grace, patience, asked: HashSet::new() }
+        Termination { begun: Instant::now(), grace, patience, terminated: HashSet::new() }
     }
 
     /// Sends SIGTERM and SIGCONT to targets that have not been sent them.
-    pub(super) fn ask<T: Target>(&mut self, targets: &[T]) {
+    pub(super) fn request_end<T: Target>(&mut self, targets: &[T]) {
         for target in targets {
-            if self.asked.insert(target.id()) {
+            if self.terminated.insert(target.id()) {
                 target.send(Signal::Term);
                 target.send(Signal::Cont);
             }
@@ -72,7 +72,7 @@ impl Termination {
                     target.send(Signal::Kill);
                 }
             } else {
-                self.ask(&targets);
+                self.request_end(&targets);
             }
             if wait(targets, limit) {
                 self.grace = Duration::ZERO;

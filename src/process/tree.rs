@@ -518,14 +518,14 @@ mod tests {
     // Above any pid of a live machine, so that no environment is found for them.
     const BASE: i32 = 50_000_000;
 
-    fn signs(shell: Identity) -> MatchCriteria {
+    fn criteria(shell: Identity) -> MatchCriteria {
         MatchCriteria { shell, cookie: "i/t".to_owned(), output: None, daemons: Arc::default() }
     }
 
     #[test]
     fn members_are_found_by_parent_chain_and_session() {
         let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
+        let mut task = TaskProcesses::new(criteria(shell));
         let snapshot = Snapshot::of(
             [
                 process(BASE, 1, BASE, 100),
@@ -536,73 +536,73 @@ mod tests {
             ]
             .into_iter(),
         );
-        let pids: Vec<i32> = family.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
+        let pids: Vec<i32> = task.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 1, 2, 3]);
     }
 
     #[test]
     fn a_member_once_seen_stays_one_when_its_parent_is_gone() {
         let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
+        let mut task = TaskProcesses::new(criteria(shell));
         let both = [process(BASE, 1, BASE, 100), process(BASE + 2, BASE, BASE + 2, 102)];
-        family.living(&Snapshot::of(both.into_iter()));
-        let left = family.living(&Snapshot::of([process(BASE + 2, 1, BASE + 2, 102)].into_iter()));
+        task.living(&Snapshot::of(both.into_iter()));
+        let left = task.living(&Snapshot::of([process(BASE + 2, 1, BASE + 2, 102)].into_iter()));
         assert_eq!(left.len(), 1);
     }
 
     #[test]
     fn a_scan_that_finds_an_orphan_in_the_middle_of_exec_is_inconclusive() {
         let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
-        let mut is_unclear = |all: &[ProcessInfo]| {
-            family.living(&Snapshot::of(all.iter().cloned()));
-            family.is_inconclusive()
+        let mut task = TaskProcesses::new(criteria(shell));
+        let mut is_inconclusive = |all: &[ProcessInfo]| {
+            task.living(&Snapshot::of(all.iter().cloned()));
+            task.is_inconclusive()
         };
         let shell = process(BASE, 1, BASE, 100);
-        assert!(!is_unclear(std::slice::from_ref(&shell)));
+        assert!(!is_inconclusive(std::slice::from_ref(&shell)));
         // It ended before its environment could be read, and its parent before that.
         let gone = process(BASE + 1, 1, BASE + 1, 101);
-        assert!(is_unclear(&[shell.clone(), gone.clone()]));
-        assert!(!is_unclear(std::slice::from_ref(&shell)));
+        assert!(is_inconclusive(&[shell.clone(), gone.clone()]));
+        assert!(!is_inconclusive(std::slice::from_ref(&shell)));
         let with_parent = process(BASE + 2, BASE + 3, BASE + 2, 102);
         let parent = process(BASE + 3, BASE + 4, BASE + 3, 99);
-        assert!(!is_unclear(&[shell.clone(), with_parent, parent]));
+        assert!(!is_inconclusive(&[shell.clone(), with_parent, parent]));
         let elder = process(BASE + 5, 1, BASE + 5, 99);
-        assert!(!is_unclear(&[shell.clone(), elder]));
+        assert!(!is_inconclusive(&[shell.clone(), elder]));
         // The next scan shows what a zombie may have started.
         let zombie = ProcessInfo { zombie: true, ..process(BASE + 6, 1, BASE + 6, 103) };
-        assert!(is_unclear(&[shell.clone(), zombie.clone()]));
-        assert!(!is_unclear(&[shell.clone(), zombie]));
+        assert!(is_inconclusive(&[shell.clone(), zombie.clone()]));
+        assert!(!is_inconclusive(&[shell.clone(), zombie]));
         // No process of the task can be in the session of another.
         let led = process(BASE + 7, 1, BASE + 5, 104);
         let elder = process(BASE + 5, 1, BASE + 5, 99);
-        assert!(!is_unclear(&[shell.clone(), elder, led]));
+        assert!(!is_inconclusive(&[shell.clone(), elder, led]));
         // A process that hangs in exec does not make scans inconclusive for ever.
-        assert!(is_unclear(&[shell.clone(), gone.clone()]));
-        while is_unclear(&[shell.clone(), gone.clone()]) {}
-        assert!(!is_unclear(std::slice::from_ref(&shell)));
+        assert!(is_inconclusive(&[shell.clone(), gone.clone()]));
+        while is_inconclusive(&[shell.clone(), gone.clone()]) {}
+        assert!(!is_inconclusive(std::slice::from_ref(&shell)));
         // Nor do new ones at each scan.
         let mut pids = BASE + 10..;
         let mut next = || process(pids.next().unwrap_or_default(), 1, BASE + 9, 105);
-        assert!(is_unclear(&[shell.clone(), next()]));
-        while is_unclear(&[shell.clone(), next()]) {}
+        assert!(is_inconclusive(&[shell.clone(), next()]));
+        while is_inconclusive(&[shell.clone(), next()]) {}
     }
 
     #[test]
     fn a_pid_used_again_is_a_stranger() {
         let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
-        family.living(&Snapshot::of([process(BASE, 1, BASE, 100)].into_iter()));
+        let mut task = TaskProcesses::new(criteria(shell));
+        task.living(&Snapshot::of([process(BASE, 1, BASE, 100)].into_iter()));
         let reused = [process(BASE, 1, 1, 900)];
-        assert_eq!(family.living(&Snapshot::of(reused.into_iter())), []);
+        assert_eq!(task.living(&Snapshot::of(reused.into_iter())), []);
     }
 
     #[test]
     fn a_daemon_that_has_left_the_session_is_spared_with_what_it_started() {
         let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(MatchCriteria {
+        let mut task = TaskProcesses::new(MatchCriteria {
             daemons: Arc::new([format!("p{}", BASE + 1), format!("p{}", BASE + 3)]),
-            ..signs(shell)
+            ..criteria(shell)
         });
         let snapshot = Snapshot::of(
             [
@@ -613,37 +613,37 @@ mod tests {
             ]
             .into_iter(),
         );
-        let pids: Vec<i32> = family.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
+        let pids: Vec<i32> = task.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 3]);
     }
 
     #[test]
     fn older_processes_with_the_same_session_number_are_left_out() {
         let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
+        let mut task = TaskProcesses::new(criteria(shell));
         let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)].into_iter());
-        assert_eq!(family.living(&snapshot), []);
+        assert_eq!(task.living(&snapshot), []);
     }
 
     #[test]
     fn a_failed_scan_forgets_no_member() {
         let shell = Identity { pid: BASE, started: 100 };
-        let mut family = TaskProcesses::new(signs(shell));
+        let mut task = TaskProcesses::new(criteria(shell));
         let child = || process(BASE + 2, BASE, BASE + 2, 102);
         let both = [process(BASE, 1, BASE, 100), child()];
-        family.living(&Snapshot::of(both.into_iter()));
+        task.living(&Snapshot::of(both.into_iter()));
         let failed = Snapshot { failed: true, ..Snapshot::default() };
-        assert_eq!(family.living(&failed), []);
+        assert_eq!(task.living(&failed), []);
         let orphan = ProcessInfo { parent: 1, ..child() };
-        let left = family.living(&Snapshot::of([orphan].into_iter()));
+        let left = task.living(&Snapshot::of([orphan].into_iter()));
         assert_eq!(left.len(), 1);
     }
 
     #[test]
     fn a_shell_whose_start_could_not_be_read_is_known_by_its_pid() {
-        let mut family = TaskProcesses::new(signs(Identity { pid: BASE, started: 0 }));
+        let mut task = TaskProcesses::new(criteria(Identity { pid: BASE, started: 0 }));
         let both = [process(BASE, 1, BASE, 100), process(BASE + 1, 1, BASE, 101)];
-        assert_eq!(family.living(&Snapshot::of(both.into_iter())).len(), 2);
+        assert_eq!(task.living(&Snapshot::of(both.into_iter())).len(), 2);
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Person {
         if task.live.facts.input == Input::None {
             return Err(InputError::NoInput(task.id().to_owned()));
         }
-        let size = possible(size);
+        let size = supported(size);
         let number = ARRIVALS.fetch_add(1, Ordering::Relaxed);
         let size_before = task.live.terminal().and_then(Terminal::size);
         task.live.report(|state| {
@@ -65,7 +65,7 @@ impl Person {
 
     /// Adopts the size of the person's terminal. If it has not changed, the screen is only redrawn.
     pub fn resize(&self, size: TerminalSize) {
-        let size = possible(size);
+        let size = supported(size);
         let is_new = self.task.live.report(|state| {
             let Some(people) = &mut state.people else {
                 return false;
@@ -96,8 +96,8 @@ impl Person {
         sent
     }
 
-    fn await_room(&self, most: usize) {
-        let has_room = |state: &LiveState| match state.queued_input <= most {
+    fn await_room(&self, max_queued: usize) {
+        let has_room = |state: &LiveState| match state.queued_input <= max_queued {
             true => StateView::Found(()),
             false => StateView::WaitUntil(None),
         };
@@ -114,7 +114,7 @@ impl Person {
 }
 
 /// The nearest size that the emulated terminal supports.
-fn possible(size: TerminalSize) -> TerminalSize {
+fn supported(size: TerminalSize) -> TerminalSize {
     TerminalSize { rows: size.rows.clamp(1, MAX_SIDE), cols: size.cols.clamp(2, MAX_SIDE) }
 }
 

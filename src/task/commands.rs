@@ -44,7 +44,7 @@ struct Channel {
 pub struct CommandReceiver {
     commands: Receiver<WorkerCommand>,
     wakes: OwnedFd,
-    line: Arc<CommandSender>,
+    sender: Arc<CommandSender>,
 }
 
 impl CommandSender {
@@ -53,12 +53,12 @@ impl CommandSender {
     /// # Errors
     /// No descriptor is free.
     pub fn new() -> io::Result<(Arc<CommandSender>, CommandReceiver)> {
-        let (sender, commands) = bounded(MAX_COMMANDS);
+        let (queue, commands) = bounded(MAX_COMMANDS);
         let (waker, wakes) = Waker::new()?;
-        let way = Channel { commands: sender, waker };
-        let line = Arc::new(CommandSender { channel: Mutex::new(Some(Arc::new(way))) });
-        let far = CommandReceiver { commands, wakes, line: Arc::clone(&line) };
-        Ok((line, far))
+        let channel = Channel { commands: queue, waker };
+        let sender = Arc::new(CommandSender { channel: Mutex::new(Some(Arc::new(channel))) });
+        let receiver = CommandReceiver { commands, wakes, sender: Arc::clone(&sender) };
+        Ok((sender, receiver))
     }
 
     /// The sender of a task whose worker is gone.
@@ -71,19 +71,19 @@ impl CommandSender {
     /// # Errors
     /// When the worker is gone, or too many commands wait for it.
     pub fn send(&self, command: WorkerCommand) -> Result<(), SendError> {
-        let way = self.channel().ok_or(SendError::Ended)?;
-        way.commands.try_send(command).map_err(|error| match error {
+        let channel = self.channel().ok_or(SendError::Ended)?;
+        channel.commands.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => SendError::Busy,
             TrySendError::Disconnected(_) => SendError::Ended,
         })?;
-        way.waker.wake();
+        channel.waker.wake();
         Ok(())
     }
 
     /// Wakes the worker, if it still runs, to check what has changed.
     pub fn wake(&self) {
-        if let Some(way) = self.channel() {
-            way.waker.wake();
+        if let Some(channel) = self.channel() {
+            channel.waker.wake();
         }
     }
 
@@ -113,7 +113,7 @@ impl CommandReceiver {
 impl Drop for CommandReceiver {
     /// Drops the waiting commands, which shows their senders that there will be no receipt.
     fn drop(&mut self) {
-        *self.line.channel.lock() = None;
+        *self.sender.channel.lock() = None;
         while self.next().is_some() {}
     }
 }
@@ -122,7 +122,7 @@ impl Drop for CommandReceiver {
 pub enum WorkerCommand {
     /// Signal the process tree and send the receipt.
     Kill {
-        order: KillRequest,
+        request: KillRequest,
         /// Has room for the receipt.
         receipt: Sender<Receipt>,
     },
@@ -145,23 +145,23 @@ mod tests {
 
     #[test]
     fn a_channel_closes_with_its_worker_and_keeps_nothing() {
-        let (line, orders) = CommandSender::new().unwrap();
-        line.send(WorkerCommand::ProbeProgress).unwrap();
-        let way = Arc::downgrade(line.channel.lock().as_ref().unwrap());
-        drop(orders);
-        assert_eq!(line.send(WorkerCommand::ProbeProgress), Err(SendError::Ended));
-        line.wake();
-        assert!(way.upgrade().is_none(), "the channel is kept");
+        let (sender, receiver) = CommandSender::new().unwrap();
+        sender.send(WorkerCommand::ProbeProgress).unwrap();
+        let channel = Arc::downgrade(sender.channel.lock().as_ref().unwrap());
+        drop(receiver);
+        assert_eq!(sender.send(WorkerCommand::ProbeProgress), Err(SendError::Ended));
+        sender.wake();
+        assert!(channel.upgrade().is_none(), "the channel is kept");
     }
 
     #[test]
     fn a_full_channel_refuses_commands_until_one_is_taken() {
-        let (line, orders) = CommandSender::new().unwrap();
+        let (sender, receiver) = CommandSender::new().unwrap();
         for _ in 0..MAX_COMMANDS {
-            line.send(WorkerCommand::ProbeProgress).unwrap();
+            sender.send(WorkerCommand::ProbeProgress).unwrap();
         }
-        assert_eq!(line.send(WorkerCommand::ProbeProgress), Err(SendError::Busy));
-        assert!(orders.next().is_some());
-        line.send(WorkerCommand::ProbeProgress).unwrap();
+        assert_eq!(sender.send(WorkerCommand::ProbeProgress), Err(SendError::Busy));
+        assert!(receiver.next().is_some());
+        sender.send(WorkerCommand::ProbeProgress).unwrap();
     }
 }

@@ -43,11 +43,11 @@ pub struct FinishedTask<'a> {
 pub type OnEnd = Box<dyn FnOnce(&FinishedTask<'_>) + Send>;
 
 /// What is collected for the end of one task.
-pub struct Completion(Mutex<Gathered>);
+pub struct Completion(Mutex<CompletionState>);
 
-struct Gathered {
-    asked: Option<StopContext>,
-    so_far: (Exit, Outcome),
+struct CompletionState {
+    stop_context: Option<StopContext>,
+    provisional: (Exit, Outcome),
     on_end: Option<OnEnd>,
 }
 
@@ -61,13 +61,13 @@ impl Completion {
     /// The completion of a task, with the function to call at its end.
     pub fn new(on_end: Option<OnEnd>) -> Completion {
         // Until the worker sets something else, only the server's end can end the task.
-        let so_far = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
-        Completion(Mutex::new(Gathered { asked: None, so_far, on_end }))
+        let provisional = (Exit::Signal(Signal::Kill.number()), Outcome::Interrupted);
+        Completion(Mutex::new(CompletionState { stop_context: None, provisional, on_end }))
     }
 
     /// Records the task's state when it is asked to end for the first time.
     pub fn record_stop_context(&self, task: &LiveTask) {
-        if self.0.lock().asked.is_some() {
+        if self.0.lock().stop_context.is_some() {
             return;
         }
         let now = Instant::now();
@@ -77,7 +77,7 @@ impl Completion {
             state.at_stop = state.verdict(now);
             (state.last_output, state.waiting.clone())
         };
-        self.0.lock().asked = Some(StopContext {
+        self.0.lock().stop_context = Some(StopContext {
             elapsed: now.saturating_duration_since(started),
             silent_for: now.saturating_duration_since(last_output.unwrap_or(started)),
             waiting,
@@ -85,15 +85,15 @@ impl Completion {
     }
 
     /// Sets the exit and outcome to report if the worker learns nothing more.
-    pub fn set_provisional(&self, so_far: (Exit, Outcome)) {
-        self.0.lock().so_far = so_far;
+    pub fn set_provisional(&self, provisional: (Exit, Outcome)) {
+        self.0.lock().provisional = provisional;
     }
 
     /// Reports the end, unless another thread has done so or is doing so; returns whether it did.
     pub fn notify(&self, task: &LiveTask, end: &End, output: &Spool, output_end: Position) -> bool {
         let (on_end, asked) = {
-            let mut gathered = self.0.lock();
-            (gathered.on_end.take(), gathered.asked.clone())
+            let mut state = self.0.lock();
+            (state.on_end.take(), state.stop_context.clone())
         };
         let Some(on_end) = on_end else {
             return false;
@@ -113,7 +113,7 @@ impl Completion {
     /// kernel or belongs to another user, or the machine is busy. Returns whether it did.
     pub fn notify_now(&self, task: &LiveTask, output: &Spool) -> bool {
         let facts = &task.facts;
-        let (exit, outcome) = self.0.lock().so_far;
+        let (exit, outcome) = self.0.lock().provisional;
         let end = End {
             exit,
             outcome,

@@ -71,8 +71,8 @@ impl Environments {
         let mut problems = Vec::new();
         let mut variables = Arc::clone(&settings.inherited);
         if settings.login {
-            let (taken, problem) = self.login.environment(settings, shell);
-            variables = taken.unwrap_or(variables);
+            let (login, problem) = self.login.environment(settings, shell);
+            variables = login.unwrap_or(variables);
             problems.extend(problem);
             // Before the tools run: they run programs of the directory.
             hide(&mut variables);

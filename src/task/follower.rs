@@ -55,7 +55,7 @@ pub struct Follower {
     /// The first byte that was not reported yet.
     next: u64,
     errors: u64,
-    looks: u64,
+    probes_seen: u64,
     exit_reported: bool,
 }
 
@@ -71,7 +71,7 @@ impl Follower {
         if topics.output {
             task.note_taken(Some(0));
         }
-        Follower { task, topics, next: 0, errors: 0, looks: 0, exit_reported: false }
+        Follower { task, topics, next: 0, errors: 0, probes_seen: 0, exit_reported: false }
     }
 
     pub fn task(&self) -> &Arc<TaskHandle> {
@@ -84,11 +84,11 @@ impl Follower {
     /// The spool cannot be read.
     pub fn next(&mut self, deadline: Option<Instant>, cancel: &Cancel) -> io::Result<TaskEvent> {
         let task = Arc::clone(&self.task);
-        let look = |state: &LiveState| match self.see(state) {
+        let check = |state: &LiveState| match self.check(state) {
             Some(woken) => StateView::Found(woken),
             None => StateView::WaitUntil(None),
         };
-        match task.live.wait_for(deadline, cancel, look, Instant::now) {
+        match task.live.wait_for(deadline, cancel, check, Instant::now) {
             Some(Woken::Output(end)) => self.read(end),
             Some(Woken::Event(event)) => Ok(event),
             None if cancel.is_cancelled() => Ok(TaskEvent::Cancelled),
@@ -96,7 +96,7 @@ impl Follower {
         }
     }
 
-    fn see(&mut self, state: &LiveState) -> Option<Woken> {
+    fn check(&mut self, state: &LiveState) -> Option<Woken> {
         let end = state.output_end.offset;
         if self.topics.output && end > self.next {
             return Some(Woken::Output(end));
@@ -106,8 +106,8 @@ impl Follower {
             let bytes = state.errors.since(self.errors);
             self.errors = errors;
             TaskEvent::Errors(bytes)
-        } else if self.topics.looks && state.progress_probes > self.looks {
-            self.looks = state.progress_probes;
+        } else if self.topics.looks && state.progress_probes > self.probes_seen {
+            self.probes_seen = state.progress_probes;
             TaskEvent::Probed
         } else if state.ended.is_some() && !self.exit_reported {
             self.exit_reported = true;

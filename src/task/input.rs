@@ -103,7 +103,7 @@ impl InputQueue {
 
     /// Notes bytes that were written without the queue: they belong to the line being typed.
     pub fn note_typed(&mut self, written: &[u8], modes: Option<&LineModes>) {
-        self.line.take(written, modes);
+        self.line.record(written, modes);
     }
 
     /// Whether there is anything to write or to close.
@@ -126,7 +126,7 @@ impl InputQueue {
                     let transfer = descriptors::write(fd, rest);
                     if let Transfer::Bytes(count) = transfer {
                         let written = rest.get(..count).unwrap_or_default();
-                        dropped += self.line.take(written, modes.as_ref());
+                        dropped += self.line.record(written, modes.as_ref());
                         *offset += count;
                         match from {
                             Origin::Caller => taken += count,
@@ -186,7 +186,7 @@ struct OpenLine {
 
 impl OpenLine {
     /// Records written bytes; returns how many of them the terminal has dropped.
-    fn take(&mut self, written: &[u8], modes: Option<&LineModes>) -> usize {
+    fn record(&mut self, written: &[u8], modes: Option<&LineModes>) -> usize {
         let Some(modes) = modes.filter(|modes| modes.canonical) else {
             // The program gets each byte at once.
             *self = OpenLine::default();
@@ -195,7 +195,7 @@ impl OpenLine {
         let mut dropped = 0;
         for &byte in written {
             let continues = modes.utf8 && byte & 0xc0 == 0x80;
-            if modes.begins_anew_after(byte) {
+            if modes.begins_line_after(byte) {
                 *self = OpenLine::default();
             } else if byte == modes.erase {
                 self.characters = self.characters.saturating_sub(1);
@@ -224,7 +224,7 @@ mod tests {
 
     fn after(written: &[u8]) -> (usize, usize) {
         let mut line = OpenLine::default();
-        let dropped = line.take(written, Some(&LineModes::USUAL));
+        let dropped = line.record(written, Some(&LineModes::USUAL));
         (line.codes_to_end(&LineModes::USUAL), dropped)
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let mut raw = LineModes::USUAL;
         raw.canonical = false;
         let mut line = OpenLine::default();
-        assert_eq!(line.take(&[b'x'; 10_000], Some(&raw)), 0);
+        assert_eq!(line.record(&[b'x'; 10_000], Some(&raw)), 0);
         assert_eq!(line.codes_to_end(&raw), 1);
         // Bytes typed before the terminal entered line mode have reached the program.
         assert_eq!(line.codes_to_end(&LineModes::USUAL), 1);

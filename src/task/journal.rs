@@ -46,7 +46,7 @@ pub(super) const AFTER_START: Duration = Duration::from_millis(5);
 pub(super) const AFTER_END: Duration = Duration::from_millis(1);
 /// … and this long after a probe found something or a new output file began, so that changes that
 /// come together are written once.
-const AFTER_FINDING: Duration = Duration::from_millis(20);
+const AFTER_CHANGE: Duration = Duration::from_millis(20);
 /// The largest file of a server, apart from the output of its tasks.
 pub(super) const MAX_ENTRY_BYTES: u64 = 64 << 20;
 
@@ -82,24 +82,24 @@ impl ServerDir {
         let servers = state.join(SERVERS);
         files::private_subdir(&servers)?;
         // Created under another name, locked, then renamed: no process sees it without its lock.
-        let making = servers.join(format!("{instance}.new"));
-        files::private_subdir(&making)?;
+        let temporary = servers.join(format!("{instance}.new"));
+        files::private_subdir(&temporary)?;
         let failed = |path: &Path| {
             let path = path.to_path_buf();
             move |source| ServerDirError::Io { path, source }
         };
-        let lock_path = making.join(LOCK);
+        let lock_path = temporary.join(LOCK);
         let lock = FileLock::try_take(&lock_path)
             .map_err(failed(&lock_path))?
             .ok_or_else(|| failed(&lock_path)(io::ErrorKind::WouldBlock.into()))?;
         writeln!(lock.file(), "{}", std::process::id()).map_err(failed(&lock_path))?;
         if let Some(client) = client {
             let text = format!("{} {}\n", client.pid, client.started);
-            let path = making.join(CLIENT);
+            let path = temporary.join(CLIENT);
             files::replace_private(&path, text.as_bytes()).map_err(failed(&path))?;
         }
         let path = servers.join(instance);
-        std::fs::rename(&making, &path).map_err(failed(&path))?;
+        std::fs::rename(&temporary, &path).map_err(failed(&path))?;
         Ok(ServerDir { path, _lock: lock })
     }
 
@@ -115,7 +115,7 @@ impl ServerDir {
 }
 
 /// Whether a server is still creating this directory.
-pub(super) fn is_being_made(path: &Path) -> bool {
+pub(super) fn is_being_created(path: &Path) -> bool {
     path.extension().is_some()
 }
 
@@ -145,7 +145,7 @@ pub fn servers_folder(state: &Path) -> PathBuf {
 pub fn servers(state: &Path) -> Vec<PathBuf> {
     let servers = std::fs::read_dir(state.join(SERVERS));
     let servers = servers.into_iter().flatten().flatten();
-    servers.map(|server| server.path()).filter(|path| !is_being_made(path)).collect()
+    servers.map(|server| server.path()).filter(|path| !is_being_created(path)).collect()
 }
 
 /// The tasks of all servers, including ended ones, newest first, each with its server's
@@ -245,22 +245,22 @@ impl Journal {
     }
 
     /// Schedules the next write after this pause, replacing any earlier schedule.
-    pub fn due_after(&mut self, pause: Duration) {
+    pub fn schedule(&mut self, pause: Duration) {
         self.due = Some(Instant::now() + pause);
     }
 
     /// Schedules a write soon, if none is scheduled: something has changed.
-    pub fn note_finding(&mut self) {
-        self.due.get_or_insert(Instant::now() + AFTER_FINDING);
+    pub fn schedule_soon(&mut self) {
+        self.due.get_or_insert(Instant::now() + AFTER_CHANGE);
     }
 
     /// Writes the file if that is due. A new output file makes it due soon, since readers know only
     /// where the first one begins.
-    pub fn keep_up(&mut self, task: &LiveTask, spool: &SpoolWriter) {
+    pub fn write_if_due(&mut self, task: &LiveTask, spool: &SpoolWriter) {
         let begun = spool.segments_begun();
         if begun > self.segments {
             self.segments = begun;
-            self.note_finding();
+            self.schedule_soon();
         }
         if self.due.is_some_and(|due| Instant::now() >= due) {
             self.write(task);
@@ -455,14 +455,14 @@ impl Entry {
 
     /// Its status at this time (Unix seconds); `None` if it runs and was not probed yet.
     pub fn status(&self, now: f64) -> Option<Status> {
-        let held_up = match (&self.waiting, &self.progress) {
+        let blocked_on = match (&self.waiting, &self.progress) {
             _ if self.outcome.is_some() => return Some(Status::Ended),
             (_, Some(progress)) => return Some(progress.outlook.status(now)),
             (Some(_), None) => BlockedOn::Input,
             (None, None) if self.conditions.iter().any(Condition::holds_up) => BlockedOn::Stop,
             (None, None) => return None,
         };
-        Some(Status::Blocked(held_up))
+        Some(Status::Blocked(blocked_on))
     }
 
     /// Whether it runs and is alive. Before the first probe it counts as alive.

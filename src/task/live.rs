@@ -78,7 +78,7 @@ pub struct Detected {
     pub evidence: Evidence,
     /// Whether its processes have done anything since the probe before. Measured only while a
     /// call is about the task, and from the second probe on; true otherwise.
-    pub works: bool,
+    pub active: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -578,35 +578,35 @@ impl LiveTask {
             state.unconfirmed = found.unconfirmed;
             state.conditions = found.conditions;
             state.evidence = found.evidence;
-            state.last_input_probe = Some((Instant::now(), found.works));
+            state.last_input_probe = Some((Instant::now(), found.active));
             // A process that runs again may be stopped again: that is another event.
             state.reported.stopped &= state.is_held_up_by_stop();
             changed
         })
     }
 
-    /// Waits until `look` returns a result, the call is cancelled or the limit is reached;
+    /// Waits until `check` returns a result, the call is cancelled or the limit is reached;
     /// returns `None` in the latter two cases.
     pub fn wait_for<R>(
         self: &Arc<Self>,
         limit: Option<Instant>,
         cancel: &Cancel,
-        mut look: impl FnMut(&LiveState) -> StateView<R>,
+        mut check: impl FnMut(&LiveState) -> StateView<R>,
         now: impl Fn() -> Instant,
     ) -> Option<R> {
         cancel.call.lock().task = Some(Arc::downgrade(self));
         let mut state = self.monitor.lock();
         loop {
-            let again = match look(&state) {
+            let recheck_at = match check(&state) {
                 StateView::Found(result) => return Some(result),
-                StateView::WaitUntil(again) => again,
+                StateView::WaitUntil(at) => at,
             };
             if cancel.is_cancelled() || limit.is_some_and(|limit| now() >= limit) {
                 return None;
             }
-            let deadline = match (limit, again) {
-                (Some(limit), Some(again)) => Some(limit.min(again)),
-                (limit, again) => limit.or(again),
+            let deadline = match (limit, recheck_at) {
+                (Some(limit), Some(recheck_at)) => Some(limit.min(recheck_at)),
+                (limit, recheck_at) => limit.or(recheck_at),
             };
             state = self.monitor.wait(state, deadline);
         }

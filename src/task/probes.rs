@@ -47,7 +47,7 @@ impl Probes {
 
     /// Takes the probes that are due, and schedules the task's file to be written if they find
     /// something new. Returns whether the task makes progress, if that was probed.
-    pub fn take(
+    pub fn take_due(
         &mut self,
         task: &LiveTask,
         spawned: &Spawned,
@@ -58,11 +58,11 @@ impl Probes {
         if self.input_detection.next.is_some_and(|due| Instant::now() >= due) {
             let found = self.input_detection.probe(task, spawned, processes, spool);
             if task.report_detected(found) {
-                journal.note_finding();
+                journal.schedule_soon();
             }
         }
         let progressing = self.progress_probe.probe(task, processes, spool)?;
-        journal.due_after(Duration::ZERO);
+        journal.schedule(Duration::ZERO);
         Some(progressing)
     }
 
@@ -73,7 +73,7 @@ impl Probes {
 
     /// Discards earlier observations after a signal or a resize, which change what the processes
     /// do.
-    pub fn begin_anew(&mut self, task: &LiveTask) {
+    pub fn reset(&mut self, task: &LiveTask) {
         task.report(LiveState::forget_detected);
         self.restart();
     }

@@ -277,7 +277,7 @@ mod tests {
         Shell { path: "/bin/zsh".into(), kind, note: None }
     }
 
-    fn around<'a>(report: Option<(Reportable, &'a Path)>) -> PrologueContext<'a> {
+    fn context<'a>(report: Option<(Reportable, &'a Path)>) -> PrologueContext<'a> {
         PrologueContext {
             mode: ShellMode::Plain,
             startup_files: &[],
@@ -290,9 +290,9 @@ mod tests {
     #[test]
     fn a_command_that_has_nothing_to_report_is_not_wrapped() {
         for kind in [ShellKind::Zsh, ShellKind::Bash, ShellKind::Sh] {
-            let invocation = around(None).wrap(&shell(kind), "make -j");
+            let wrapped = context(None).wrap(&shell(kind), "make -j");
             let bare = ["-c", "make -j"].map(OsString::from).to_vec();
-            assert_eq!(invocation, WrappedCommand { arguments: bare, script: None });
+            assert_eq!(wrapped, WrappedCommand { arguments: bare, script: None });
         }
     }
 
@@ -300,9 +300,9 @@ mod tests {
     fn a_prologue_with_any_path_is_one_line_of_ascii_and_contains_its_length() {
         for path in ["/state/a", "/sta'te/é\n\"$x", "/\u{10FFFD}\\ b"] {
             let report = Some((Reportable::ALL, Path::new(path)));
-            let invocation = around(report).wrap(&shell(ShellKind::Zsh), "cd /");
-            assert_eq!(invocation.script, None, "a short command is an argument");
-            let arguments = invocation.arguments;
+            let wrapped = context(report).wrap(&shell(ShellKind::Zsh), "cd /");
+            assert_eq!(wrapped.script, None, "a short command is an argument");
+            let arguments = wrapped.arguments;
             let text = arguments[1].to_str().unwrap();
             let prologue = text.strip_suffix("cd /").unwrap();
             assert!(prologue.is_ascii() && !prologue.contains('\n'), "{text}");
@@ -316,9 +316,9 @@ mod tests {
         let short = "x".repeat(LONGEST_ARGUMENT - 1);
         let long = "x".repeat(LONGEST_ARGUMENT);
         for kind in [ShellKind::Zsh, ShellKind::Bash, ShellKind::Sh] {
-            let put = |text: &str| around(None).wrap(&shell(kind), text);
-            assert!(put(&short).script.is_none());
-            assert!(put(&long).script.is_some());
+            let wrap = |text: &str| context(None).wrap(&shell(kind), text);
+            assert!(wrap(&short).script.is_none());
+            assert!(wrap(&long).script.is_some());
         }
     }
 }

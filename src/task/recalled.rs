@@ -22,7 +22,7 @@ use crate::shell::outcome::Outcome;
 use crate::text::lines::Position;
 
 /// How many of these tasks are kept, with how much of their output results have shown.
-const HELD: usize = 64;
+const MAX_RECALLED: usize = 64;
 
 /// What is left of a task that this server does not run.
 #[derive(Debug, Clone)]
@@ -36,8 +36,8 @@ pub enum RecalledTask {
 impl Supervisor {
     /// Finds a task that an ended server has left or that this one has evicted.
     pub fn recall(&self, id: &str) -> Option<RecalledTask> {
-        let held = |task: &&Arc<TaskHandle>| task.id() == id;
-        if let Some(task) = self.recalled.lock().iter().find(held) {
+        let is_it = |task: &&Arc<TaskHandle>| task.id() == id;
+        if let Some(task) = self.recalled.lock().iter().find(is_it) {
             return Some(RecalledTask::Task(Arc::clone(task)));
         }
         let state = self.settings.state.as_ref().ok()?;
@@ -60,10 +60,10 @@ impl Supervisor {
             return Some(RecalledTask::Task(task));
         }
         // Two calls may have searched at once: the task has one cursor.
-        if let Some(task) = recalled.iter().find(held) {
+        if let Some(task) = recalled.iter().find(is_it) {
             return Some(RecalledTask::Task(Arc::clone(task)));
         }
-        if recalled.len() >= HELD {
+        if recalled.len() >= MAX_RECALLED {
             recalled.pop_front();
         }
         recalled.push_back(Arc::clone(&task));

@@ -126,26 +126,26 @@ impl Registry {
     /// that ended more than `kept_for` ago.
     pub fn evict(
         &mut self,
-        most_finished: usize,
+        max_finished: usize,
         kept_for: Duration,
         now: Instant,
     ) -> Vec<Arc<TaskHandle>> {
         let may_expire = self.earliest_expiry(kept_for).is_some_and(|at| at <= now);
-        if self.order.len() <= most_finished && !may_expire {
+        if self.order.len() <= max_finished && !may_expire {
             return Vec::new();
         }
         let mut finished: Vec<&Arc<TaskHandle>> =
             self.order.iter().filter(|task| task.is_over()).collect();
         // The sort is stable: the oldest of each kind remain first.
         finished.sort_by_cached_key(|task| !task.is_read());
-        let surplus = finished.len().saturating_sub(most_finished);
+        let surplus = finished.len().saturating_sub(max_finished);
         let expired = |task: &TaskHandle| {
             ended_at(task).is_some_and(|end| now.duration_since(end) > kept_for)
         };
         let evicted: Vec<Arc<TaskHandle>> = finished
             .into_iter()
             .enumerate()
-            .filter(|(place, task)| *place < surplus || expired(task))
+            .filter(|(index, task)| *index < surplus || expired(task))
             .map(|(_, task)| Arc::clone(task))
             .collect();
         for task in &evicted {

@@ -219,13 +219,13 @@ pub enum TimeoutError {
 /// # Errors
 /// The timeout makes no sense; it is never replaced silently.
 pub fn resolve_timeout(
-    asked: Option<f64>,
+    requested: Option<f64>,
     kind: TimeoutKind,
     bounds: &TimeoutBounds,
 ) -> Result<Timeout, TimeoutError> {
-    let of = |limit| Ok(Timeout { limit, clamped_from: None });
-    let Some(seconds) = asked else {
-        return of(match kind {
+    let unclamped = |limit| Ok(Timeout { limit, clamped_from: None });
+    let Some(seconds) = requested else {
+        return unclamped(match kind {
             TimeoutKind::Background if bounds.none_allowed => None,
             TimeoutKind::Background => Some(bounds.most),
             TimeoutKind::Plain | TimeoutKind::Interactive => Some(bounds.default.min(bounds.most)),
@@ -238,13 +238,13 @@ pub fn resolve_timeout(
         return match kind {
             _ if !bounds.none_allowed => Err(TimeoutError::NoDeadlineDisabled),
             TimeoutKind::Plain => Err(TimeoutError::NoneForPlain),
-            TimeoutKind::Interactive | TimeoutKind::Background => of(None),
+            TimeoutKind::Interactive | TimeoutKind::Background => unclamped(None),
         };
     }
     if seconds > bounds.most.as_secs_f64() {
         return Ok(Timeout { limit: Some(bounds.most), clamped_from: Some(seconds) });
     }
-    of(Some(Duration::from_secs_f64(seconds)))
+    unclamped(Some(Duration::from_secs_f64(seconds)))
 }
 
 #[cfg(test)]
@@ -257,8 +257,8 @@ mod tests {
         none_allowed: true,
     };
 
-    fn limit(asked: Option<f64>, kind: TimeoutKind) -> Option<u64> {
-        resolve_timeout(asked, kind, &BOUNDS).ok()?.limit.map(|limit| limit.as_secs())
+    fn limit(requested: Option<f64>, kind: TimeoutKind) -> Option<u64> {
+        resolve_timeout(requested, kind, &BOUNDS).ok()?.limit.map(|limit| limit.as_secs())
     }
 
     #[test]

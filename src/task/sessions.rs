@@ -68,8 +68,8 @@ pub(crate) struct Sessions(Vec<(String, Arc<Session>)>);
 impl Sessions {
     /// The present state of a session; a new one is empty.
     pub fn get(&mut self, name: &str) -> Arc<Session> {
-        let place = self.0.iter().position(|(known, _)| known == name);
-        let session = place.map(|place| self.0.remove(place).1).unwrap_or_default();
+        let position = self.0.iter().position(|(known, _)| known == name);
+        let session = position.map(|position| self.0.remove(position).1).unwrap_or_default();
         self.put(name, Arc::clone(&session));
         session
     }

@@ -96,7 +96,7 @@ pub enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     Deadline,
-    Kill { asked: Instant },
+    Kill { requested: Instant },
     Shutdown,
 }
 
@@ -106,7 +106,7 @@ enum Holders {
     /// Not known, or output has come since the last scan.
     Unknown,
     /// A scan for them is due.
-    Sought,
+    Scanning,
     /// There are some: silence decides.
     Some,
     /// There are none: the end of the output decides.
@@ -169,7 +169,7 @@ pub struct Machine {
     holders: Holders,
     last_output: Option<Instant>,
     /// The server is ending: do not wait for an end of output that may not come.
-    hurries: bool,
+    shutting_down: bool,
     cause: Option<Cause>,
     escalation: Option<Escalation>,
     finished: bool,
@@ -184,7 +184,7 @@ impl Machine {
             output_open: true,
             holders: Holders::Unknown,
             last_output: None,
-            hurries: false,
+            shutting_down: false,
             cause: None,
             escalation: None,
             finished: false,
@@ -218,8 +218,8 @@ impl Machine {
     /// Whether the command runs and nothing is about to end it. A signal that it has survived
     /// changes nothing: deadlines still hold, and the next cause ends it.
     fn may_be_ended(&self) -> bool {
-        let spared = matches!(self.cause, None | Some(Cause::Kill { .. }));
-        self.exit.is_none() && spared && self.escalation.is_none()
+        let may_change_cause = matches!(self.cause, None | Some(Cause::Kill { .. }));
+        self.exit.is_none() && may_change_cause && self.escalation.is_none()
     }
 
     fn due(&self) -> Option<Instant> {
@@ -234,8 +234,8 @@ impl Machine {
         }
         match self.holders {
             _ if !self.output_open => return Some(exited),
-            Holders::Sought => return None,
-            Holders::None if self.hurries => return Some(exited),
+            Holders::Scanning => return None,
+            Holders::None if self.shutting_down => return Some(exited),
             Holders::None => return Some(exited + END_OF_OUTPUT_PATIENCE),
             Holders::Unknown | Holders::Some => {}
         }
@@ -249,7 +249,7 @@ impl Machine {
         match event {
             Event::Output => {
                 self.last_output = Some(now);
-                if self.holders != Holders::Sought {
+                if self.holders != Holders::Scanning {
                     self.holders = Holders::Unknown;
                 }
             }
@@ -267,9 +267,9 @@ impl Machine {
                     self.exit = Some((exit, now));
                 }
             }
-            Event::Kill(order) => self.kill(order, now, &mut effects),
+            Event::Kill(request) => self.kill(request, now, &mut effects),
             Event::Shutdown => {
-                self.hurries = true;
+                self.shutting_down = true;
                 if self.may_be_ended() {
                     self.cause = Some(Cause::Shutdown);
                 }
@@ -286,18 +286,18 @@ impl Machine {
             Event::Probed { progressing } => self.progressing = progressing,
             // The last event of a worker's turn: any probe that was due before the deadline has
             // been taken.
-            Event::Time => self.meet_deadline(now, &mut effects),
+            Event::Time => self.check_deadline(now, &mut effects),
         }
         self.pass_time(now, &mut effects);
         effects
     }
 
-    fn kill(&mut self, order: KillRequest, now: Instant, effects: &mut Vec<Effect>) {
-        let spared = matches!(self.cause, None | Some(Cause::Kill { .. }));
-        if order.ends() && self.exit.is_none() && spared {
-            self.cause = Some(Cause::Kill { asked: now });
+    fn kill(&mut self, request: KillRequest, now: Instant, effects: &mut Vec<Effect>) {
+        let may_change_cause = matches!(self.cause, None | Some(Cause::Kill { .. }));
+        if request.ends() && self.exit.is_none() && may_change_cause {
+            self.cause = Some(Cause::Kill { requested: now });
         }
-        match order {
+        match request {
             KillRequest::Escalate => {
                 if !matches!(
                     self.escalation,
@@ -321,7 +321,7 @@ impl Machine {
         effects.push(Effect::SignalTree(&[Signal::Term, Signal::Cont]));
     }
 
-    fn meet_deadline(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+    fn check_deadline(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         let due = self.due().is_some_and(|deadline| now >= deadline);
         if due && self.may_be_ended() {
             self.cause = Some(Cause::Deadline);
@@ -345,7 +345,7 @@ impl Machine {
             && self.drained_at().is_some_and(|drained| now >= drained)
         {
             if self.output_open && self.holders == Holders::Unknown {
-                self.holders = Holders::Sought;
+                self.holders = Holders::Scanning;
                 effects.push(Effect::SeekHolders);
                 return;
             }
@@ -377,7 +377,7 @@ impl Machine {
         match self.cause {
             Some(Cause::Deadline) => Outcome::Timeout,
             Some(Cause::Shutdown) => Outcome::Interrupted,
-            Some(Cause::Kill { asked }) if exited.duration_since(asked) <= KILL_CREDIT => {
+            Some(Cause::Kill { requested }) if exited.duration_since(requested) <= KILL_CREDIT => {
                 Outcome::Killed
             }
             _ if exit.code() == 0 => Outcome::Success,

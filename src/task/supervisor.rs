@@ -45,7 +45,7 @@ use crate::text::redact::Redactor;
 /// left behind.
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(900);
 /// How long to wait for a worker that is already reporting its task's end.
-const LAST_WORD: Duration = Duration::from_millis(200);
+const END_REPORT_PATIENCE: Duration = Duration::from_millis(200);
 /// A worker needs little stack: its buffer is on the heap.
 const WORKER_STACK: usize = 256 * 1024;
 
@@ -168,8 +168,8 @@ impl Supervisor {
             .get_or_init(|| {
                 let state = self.settings.state.as_ref().map_err(Clone::clone)?;
                 let made = ServerDir::create(state, &self.instance, self.client.get().copied());
-                if let (Ok(made), Some(waiting)) = (&made, self.on_directory.lock().take()) {
-                    let _ = waiting.try_send(made.path.clone());
+                if let (Ok(made), Some(receiver)) = (&made, self.on_directory.lock().take()) {
+                    let _ = receiver.try_send(made.path.clone());
                 }
                 made.map_err(|error| error.to_string())
             })
@@ -250,13 +250,13 @@ impl Supervisor {
                 limit: self.settings.max_command,
             });
         }
-        if let Some(place) = request.command.find('\0') {
-            return Err(StartError::Nul(place));
+        if let Some(offset) = request.command.find('\0') {
+            return Err(StartError::Nul(offset));
         }
-        let unusable = request.environment.iter().find(|(name, value)| {
+        let invalid = request.environment.iter().find(|(name, value)| {
             name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
         });
-        match unusable {
+        match invalid {
             Some((name, _)) => Err(StartError::Environment(name.clone())),
             None => Ok(()),
         }
@@ -447,9 +447,9 @@ impl Supervisor {
         Ok(self.environments.of(&self.settings.environment, &shell, &directory))
     }
 
-    fn start_directory(&self, asked: Option<&Path>) -> PathBuf {
+    fn start_directory(&self, requested: Option<&Path>) -> PathBuf {
         let base = &self.settings.directory;
-        match asked {
+        match requested {
             Some(directory) => base.join(directory),
             None => self.kept_directory.lock().clone().unwrap_or_else(|| base.clone()),
         }
@@ -528,9 +528,9 @@ impl Supervisor {
     ///
     /// # Errors
     /// No receipt came in time; the kill may still be under way.
-    pub fn kill(&self, task: &TaskHandle, order: KillRequest) -> Result<Receipt, NoReceipt> {
+    pub fn kill(&self, task: &TaskHandle, request: KillRequest) -> Result<Receipt, NoReceipt> {
         let closed = || task.live.state().closed;
-        let received = self.begin_kill(task, order)?;
+        let received = self.begin_kill(task, request)?;
         if closed() {
             // The worker may have received the command in its last turn, or not at all.
             return received.try_recv().map_err(|_| NoReceipt::Ended);
@@ -548,13 +548,13 @@ impl Supervisor {
     pub fn begin_kill(
         &self,
         task: &TaskHandle,
-        order: KillRequest,
+        request: KillRequest,
     ) -> Result<Receiver<Receipt>, NoReceipt> {
         if task.live.state().closed {
             return Err(NoReceipt::Ended);
         }
         let (receipt, received) = bounded(1);
-        task.commands.send(WorkerCommand::Kill { order, receipt }).map_err(
+        task.commands.send(WorkerCommand::Kill { request, receipt }).map_err(
             |error| match error {
                 SendError::Ended => NoReceipt::Ended,
                 SendError::Busy => NoReceipt::Busy,
@@ -622,15 +622,15 @@ impl Supervisor {
             state.forget_answered();
             state.queued_sizes += 1;
         });
-        let ordered = self.command_input(task, WorkerCommand::Resize(size));
-        if ordered.is_err() {
+        let sent = self.command_input(task, WorkerCommand::Resize(size));
+        if sent.is_err() {
             task.live.state().queued_sizes -= 1;
         }
-        ordered
+        sent
     }
 
-    fn command_input(&self, task: &TaskHandle, order: WorkerCommand) -> Result<(), InputError> {
-        task.commands.send(order).map_err(|error| match error {
+    fn command_input(&self, task: &TaskHandle, command: WorkerCommand) -> Result<(), InputError> {
+        task.commands.send(command).map_err(|error| match error {
             SendError::Ended => InputError::Ended(task.id().to_owned()),
             SendError::Busy => InputError::Busy { id: task.id().to_owned(), waiting: MAX_COMMANDS },
         })
@@ -666,8 +666,8 @@ impl Supervisor {
         self.check_secret_goes_to(task)?;
         let (id, name) = (task.id().to_owned(), name.to_owned());
         let (answer, answered) = bounded(1);
-        let order = SecretInput { name: name.clone(), secret, enter, answer };
-        if let Err(error) = task.commands.send(WorkerCommand::Secret(order)) {
+        let input = SecretInput { name: name.clone(), secret, enter, answer };
+        if let Err(error) = task.commands.send(WorkerCommand::Secret(input)) {
             return Err(match error {
                 SendError::Ended => InputError::Ended(id).into(),
                 SendError::Busy => InputError::Busy { id, waiting: MAX_COMMANDS }.into(),
@@ -694,12 +694,12 @@ impl Supervisor {
         for task in &tasks {
             let _ = task.commands.send(WorkerCommand::Shutdown);
         }
-        let strays = survivors::Sweep::begin(&self.settings.daemons);
+        let sweep = survivors::Sweep::begin(&self.settings.daemons);
         let deadline = Instant::now() + SHUTDOWN_LIMIT;
         for task in &tasks {
             await_state(task, deadline, |state| state.closed);
         }
-        strays.finish();
+        sweep.finish();
         report_unended_tasks(&tasks);
         let workers = std::mem::take(&mut *self.workers.lock());
         for (id, worker) in workers {
@@ -743,7 +743,7 @@ impl Supervisor {
 
 /// Reports the end of each task that has not ended in time, unless its worker is doing so.
 fn report_unended_tasks(tasks: &[Arc<TaskHandle>]) {
-    let deadline = Instant::now() + LAST_WORD;
+    let deadline = Instant::now() + END_REPORT_PATIENCE;
     for task in tasks {
         let ended = task.live.state().ended.is_some();
         if !ended && !task.completion.notify_now(&task.live, &task.spool) {
@@ -753,9 +753,9 @@ fn report_unended_tasks(tasks: &[Arc<TaskHandle>]) {
 }
 
 fn await_state(task: &TaskHandle, deadline: Instant, wanted: impl Fn(&LiveState) -> bool) {
-    let look = |state: &LiveState| match wanted(state) {
+    let check = |state: &LiveState| match wanted(state) {
         true => StateView::Found(()),
         false => StateView::WaitUntil(None),
     };
-    task.live.wait_for(Some(deadline), &Cancel::default(), look, Instant::now);
+    task.live.wait_for(Some(deadline), &Cancel::default(), check, Instant::now);
 }

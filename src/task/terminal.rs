@@ -16,7 +16,7 @@ const CELLS_PER_STEP: usize = 1_000_000;
 
 /// A screen, or its last content.
 pub struct Terminal {
-    kept: Mutex<TerminalState>,
+    state: Mutex<TerminalState>,
 }
 
 enum TerminalState {
@@ -54,7 +54,7 @@ pub struct ScreenContent {
 impl Terminal {
     pub fn new(size: TerminalSize) -> Terminal {
         Terminal {
-            kept: Mutex::new(TerminalState::Live(Box::new(LiveScreen {
+            state: Mutex::new(TerminalState::Live(Box::new(LiveScreen {
                 screen: Screen::new(size.rows, size.cols),
                 undrawn: Vec::new(),
                 fed: 0,
@@ -63,9 +63,9 @@ impl Terminal {
     }
 
     /// Uses the running program's screen; `None` once the task is over.
-    fn live<R>(&self, look: impl FnOnce(&mut LiveScreen) -> R) -> Option<R> {
-        match &mut *self.kept.lock() {
-            TerminalState::Live(live) => Some(look(live)),
+    fn live<R>(&self, action: impl FnOnce(&mut LiveScreen) -> R) -> Option<R> {
+        match &mut *self.state.lock() {
+            TerminalState::Live(live) => Some(action(live)),
             TerminalState::Last(_) => None,
         }
     }
@@ -92,12 +92,12 @@ impl Terminal {
     /// Keeps only what is on the screen: no more output will come.
     pub fn close(&self) {
         let last = self.seen();
-        *self.kept.lock() = TerminalState::Last(last);
+        *self.state.lock() = TerminalState::Last(last);
     }
 
     /// What is on the screen.
     pub fn seen(&self) -> ScreenContent {
-        match &*self.kept.lock() {
+        match &*self.state.lock() {
             TerminalState::Live(live) => live.seen(),
             TerminalState::Last(seen) => seen.clone(),
         }

@@ -63,7 +63,7 @@ pub struct Receipt {
 pub(super) struct TreeKill {
     started: Option<Instant>,
     /// Callers that wait for the receipt.
-    waiting: Vec<Sender<Receipt>>,
+    receivers: Vec<Sender<Receipt>>,
     /// What to send to processes that a scan finds for the first time.
     signals: &'static [Signal],
     /// Processes that were sent all of `signals`.
@@ -91,7 +91,7 @@ impl TreeKill {
     /// Adds a caller that waits for the receipt. Begins a kill, if none is under way.
     pub fn expect(&mut self, receipt: Sender<Receipt>) {
         self.begin();
-        self.waiting.push(receipt);
+        self.receivers.push(receipt);
     }
 
     /// Sends these signals to each process of the tree from now on; returns whether all are gone.
@@ -143,9 +143,9 @@ impl TreeKill {
         let snapshot = Snapshot::take();
         let alive = processes.living(&snapshot);
         let receipt = kill.receipt(started, &alive, !snapshot.is_whole(), shell);
-        for waiting in kill.waiting {
+        for receiver in kill.receivers {
             // The caller may be gone; the channel has room for one receipt.
-            let _ = waiting.try_send(receipt.clone());
+            let _ = receiver.try_send(receipt.clone());
         }
         Some(alive)
     }
@@ -162,11 +162,11 @@ impl TreeKill {
             .collect();
         for process in &newcomers {
             self.fully_signalled.insert(process.id);
-            self.send(process, self.signals);
+            self.signal(process, self.signals);
         }
-        if !self.shell_signalled_unseen && self.misses(shell) {
+        if !self.shell_signalled_unseen && self.is_unseen(shell) {
             self.shell_signalled_unseen = true;
-            self.send_unseen(shell, self.signals, &snapshot);
+            self.signal_unseen_shell(shell, self.signals, &snapshot);
         }
         let forced = self.signals.contains(&Signal::Kill);
         if forced {
@@ -198,20 +198,20 @@ impl TreeKill {
     }
 
     /// Sends one signal to every process, once.
-    pub fn send_once(&mut self, signal: Signal, processes: &mut TaskProcesses, shell: &Child) {
+    pub fn signal_once(&mut self, signal: Signal, processes: &mut TaskProcesses, shell: &Child) {
         self.begin();
         let snapshot = self.scan(processes);
         for process in self.alive.clone() {
-            self.send(&process, &[signal]);
+            self.signal(&process, &[signal]);
         }
-        if self.misses(shell) {
-            self.send_unseen(shell, &[signal], &snapshot);
+        if self.is_unseen(shell) {
+            self.signal_unseen_shell(shell, &[signal], &snapshot);
         }
         if signal == Signal::Kill {
             self.kill_groups(shell, &snapshot);
         }
-        let looks_again = signal.ends() && !self.watches_all(&snapshot);
-        self.next_sweep = looks_again.then(|| Instant::now() + RESCAN);
+        let rescans = signal.ends() && !self.watches_all(&snapshot);
+        self.next_sweep = rescans.then(|| Instant::now() + RESCAN);
     }
 
     fn scan(&mut self, processes: &mut TaskProcesses) -> Snapshot {
@@ -233,36 +233,36 @@ impl TreeKill {
         snapshot
     }
 
-    fn send(&mut self, process: &ProcessInfo, signals: &[Signal]) {
-        let is_its = |handle: &&Handle| handle.id == process.id;
-        let opened = match self.handles.iter().any(|handle| is_its(&handle)) {
+    fn signal(&mut self, process: &ProcessInfo, signals: &[Signal]) {
+        let is_of_process = |handle: &&Handle| handle.id == process.id;
+        let opened = match self.handles.iter().any(|handle| is_of_process(&handle)) {
             true => None,
             false => Handle::open(process.id).ok(),
         };
-        let Some(handle) = self.handles.iter().find(is_its).or(opened.as_ref()) else {
+        let Some(handle) = self.handles.iter().find(is_of_process).or(opened.as_ref()) else {
             return;
         };
         let sent: Vec<_> = signals.iter().map(|signal| handle.signal(*signal)).collect();
         for sent in sent {
-            self.note(process.id, sent);
+            self.record(process.id, sent);
         }
     }
 
     /// Whether the shell is alive and the last scan has not shown it.
-    fn misses(&self, shell: &Child) -> bool {
+    fn is_unseen(&self, shell: &Child) -> bool {
         let seen = self.alive.iter().any(|process| process.id.pid == shell.pid());
         !seen && !shell.has_ended()
     }
 
     /// Signals a shell that no scan shows, and its group if scans show too few.
-    fn send_unseen(&mut self, shell: &Child, signals: &[Signal], snapshot: &Snapshot) {
+    fn signal_unseen_shell(&mut self, shell: &Child, signals: &[Signal], snapshot: &Snapshot) {
         for signal in signals {
             let sent = if snapshot.is_whole() {
                 shell.signal(*signal)
             } else {
                 shell.signal_group(*signal)
             };
-            self.note(unseen_shell(shell), sent);
+            self.record(unseen_shell(shell), sent);
         }
     }
 
@@ -277,7 +277,7 @@ impl TreeKill {
         }
     }
 
-    fn note(&mut self, id: Identity, sent: Result<(), Undelivered>) {
+    fn record(&mut self, id: Identity, sent: Result<(), Undelivered>) {
         match sent {
             Ok(()) => {
                 self.signalled.insert(id);

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::journal::{self, Entry, LOCK, MAX_ENTRY_BYTES, entry_path, is_being_made};
+use super::journal::{self, Entry, LOCK, MAX_ENTRY_BYTES, entry_path, is_being_created};
 use crate::process::files::{self, FileLock};
 use crate::process::signals::Exit;
 use crate::shell::outcome::Outcome;
@@ -126,9 +126,9 @@ pub fn conclude(directory: &Path, cause: EndCause, reaped: &[(i32, Exit)]) {
         return;
     }
     let found = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let (kept, useless): (Vec<PathBuf>, Vec<PathBuf>) =
+    let (kept, unused): (Vec<PathBuf>, Vec<PathBuf>) =
         found.map(|file| file.path()).partition(|path| is_kept(path));
-    for path in useless {
+    for path in unused {
         let _ = std::fs::remove_file(path);
     }
     if kept.iter().all(|path| path.ends_with(LOCK)) {
@@ -187,7 +187,7 @@ pub fn sweep(state: &Path, keep: Duration, quota: u64) {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) || journal::server_lives(&path) {
             continue;
         }
-        if is_being_made(&path) {
+        if is_being_created(&path) {
             let made = entry.metadata().and_then(|found| found.modified());
             if !made.is_ok_and(|made| now.duration_since(made).unwrap_or_default() < MAKING) {
                 remove(&path);
@@ -201,12 +201,12 @@ pub fn sweep(state: &Path, keep: Duration, quota: u64) {
         }
     }
     ended.sort_by(|(a, _), (b, _)| b.at.total_cmp(&a.at));
-    let mut held: u64 = 0;
+    let mut total_bytes: u64 = 0;
     for (end, path) in ended {
-        held = held.saturating_add(end.bytes);
+        total_bytes = total_bytes.saturating_add(end.bytes);
         // After a clock was set back, an end may be in the future.
         let age = (unix_seconds(now) - end.at).abs();
-        if age >= keep.as_secs_f64() || held > quota {
+        if age >= keep.as_secs_f64() || total_bytes > quota {
             remove(&path);
         }
     }
@@ -265,7 +265,7 @@ pub fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
             return Some(Remains { directory, entry, past: None });
         }
         let entry = journal::read(&directory, task).or_else(|| evicted(&directory, task))?;
-        (!journal::server_lives(&directory)).then(|| left(directory, entry))
+        (!journal::server_lives(&directory)).then(|| after_server_end(directory, entry))
     })
 }
 
@@ -275,12 +275,12 @@ pub fn read(directory: &Path, task: &str) -> Option<Entry> {
     let entry = journal::read(directory, task)?;
     match journal::server_lives(directory) {
         true => Some(entry),
-        false => Some(left(directory.to_path_buf(), entry).entry),
+        false => Some(after_server_end(directory.to_path_buf(), entry).entry),
     }
 }
 
 /// A task as its server's end has left it.
-fn left(directory: PathBuf, mut entry: Entry) -> Remains {
+fn after_server_end(directory: PathBuf, mut entry: Entry) -> Remains {
     let server = ServerEnd::read(&directory).unwrap_or_else(|| ServerEnd::guess(&directory));
     let exit = (server.exits.iter()).find_map(|(pid, code)| (*pid == entry.pid).then_some(*code));
     let interrupted = entry.outcome.is_none();

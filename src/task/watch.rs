@@ -9,7 +9,7 @@ use regex::Regex;
 use super::live::{Cancel, LiveState, StateView};
 use super::output::reading::{self, Match, PatternWatch};
 use super::port::PortFound;
-use super::port_watch::{LOOK_AGAIN, PortWatch};
+use super::port_watch::{CHECK_INTERVAL, PortWatch};
 use super::registry::TaskHandle;
 
 /// How long to wait for more after the first new output, so that a line does not arrive in
@@ -104,7 +104,7 @@ impl Watch<'_> {
     /// # Errors
     /// The output cannot be searched for the pattern.
     pub fn run(mut self, task: &TaskHandle) -> io::Result<WaitEnd> {
-        let (shown, told, columns) = {
+        let (shown, end_reported, columns) = {
             let state = task.live.state();
             let shown = match self.goal {
                 Goal::Reply { after, .. } => after,
@@ -131,10 +131,10 @@ impl Watch<'_> {
             }
             let mut slice = next_tick.map_or(self.limit, |tick| tick.min(self.limit));
             if let Some(port) = &mut self.port {
-                if let Some(found) = port.look() {
+                if let Some(found) = port.check() {
                     return Ok(WaitEnd::Port(found));
                 }
-                slice = slice.min(Instant::now() + LOOK_AGAIN);
+                slice = slice.min(Instant::now() + CHECK_INTERVAL);
             }
             let searched = pattern.as_ref().map(|pattern| pattern.seen);
             let awaits_more = searched.is_some() || self.port.is_some();
@@ -146,7 +146,8 @@ impl Watch<'_> {
                     if searched.is_some_and(|searched| state.output_end.offset > searched) {
                         return StateView::Found(Woken::MoreToMatch);
                     }
-                    let ended = state.closed || (state.ended.is_some() && !told && !awaits_more);
+                    let ended =
+                        state.closed || (state.ended.is_some() && !end_reported && !awaits_more);
                     if ended {
                         return StateView::Found(Woken::Stop(WaitEnd::Ended));
                     }
@@ -180,9 +181,9 @@ impl Watch<'_> {
                         return Ok(WaitEnd::Cancelled);
                     }
                     if Instant::now() >= self.limit {
-                        let brought =
+                        let has_output =
                             goal != Goal::End && task.live.state().showable_end().at.offset > shown;
-                        return Ok(if brought { WaitEnd::Output } else { WaitEnd::Limit });
+                        return Ok(if has_output { WaitEnd::Output } else { WaitEnd::Limit });
                     }
                 }
             }
@@ -236,10 +237,10 @@ fn reply(state: &LiveState, before: u64, echoed: Option<u64>) -> StateView<Woken
     if Instant::now() < silent_at {
         return StateView::WaitUntil(Some(silent_at));
     }
-    let rests = state.last_input_probe.is_some_and(|(at, works)| at > newest && !works);
+    let is_idle = state.last_input_probe.is_some_and(|(at, active)| at > newest && !active);
     match echoed {
-        Some(echoed) if !rests && end > echoed => StateView::Found(Woken::Silence),
-        Some(_) if !rests => StateView::WaitUntil(None),
+        Some(echoed) if !is_idle && end > echoed => StateView::Found(Woken::Silence),
+        Some(_) if !is_idle => StateView::WaitUntil(None),
         _ => StateView::Found(Woken::Stop(WaitEnd::Output)),
     }
 }

@@ -155,7 +155,7 @@ impl Worker {
 
     /// Works until the task and its leftovers are gone.
     pub fn run(mut self) {
-        self.journal.due_after(journal::AFTER_START);
+        self.journal.schedule(journal::AFTER_START);
         while !self.is_over() {
             self.turn();
         }
@@ -202,15 +202,15 @@ impl Worker {
         if self.shutting_down {
             self.completion.set_provisional(self.machine.end_so_far());
         }
-        self.journal.keep_up(&self.task, &self.output.spool);
+        self.journal.write_if_due(&self.task, &self.output.spool);
     }
 
     fn wait(&self) -> Ready {
         let mut poller = Poller::default();
         let commands = Some(poller.watch(self.commands.wakes(), Interest::Read));
         // The program has to wait for a reader that must not miss a byte.
-        let lags = self.output.is_behind() || self.output.leaves_a_reader_behind();
-        let reads = self.machine.output_open() && !self.closed && !lags;
+        let must_wait = self.output.is_behind() || self.output.leaves_a_reader_behind();
+        let reads = self.machine.output_open() && !self.closed && !must_wait;
         let output = reads.then(|| poller.watch(self.spawned.output.as_fd(), Interest::Read));
         let errors = self.spawned.errors.as_ref();
         let errors = errors.map(|errors| poller.watch(errors.as_fd(), Interest::Read));
@@ -270,9 +270,9 @@ impl Worker {
                         if signal.ends() {
                             self.completion.record_stop_context(&self.task);
                         }
-                        self.termination.send_once(signal, processes, shell);
+                        self.termination.signal_once(signal, processes, shell);
                         // Before the receipt: its reader may query the task's state at once.
-                        self.probes.begin_anew(&self.task);
+                        self.probes.reset(&self.task);
                     }
                     Effect::CloseKill => scanned = self.close_termination(),
                     Effect::SeekHolders => {
@@ -291,7 +291,7 @@ impl Worker {
     fn probe(&mut self) {
         let (processes, spool) = (&mut self.processes, &self.output.spool);
         let (task, shell, journal) = (&self.task, &self.spawned, &mut self.journal);
-        if let Some(progressing) = self.probes.take(task, shell, processes, spool, journal) {
+        if let Some(progressing) = self.probes.take_due(task, shell, processes, spool, journal) {
             self.step(Event::Probed { progressing });
         }
     }
@@ -300,10 +300,10 @@ impl Worker {
         self.commands.drain_wakes();
         while let Some(command) = self.commands.next() {
             match command {
-                WorkerCommand::Kill { order, receipt } => {
+                WorkerCommand::Kill { request, receipt } => {
                     self.termination.expect(receipt);
-                    self.step(Event::Kill(order));
-                    self.probes.begin_anew(&self.task);
+                    self.step(Event::Kill(request));
+                    self.probes.reset(&self.task);
                 }
                 WorkerCommand::Input(sending) => self.input.push(sending),
                 WorkerCommand::Secret(secret) => {
@@ -313,7 +313,7 @@ impl Worker {
                     self.probes.restart();
                 }
                 WorkerCommand::Resize(size) => self.resize(size),
-                WorkerCommand::NoteChange => self.journal.note_finding(),
+                WorkerCommand::NoteChange => self.journal.schedule_soon(),
                 WorkerCommand::ProbeProgress => self.probes.hasten(),
                 WorkerCommand::Shutdown => {
                     self.shutting_down = true;
@@ -364,7 +364,7 @@ impl Worker {
                 state.columns = Some(size.cols);
             }
         });
-        self.probes.begin_anew(&self.task);
+        self.probes.reset(&self.task);
     }
 
     // Output and exit.
@@ -478,7 +478,7 @@ impl Worker {
         let (processes, shell) = (&mut self.processes, &self.spawned.child);
         match self.termination.close(processes, shell) {
             Some(alive) if self.machine.finished() && !self.closed => {
-                let named = self.leftovers.take(alive, &mut self.processes);
+                let named = self.leftovers.update(alive, &mut self.processes);
                 self.task.report(|state| state.leftovers = named);
                 true
             }
@@ -536,7 +536,7 @@ impl Worker {
         if self.closed {
             self.spawned.child.reap();
         }
-        self.journal.due_after(journal::AFTER_END);
+        self.journal.schedule(journal::AFTER_END);
     }
 
     fn scan_leftovers(&mut self) {
@@ -545,7 +545,7 @@ impl Worker {
     }
 
     fn follow_leftovers(&mut self, ended: &[Identity]) {
-        if self.leftovers.changed(ended, Instant::now()) {
+        if self.leftovers.scan_is_due(ended, Instant::now()) {
             // Read what they wrote last before removing them from the list.
             self.read_output(READS_PER_TURN);
             self.scan_leftovers();
@@ -608,7 +608,7 @@ struct Leftovers {
     /// How many the last scan found.
     count: usize,
     /// Whether there may be others: the last scan was inconclusive.
-    unclear: bool,
+    inconclusive: bool,
     watched: Vec<Handle>,
     /// When to scan next, and the length of the pause before.
     scan: Option<(Instant, Duration)>,
@@ -617,7 +617,7 @@ struct Leftovers {
 impl Leftovers {
     /// Whether the last scan proved that none is left.
     pub fn is_empty(&self) -> bool {
-        self.count == 0 && !self.unclear
+        self.count == 0 && !self.inconclusive
     }
 
     /// The processes whose ends to watch for.
@@ -630,7 +630,7 @@ impl Leftovers {
     }
 
     /// Whether a scan is due, because one of them has ended or the pause is over.
-    pub fn changed(&mut self, ended: &[Identity], now: Instant) -> bool {
+    pub fn scan_is_due(&mut self, ended: &[Identity], now: Instant) -> bool {
         let before = self.watched.len();
         self.watched.retain(|handle| !ended.contains(&handle.id));
         self.watched.len() < before || self.next_scan().is_some_and(|at| now >= at)
@@ -639,16 +639,16 @@ impl Leftovers {
     /// Finds those that are alive.
     pub fn scan(&mut self, processes: &mut TaskProcesses) -> Vec<ProcessName> {
         let found = processes.living(&Snapshot::take());
-        self.take(found, processes)
+        self.update(found, processes)
     }
 
-    /// Takes those that a scan has just found.
-    pub fn take(
+    /// Takes the leftovers that a scan has just found; returns those that are alive.
+    pub fn update(
         &mut self,
         mut found: Vec<ProcessInfo>,
         processes: &mut TaskProcesses,
     ) -> Vec<ProcessName> {
-        self.watched = watch(&found);
+        self.watched = open_handles(&found);
         for _ in 1..SCANS {
             let is_clear = match found.is_empty() {
                 true => !processes.is_inconclusive(),
@@ -658,12 +658,12 @@ impl Leftovers {
                 break;
             }
             found = processes.living(&Snapshot::take());
-            self.watched = watch(&found);
+            self.watched = open_handles(&found);
         }
         self.count = found.len();
-        self.unclear = found.is_empty() && processes.is_inconclusive();
+        self.inconclusive = found.is_empty() && processes.is_inconclusive();
         let pause = match self.scan {
-            _ if self.unclear => INCONCLUSIVE_SCAN_PAUSE,
+            _ if self.inconclusive => INCONCLUSIVE_SCAN_PAUSE,
             Some((_, before)) => (before * 2).clamp(FIRST_SCAN_PAUSE, LONGEST_SCAN_PAUSE),
             None => FIRST_SCAN_PAUSE,
         };
@@ -675,7 +675,7 @@ impl Leftovers {
     }
 }
 
-fn watch(found: &[ProcessInfo]) -> Vec<Handle> {
+fn open_handles(found: &[ProcessInfo]) -> Vec<Handle> {
     found.iter().filter_map(|process| Handle::open(process.id).ok()).take(MAX_WATCHED).collect()
 }
 

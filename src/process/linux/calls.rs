@@ -18,7 +18,7 @@ use crate::process::processes;
 use crate::progress::wait::{Lock, Thread, WaitSource};
 
 /// A larger set of descriptors is not examined: it belongs to a server.
-const MOST_DESCRIPTORS: usize = 64;
+const MAX_DESCRIPTORS: usize = 64;
 /// The longest path that a call may name (PATH_MAX).
 const PATH_BYTES: usize = 4096;
 /// Memory is read in pieces that end where its pages do.
@@ -286,7 +286,7 @@ fn waits_for_futex(operation: u64) -> bool {
 /// The descriptors of a `struct pollfd` array.
 fn polled(thread: &ThreadDirectory, address: u64, count: u64) -> Option<Vec<Awaited>> {
     const ENTRY: usize = 8;
-    let count = usize::try_from(count).ok().filter(|count| *count <= MOST_DESCRIPTORS)?;
+    let count = usize::try_from(count).ok().filter(|count| *count <= MAX_DESCRIPTORS)?;
     if count == 0 {
         return Some(Vec::new());
     }
@@ -319,13 +319,13 @@ fn selected(thread: &ThreadDirectory, count: u64, sets: [u64; 3]) -> Option<Vec<
         let numbers = numbers.filter_map(|descriptor| i32::try_from(descriptor).ok());
         selected.extend(numbers.map(|number| Awaited { number, input }));
     }
-    (selected.len() <= MOST_DESCRIPTORS).then_some(selected)
+    (selected.len() <= MAX_DESCRIPTORS).then_some(selected)
 }
 
 /// The descriptors that an epoll instance watches.
 pub(super) fn watched_by_epoll(thread: &ThreadDirectory, epoll: i32) -> Option<Vec<Awaited>> {
     let descriptors = parse_epoll(&thread.descriptor_info(epoll)?);
-    (descriptors.len() <= MOST_DESCRIPTORS).then_some(descriptors)
+    (descriptors.len() <= MAX_DESCRIPTORS).then_some(descriptors)
 }
 
 /// Lines such as `tfd:        0 events:       19 data: …`, the events in hexadecimal. Reads just
@@ -342,7 +342,7 @@ fn parse_epoll(text: &str) -> Vec<Awaited> {
             let input = events & INPUT as u32 != 0;
             (events & ANY as u32 != 0).then_some(Awaited { number, input })
         })
-        .take(MOST_DESCRIPTORS + 1)
+        .take(MAX_DESCRIPTORS + 1)
         .collect()
 }
 

@@ -156,12 +156,12 @@ impl Lost {
         };
         let is_spared =
             |process: &ProcessInfo| process.session == process.id.pid && process.is_named(spared);
-        let (mut found, mut left_alone) = (Vec::new(), HashSet::new());
+        let (mut found, mut spared_ids) = (Vec::new(), HashSet::new());
         for process in snapshot.processes() {
             if self.known.contains(&process.id) || carries_cookie(process) {
                 let below = snapshot.descendants(process.id.pid);
                 if is_spared(process) {
-                    left_alone.extend(below.iter().map(|process| process.id).chain([process.id]));
+                    spared_ids.extend(below.iter().map(|process| process.id).chain([process.id]));
                 } else {
                     found.extend(below.into_iter().chain([process]));
                 }
@@ -169,7 +169,7 @@ impl Lost {
         }
         // Remembered, so that their later children are found even after their end.
         self.known.extend(found.iter().map(|process| process.id));
-        found.retain(|process| !process.zombie && !left_alone.contains(&process.id));
+        found.retain(|process| !process.zombie && !spared_ids.contains(&process.id));
         found
     }
 }

@@ -75,10 +75,10 @@ pub(crate) fn end_first(pid: i32) {
     /// How much more likely, in thousandths of the memory.
     const MORE: i32 = 300;
     /// `OOM_SCORE_ADJ_MAX` of `linux/oom.h`.
-    const MOST: i32 = 1000;
+    const MAX: i32 = 1000;
     let own = fs::read_to_string("/proc/self/oom_score_adj").ok();
     let Some(own) = own.and_then(|own| own.trim().parse::<i32>().ok()) else { return };
-    let raised = own.saturating_add(MORE).min(MOST).to_string();
+    let raised = own.saturating_add(MORE).min(MAX).to_string();
     // Before exec the file is not this user's, so the program cannot do it itself. Its present
     // children follow; later ones inherit the value.
     let mut next = vec![pid];

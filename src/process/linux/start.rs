@@ -38,7 +38,7 @@ pub(crate) fn start(program: &Program) -> io::Result<i32> {
     actions.change_directory(&directory)?;
     let mut attributes = MaybeUninit::uninit();
     let mut attributes = Attributes::new(&mut attributes)?;
-    attributes.begin_anew()?;
+    attributes.set_defaults()?;
 
     let mut pid = 0;
     // SAFETY: all texts end with NUL and both lists with a null pointer; they, the
@@ -124,7 +124,7 @@ impl<'a> Attributes<'a> {
 
     /// A new session, the default action for every signal, and none blocked: signals that the
     /// client ignores or blocks would change what programs do.
-    fn begin_anew(&mut self) -> io::Result<()> {
+    fn set_defaults(&mut self) -> io::Result<()> {
         let flags = c_int::from(libc::POSIX_SPAWN_SETSID)
             | c_int::from(libc::POSIX_SPAWN_SETSIGDEF)
             | c_int::from(libc::POSIX_SPAWN_SETSIGMASK);

@@ -35,7 +35,7 @@ pub struct Waits<'a> {
     input: Option<&'a InputSource>,
     /// The shell's session, in which `/dev/tty` is the task's terminal.
     session: i32,
-    family: &'a [ProcessInfo],
+    members: &'a [ProcessInfo],
     sockets: Sockets,
     descriptors: HashMap<i32, HashSet<PathBuf>>,
 }
@@ -45,17 +45,17 @@ impl<'a> Waits<'a> {
     pub(crate) fn new(
         input: Option<&'a InputSource>,
         session: i32,
-        family: &'a [ProcessInfo],
+        members: &'a [ProcessInfo],
     ) -> Waits<'a> {
-        Waits { input, session, family, sockets: Sockets::default(), descriptors: HashMap::new() }
+        Waits { input, session, members, sockets: Sockets::default(), descriptors: HashMap::new() }
     }
 
     /// What every process of the task waits for.
     pub(crate) fn of_all(&mut self, sleeps: &mut Sleeps) -> Vec<ProcessWaits> {
-        let family = self.family;
-        let lives = |id: &Identity| family.iter().any(|process| process.id == *id);
+        let members = self.members;
+        let lives = |id: &Identity| members.iter().any(|process| process.id == *id);
         sleeps.known.retain(|id, _| lives(id));
-        let processes = family.iter();
+        let processes = members.iter();
         processes.map(|process| self.probe(process, Some(sleeps))).collect()
     }
 
@@ -243,8 +243,8 @@ impl<'a> Waits<'a> {
         if holds(self.descriptors_of(pid)) {
             return WaitSource::OwnProcess;
         }
-        let family = self.family;
-        let mut others = family.iter().filter(|other| other.id.pid != pid);
+        let members = self.members;
+        let mut others = members.iter().filter(|other| other.id.pid != pid);
         if peer.is_some() && others.any(|other| holds(self.descriptors_of(other.id.pid))) {
             return WaitSource::Relative;
         }
@@ -262,8 +262,11 @@ impl<'a> Waits<'a> {
 }
 
 /// A process outside the task that holds one of these pipes or FIFOs open.
-pub(crate) fn holder_outside(names: &HashSet<&str>, family: &[ProcessInfo]) -> Option<ProcessName> {
-    let inside: HashSet<i32> = family.iter().map(|process| process.id.pid).collect();
+pub(crate) fn holder_outside(
+    names: &HashSet<&str>,
+    members: &[ProcessInfo],
+) -> Option<ProcessName> {
+    let inside: HashSet<i32> = members.iter().map(|process| process.id.pid).collect();
     let mut found = None;
     processes::visit(|process| {
         if found.is_none()
@@ -364,16 +367,16 @@ mod tests {
 
         let mut sleeps = Sleeps::default();
         let own = look_up(std::process::id() as i32).expect("this process");
-        let family = [own];
+        let members = [own];
         let blocked = Thread::In(WaitSource::Futex);
-        while !Waits::new(None, 0, &family).of_all(&mut sleeps)[0].threads.contains(&blocked) {}
+        while !Waits::new(None, 0, &members).of_all(&mut sleeps)[0].threads.contains(&blocked) {}
         drop(sender);
         assert!(!waiting.join().expect("the thread ends"));
         // Above any pid of a live machine.
-        let mut gone = family[0].clone();
+        let mut gone = members[0].clone();
         gone.id.pid = 50_000_000;
-        let family = [gone];
-        let seen = Waits::new(None, 0, &family).of_all(&mut sleeps);
+        let members = [gone];
+        let seen = Waits::new(None, 0, &members).of_all(&mut sleeps);
         assert_eq!(seen[0].threads, []);
     }
 

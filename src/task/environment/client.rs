@@ -29,21 +29,21 @@ const EVENTS: [&str; 4] = ["setup", "sessionstart", "cwdchanged", "filechanged"]
 pub struct ClientFiles {
     named: Option<PathBuf>,
     state: Option<PathBuf>,
-    first: Option<PathBuf>,
+    initial: Option<PathBuf>,
     /// The processes above this one, once they have been read.
     ancestors: OnceLock<Vec<Identity>>,
 }
 
 impl ClientFiles {
     /// `named` is a file that the environment names, `state` the state directory, if the client is
-    /// one whose hooks leave notes there, and `first` the directory of the session that the server
+    /// one whose hooks leave notes there, and `initial` the directory of the session that the server
     /// was started in.
     pub(crate) fn new(
         named: Option<PathBuf>,
         state: Option<PathBuf>,
-        first: Option<PathBuf>,
+        initial: Option<PathBuf>,
     ) -> ClientFiles {
-        ClientFiles { named, state, first, ancestors: OnceLock::new() }
+        ClientFiles { named, state, initial, ancestors: OnceLock::new() }
     }
 
     /// The files to source, in order.
@@ -53,7 +53,7 @@ impl ClientFiles {
             let ancestors = self.ancestors.get_or_init(ancestors);
             ancestors.iter().find_map(|client| note_of(state, *client))
         });
-        let directory = noted.or_else(|| self.first.clone());
+        let directory = noted.or_else(|| self.initial.clone());
         let of_hooks = directory.map(|directory| files_in(&directory)).unwrap_or_default();
         named.into_iter().chain(of_hooks).collect()
     }
@@ -121,7 +121,7 @@ fn files_in(directory: &Path) -> Vec<PathBuf> {
         .into_iter()
         .flatten()
         .flatten()
-        .filter_map(|entry| Some((place(&entry.file_name())?, entry.path())))
+        .filter_map(|entry| Some((sourcing_order(&entry.file_name())?, entry.path())))
         .filter(|(_, path)| files::is_own_with_content(path))
         .collect();
     found.sort();
@@ -129,7 +129,7 @@ fn files_in(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// The place of a file named EVENT-hook-NUMBER.sh in the order of sourcing.
-fn place(name: &OsStr) -> Option<(usize, u32)> {
+fn sourcing_order(name: &OsStr) -> Option<(usize, u32)> {
     let (event, number) = name.to_str()?.strip_suffix(".sh")?.split_once("-hook-")?;
     let event = EVENTS.iter().position(|known| *known == event)?;
     Some((event, number.parse().ok()?))
@@ -147,11 +147,11 @@ mod tests {
             "sessionstart-hook-9.sh",
             "setup-hook-3.sh",
         ];
-        names.sort_by_key(|name| place(OsStr::new(name)));
+        names.sort_by_key(|name| sourcing_order(OsStr::new(name)));
         assert_eq!(names[0], "setup-hook-3.sh");
         assert_eq!(names[1..3], ["sessionstart-hook-9.sh", "sessionstart-hook-10.sh"]);
         for other in ["stop-hook-1.sh", "sessionstart-hook-1.sh~", "sessionstart-hook-x.sh"] {
-            assert_eq!(place(OsStr::new(other)), None, "{other}");
+            assert_eq!(sourcing_order(OsStr::new(other)), None, "{other}");
         }
     }
 }

@@ -27,7 +27,7 @@ struct StartFiles {
     user: &'static [&'static str],
 }
 
-const OF_ZSH: StartFiles = StartFiles {
+const ZSH_START_FILES: StartFiles = StartFiles {
     system: &[
         "/etc/zshenv",
         "/etc/zprofile",
@@ -41,17 +41,17 @@ const OF_ZSH: StartFiles = StartFiles {
     user: &[".zshenv", ".zprofile", ".zlogin", ".zshrc"],
 };
 
-const OF_OTHERS: StartFiles = StartFiles {
+const OTHER_START_FILES: StartFiles = StartFiles {
     system: &["/etc/profile", "/etc/bash.bashrc", "/etc/bashrc"],
     user: &[".bash_profile", ".bash_login", ".profile", ".bashrc"],
 };
 
 /// The environment of the user's login shell, once a command has needed it.
 #[derive(Debug, Default)]
-pub(super) struct LoginShell(Monitor<Progress>);
+pub(super) struct LoginShell(Monitor<RunState>);
 
 #[derive(Debug, Default)]
-struct Progress {
+struct RunState {
     is_running: bool,
     last: Option<Arc<Answer>>,
 }
@@ -78,29 +78,29 @@ impl LoginShell {
         settings: &EnvironmentSettings,
         shell: &Shell,
     ) -> (Option<Arc<Variables>>, Option<String>) {
-        let mut progress = self.0.lock();
+        let mut state = self.0.lock();
         loop {
-            while progress.is_running {
-                progress = self.0.wait(progress, None);
+            while state.is_running {
+                state = self.0.wait(state, None);
             }
-            let last = progress.last.clone();
-            drop(progress);
+            let last = state.last.clone();
+            drop(state);
             if let Some(answer) = last.filter(|answer| answer.is_current()) {
                 return (answer.variables.clone(), None);
             }
-            progress = self.0.lock();
-            if !progress.is_running {
+            state = self.0.lock();
+            if !state.is_running {
                 break;
             }
         }
-        progress.is_running = true;
-        drop(progress);
+        state.is_running = true;
+        drop(state);
         // Ends the run even if this thread panics.
         let mut running = Running { shell: self, answer: None };
         let files = start_files(shell, &settings.inherited);
         let mut versions = versions(&files);
-        let asked = ask(settings, shell);
-        let problem = asked.as_ref().err().map(|error| {
+        let result = run(settings, shell);
+        let problem = result.as_ref().err().map(|error| {
             format!(
                 "environment: login: `{} -lic` failed: {error}. Commands start with the environment of \
                  the client, until a start file such as {} changes.",
@@ -108,7 +108,7 @@ impl LoginShell {
                 files.last().map(|path| path.display().to_string()).unwrap_or_default(),
             )
         });
-        let variables = asked.ok().map(Arc::new);
+        let variables = result.ok().map(Arc::new);
         if let Some(variables) = &variables {
             // A start file may have set ZDOTDIR.
             let more = start_files(shell, variables);
@@ -128,9 +128,9 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let mut progress = self.shell.0.lock();
-        *progress = Progress { is_running: false, last: self.answer.take() };
-        drop(progress);
+        let mut state = self.shell.0.lock();
+        *state = RunState { is_running: false, last: self.answer.take() };
+        drop(state);
         self.shell.0.notify_all();
     }
 }
@@ -142,8 +142,8 @@ fn versions(files: &[PathBuf]) -> Vec<(PathBuf, Option<FileVersion>)> {
 fn start_files(shell: &Shell, environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
     let home = value(environment, "HOME");
     let (files, own) = match shell.kind {
-        ShellKind::Zsh => (OF_ZSH, value(environment, "ZDOTDIR").or(home)),
-        ShellKind::Bash | ShellKind::Sh => (OF_OTHERS, home),
+        ShellKind::Zsh => (ZSH_START_FILES, value(environment, "ZDOTDIR").or(home)),
+        ShellKind::Bash | ShellKind::Sh => (OTHER_START_FILES, home),
     };
     let own = Path::new(own.unwrap_or(OsStr::new("/")));
     let system = files.system.iter().map(PathBuf::from);
@@ -163,7 +163,7 @@ enum LoginError {
 
 /// Runs the shell as a terminal window would, but without a terminal. Leaves out what its start
 /// files print.
-fn ask(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, LoginError> {
+fn run(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, LoginError> {
     let inherited = &settings.inherited;
     let env = files::find_program("env", search_path(inherited)).map_err(|_| LoginError::NoEnv)?;
     let marker = format!("zsh-tool:{}:", files::random_id());
@@ -182,8 +182,8 @@ fn ask(settings: &EnvironmentSettings, shell: &Shell) -> Result<Variables, Login
     let captured = capture::run(launch, &limits).map_err(CaptureError::from)?;
     // The exit code does not matter: it may be that of a start file's last command.
     captured.exit.ok_or(CaptureError::TooMuch(MAX_OUTPUT))?;
-    let taken = between(&captured.output, marker.as_bytes()).ok_or(LoginError::Nothing)?;
-    Ok(merged(inherited, &taken))
+    let from_login = between(&captured.output, marker.as_bytes()).ok_or(LoginError::Nothing)?;
+    Ok(merged(inherited, &from_login))
 }
 
 /// The entries of the environment that was printed between two markers.
@@ -195,14 +195,14 @@ fn between(output: &[u8], marker: &[u8]) -> Option<Variables> {
 
 /// The login shell's variables. Those that belong to one process keep the server's values, and PATH
 /// ends with the directories that only the server has.
-fn merged(inherited: &[(OsString, OsString)], taken: &[(OsString, OsString)]) -> Variables {
-    let is_of_one =
+fn merged(inherited: &[(OsString, OsString)], from_login: &[(OsString, OsString)]) -> Variables {
+    let is_per_process =
         |name: &OsStr| name == COOKIE_VARIABLE || OF_THE_SHELL.iter().any(|other| name == *other);
-    let own = taken.iter().filter(|(name, _)| !is_of_one(name)).cloned();
-    let kept = inherited.iter().filter(|(name, _)| is_of_one(name)).cloned();
+    let own = from_login.iter().filter(|(name, _)| !is_per_process(name)).cloned();
+    let kept = inherited.iter().filter(|(name, _)| is_per_process(name)).cloned();
     let mut variables: Variables = own.chain(kept).collect();
-    if let (Some(first), Some(then)) = (value(taken, "PATH"), value(inherited, "PATH")) {
-        let path = joined_paths(first, then);
+    if let (Some(first), Some(second)) = (value(from_login, "PATH"), value(inherited, "PATH")) {
+        let path = joined_paths(first, second);
         variables.retain(|(name, _)| name != "PATH");
         variables.push(("PATH".into(), path));
     }
@@ -210,10 +210,11 @@ fn merged(inherited: &[(OsString, OsString)], taken: &[(OsString, OsString)]) ->
 }
 
 /// The directories of the first, then those that only the second has.
-fn joined_paths(first: &OsStr, then: &OsStr) -> OsString {
-    let places = |path| OsStr::as_bytes(path).split(|byte| *byte == b':');
-    let mut all: Vec<&[u8]> = places(first).collect();
-    let more: Vec<&[u8]> = places(then).filter(|place| !all.contains(place)).collect();
+fn joined_paths(first: &OsStr, second: &OsStr) -> OsString {
+    let directories = |path| OsStr::as_bytes(path).split(|byte| *byte == b':');
+    let mut all: Vec<&[u8]> = directories(first).collect();
+    let more: Vec<&[u8]> =
+        directories(second).filter(|directory| !all.contains(directory)).collect();
     all.extend(more);
     OsString::from_vec(all.join(&b':'))
 }
@@ -233,8 +234,8 @@ mod tests {
     #[test]
     fn the_users_path_comes_first_and_the_shells_own_variables_stay() {
         let inherited = entries(b"PATH=/usr/bin:/client\0PWD=/w\0GONE=1\0");
-        let taken = entries(b"PATH=/nvm:/usr/bin\0PWD=/home\0NEW=1\0");
+        let from_login = entries(b"PATH=/nvm:/usr/bin\0PWD=/home\0NEW=1\0");
         let expected = entries(b"NEW=1\0PWD=/w\0PATH=/nvm:/usr/bin:/client\0");
-        assert_eq!(merged(&inherited, &taken), expected);
+        assert_eq!(merged(&inherited, &from_login), expected);
     }
 }

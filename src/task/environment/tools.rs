@@ -39,7 +39,7 @@ struct Failure {
     /// The problem as reported.
     text: String,
     /// When the tool may run again.
-    again: Instant,
+    retry_at: Instant,
 }
 
 impl Tools {
@@ -53,7 +53,7 @@ impl Tools {
         variables: &mut Variables,
     ) -> Option<String> {
         let key = (tool, directory.to_path_buf());
-        let failed = |failure: &Failure| failure.again > Instant::now();
+        let failed = |failure: &Failure| failure.retry_at > Instant::now();
         if self.failures.lock().get(&key).is_some_and(failed) {
             return None;
         }
@@ -61,10 +61,10 @@ impl Tools {
         if tool == EnvironmentTool::Direnv {
             set(variables, &changes);
         }
-        let (answer, problem, pause) = match ask(tool, directory, variables) {
+        let (answer, problem, pause) = match run(tool, directory, variables) {
             Ok((answer, problem)) => (answer, problem, Duration::ZERO),
             Err(error) => {
-                let is_late = matches!(error, AskError::Run(RunError::Late(_)));
+                let is_late = matches!(error, ToolError::Run(RunError::Late(_)));
                 let pause = if is_late { PAUSE } else { Duration::ZERO };
                 (Changes::new(), Some(error.to_string()), pause)
             }
@@ -87,15 +87,15 @@ impl Tools {
             tool.command_line().join(" "),
             directory.display()
         );
-        let again = Instant::now() + pause;
-        let before = failures.insert(key, Failure { text: text.clone(), again });
+        let retry_at = Instant::now() + pause;
+        let before = failures.insert(key, Failure { text: text.clone(), retry_at });
         before.is_none_or(|before| before.text != text).then_some(text)
     }
 }
 
 /// Why a tool has no answer.
 #[derive(Debug, thiserror::Error)]
-enum AskError {
+enum ToolError {
     #[error(transparent)]
     Missing(#[from] NoProgram),
     #[error(transparent)]
@@ -107,11 +107,11 @@ enum AskError {
 }
 
 /// A tool's answer, and its problem. A failing direnv has both: it unsets what it has set.
-fn ask(
+fn run(
     tool: EnvironmentTool,
     directory: &Path,
     variables: &Variables,
-) -> Result<(Changes, Option<String>), AskError> {
+) -> Result<(Changes, Option<String>), ToolError> {
     let [program, arguments @ ..] = tool.command_line();
     let launch = Launch {
         program: files::find_program(program, search_path(variables))?,
@@ -122,7 +122,7 @@ fn ask(
     };
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons: None };
     let captured = capture::run(launch, &limits)?;
-    let exit = captured.exit.ok_or(AskError::TooMuch)?;
+    let exit = captured.exit.ok_or(ToolError::TooMuch)?;
     let problem =
         (exit != Exit::Code(0)).then(|| format!("it ended with exit code {}", exit.code()));
     let output = captured.output.trim_ascii();

@@ -29,7 +29,7 @@ impl Spool {
         to: u64,
     ) -> io::Result<Vec<Piece>> {
         let mut pieces: Vec<Piece> = Vec::new();
-        for segment in segments.iter().filter(|segment| holds(segment, from, to)) {
+        for segment in segments.iter().filter(|segment| overlaps(segment, from, to)) {
             let Some(piece) = self.read_segment(segment, from, to)? else {
                 continue;
             };
@@ -43,16 +43,21 @@ impl Spool {
         Ok(pieces)
     }
 
-    /// The first retained piece of `[from, to)`, of at most `most` bytes, however far away it
+    /// The first retained piece of `[from, to)`, of at most `max_bytes` bytes, however far away it
     /// begins.
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn next_piece(&self, from: LinePosition, to: u64, most: u64) -> io::Result<Option<Piece>> {
+    pub fn next_piece(
+        &self,
+        from: LinePosition,
+        to: u64,
+        max_bytes: u64,
+    ) -> io::Result<Option<Piece>> {
         for segment in self.segments() {
-            if holds(&segment, from, to) {
+            if overlaps(&segment, from, to) {
                 let start = segment.start.at.offset.max(from.at.offset);
-                let piece = self.read_segment(&segment, from, to.min(start + most))?;
+                let piece = self.read_segment(&segment, from, to.min(start + max_bytes))?;
                 if piece.is_some() {
                     return Ok(piece);
                 }
@@ -87,7 +92,7 @@ impl Spool {
     ) -> Vec<(LinePosition, LinePosition)> {
         let mut spans: Vec<(LinePosition, LinePosition)> = Vec::new();
         for segment in self.segments() {
-            if !holds(&segment, from, to.at.offset) {
+            if !overlaps(&segment, from, to.at.offset) {
                 continue;
             }
             let start = if segment.start.at.offset < from.at.offset { from } else { segment.start };
@@ -104,7 +109,7 @@ impl Spool {
     /// nothing is retained from there on.
     pub fn next_retained(&self, from: LinePosition) -> Option<LinePosition> {
         let segments = self.segments();
-        let next = segments.iter().find(|segment| holds(segment, from, u64::MAX))?;
+        let next = segments.iter().find(|segment| overlaps(segment, from, u64::MAX))?;
         if next.start.at.offset < from.at.offset { Some(from) } else { Some(next.start) }
     }
 
@@ -141,7 +146,7 @@ impl Spool {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn place_of(&self, offset: u64) -> io::Result<Option<LinePosition>> {
+    pub fn position_of(&self, offset: u64) -> io::Result<Option<LinePosition>> {
         let mut next = self.checkpoint(|checkpoint| checkpoint.offset <= offset);
         while let Some(piece) = self.next_piece(next, offset, READ_BYTES)? {
             next = piece.end();
@@ -155,7 +160,7 @@ impl Spool {
 }
 
 /// Whether some of the segment's bytes are in `[from, to)`.
-fn holds(segment: &Segment, from: LinePosition, to: u64) -> bool {
+fn overlaps(segment: &Segment, from: LinePosition, to: u64) -> bool {
     let start = segment.start.at.offset.max(from.at.offset);
     start < segment.end.at.offset.min(to)
 }
@@ -230,7 +235,7 @@ mod tests {
         let (spool, end) = (writer.reader(), end_of(&writer));
         let spans = spool.retained(LinePosition::FIRST, end);
         let (before, after) = (spans[0].1, spans[1].0);
-        let behind = |offset| spool.place_of(offset).expect("memory");
+        let behind = |offset| spool.position_of(offset).expect("memory");
         assert_eq!(behind(before.at.offset + 1), Some(after));
         assert_eq!(behind(after.at.offset - 1), Some(after));
         assert_eq!(behind(after.at.offset), Some(after));
@@ -248,7 +253,7 @@ mod tests {
         writer.append(b"first line in the head\nsecond\nthird\n");
         let spool = writer.reader();
         let seen = spool.segments();
-        assert!(spool.give_up_oldest(StorageKind::Disk, writer.end().line) > 0);
+        assert!(spool.drop_oldest(StorageKind::Disk, writer.end().line) > 0);
         let pieces = spool.read_segments(&seen, LinePosition::FIRST, writer.end().offset);
         let pieces = pieces.expect("what is left");
         assert_eq!(pieces.len(), 1);

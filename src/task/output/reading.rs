@@ -39,12 +39,12 @@ pub fn excerpt(
     to: LinePosition,
     max_chars: usize,
 ) -> io::Result<Vec<OutputSpan>> {
-    let asked = ReadRequest {
+    let request = ReadRequest {
         lines: from.line..to.next_line(),
         from: LinePosition { at: from, inside_line: false },
         to,
     };
-    asked.read(spool, max_chars)
+    request.read(spool, max_chars)
 }
 
 /// The output that no result has shown, ready for layout.
@@ -105,8 +105,8 @@ pub fn range(
     };
     let behind = last.map_or(u64::MAX, |last| last.saturating_add(1)).min(end.next_line());
     let to = spool.find_line(behind, end)?.unwrap_or(end);
-    let asked = ReadRequest { lines: first..behind, from, to };
-    asked.read(spool, max_chars)
+    let request = ReadRequest { lines: first..behind, from, to };
+    request.read(spool, max_chars)
 }
 
 /// Lines to show, and where they are.
@@ -140,7 +140,7 @@ impl ReadRequest {
             return Ok(vec![(from, to)]);
         }
         let mut windows = vec![(from, from.at.offset + head)];
-        windows.extend(spool.place_of(to - tail)?.map(|tail| (tail, to)));
+        windows.extend(spool.position_of(to - tail)?.map(|tail| (tail, to)));
         Ok(windows)
     }
 }
@@ -148,7 +148,7 @@ impl ReadRequest {
 /// Joins pieces to spans: looks up what is missing between them, and covers each line once.
 struct Assembly<'a> {
     spool: &'a Spool,
-    asked: &'a ReadRequest,
+    request: &'a ReadRequest,
     spans: Vec<OutputSpan>,
     /// Where the last span ends.
     at: LinePosition,
@@ -157,16 +157,16 @@ struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    fn begin(spool: &'a Spool, asked: &'a ReadRequest) -> Assembly<'a> {
+    fn begin(spool: &'a Spool, request: &'a ReadRequest) -> Assembly<'a> {
         let mut assembly = Assembly {
             spool,
-            asked,
+            request,
             spans: Vec::new(),
-            at: asked.from,
-            next_line: asked.lines.start,
+            at: request.from,
+            next_line: request.lines.start,
         };
-        if asked.from.at.line > asked.lines.start {
-            assembly.miss(asked.from.at.line, false, (0, 0));
+        if request.from.at.line > request.lines.start {
+            assembly.miss(request.from.at.line, false, (0, 0));
         }
         assembly
     }
@@ -214,7 +214,7 @@ impl<'a> Assembly<'a> {
             });
         }
         let begin_of = |line| -> io::Result<u64> {
-            let place = self.spool.find_line(line, self.asked.to)?;
+            let place = self.spool.find_line(line, self.request.to)?;
             let offset = place.map_or(end.at.offset, |place| place.at.offset);
             Ok(offset.clamp(start.at.offset, end.at.offset))
         };
@@ -239,7 +239,7 @@ impl<'a> Assembly<'a> {
     }
 
     fn miss(&mut self, behind: u64, readable: bool, parts: (u64, u64)) {
-        let behind = behind.min(self.asked.lines.end).max(self.next_line);
+        let behind = behind.min(self.request.lines.end).max(self.next_line);
         let lines = self.next_line..behind;
         self.next_line = behind;
         self.spans.push(OutputSpan::Missing {
@@ -251,10 +251,10 @@ impl<'a> Assembly<'a> {
     }
 
     fn finish(mut self) -> io::Result<Vec<OutputSpan>> {
-        self.bridge(self.asked.to, self.asked.lines.end)?;
-        if self.next_line < self.asked.lines.end {
+        self.bridge(self.request.to, self.request.lines.end)?;
+        if self.next_line < self.request.lines.end {
             // The requested lines begin in a gap, after which nothing is retained.
-            self.miss(self.asked.lines.end, false, (0, 0));
+            self.miss(self.request.lines.end, false, (0, 0));
         }
         Ok(self.spans)
     }
@@ -380,14 +380,14 @@ pub struct Newest {
     pub read_to: u64,
 }
 
-/// The newest whole lines of the output after `from`, at most `most` of them, from its last
+/// The newest whole lines of the output after `from`, at most `limit` of them, from its last
 /// [`NEWEST_BYTES`]. Leaves an unfinished line to the next reading, since it ends at random, unless
 /// nothing else has come: a progress bar or a row of dots may never end its line.
 pub fn newest_lines(
     spool: &Spool,
     from: u64,
     end: Position,
-    most: usize,
+    limit: usize,
     columns: Option<u16>,
 ) -> Newest {
     let from = from.min(end.offset);
@@ -406,7 +406,7 @@ pub fn newest_lines(
         .rev()
         .map(|line| ansi::readable(line, Colours::Drop, columns))
         .filter(|line| !line.trim().is_empty())
-        .take(most)
+        .take(limit)
         .collect();
     lines.reverse();
     Newest { lines, read_to }

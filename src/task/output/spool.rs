@@ -201,7 +201,7 @@ impl SpoolWriter {
         let (file, medium) = match opened {
             Some((Ok(file), path)) => (Some(file), Medium::File(path)),
             Some((Err(error), path)) => {
-                self.give_up_disk(&path, &error);
+                self.stop_using_disk(&path, &error);
                 (None, Medium::Memory(Arc::default()))
             }
             None => (None, Medium::Memory(Arc::default())),
@@ -217,7 +217,7 @@ impl SpoolWriter {
         self.spool.discard(dropped.flatten());
     }
 
-    fn give_up_disk(&mut self, path: &Path, error: &io::Error) {
+    fn stop_using_disk(&mut self, path: &Path, error: &io::Error) {
         self.base = None;
         self.quota = self.quota.min(MEMORY_QUOTA);
         let mut index = self.spool.index.lock();
@@ -241,7 +241,7 @@ impl SpoolWriter {
         if let Some(error) = failure {
             let path =
                 self.base.as_ref().map(|base| segment_path(base, number)).unwrap_or_default();
-            self.give_up_disk(&path, &error);
+            self.stop_using_disk(&path, &error);
         }
         let (kept, rest) = bytes.split_at(written);
         if self.extend(number, kept) {
@@ -329,8 +329,8 @@ impl Spool {
                 .segments
                 .last()
                 .map_or(number == 0, |last| last.number.checked_add(1) == Some(number));
-            let noted = starts.iter().find(|(noted, _)| *noted == number);
-            match noted {
+            let recorded = starts.iter().find(|(recorded, _)| *recorded == number);
+            match recorded {
                 // Its server's notes may be older than the files.
                 Some((_, start)) if !follows && start.offset >= end.at.offset => {
                     index.losses.bytes += start.offset - end.at.offset;
@@ -401,7 +401,7 @@ impl Spool {
     /// Drops the oldest segment in a kind of storage, for the quota of all tasks; returns the
     /// bytes that were freed. The newest output stays: a segment is dropped only if enough has
     /// come after it. Until then the writer is asked to begin another one.
-    pub fn give_up_oldest(&self, store: StorageKind, end_line: u64) -> u64 {
+    pub fn drop_oldest(&self, store: StorageKind, end_line: u64) -> u64 {
         let dropped = {
             let mut index = self.index.lock();
             let oldest = index.segments.iter().position(|segment| segment.store() == store);
@@ -495,7 +495,7 @@ mod tests {
             assert_eq!(budget.used(store), spool.held(store));
             assert!(spool.held(store) <= 800, "{}", spool.held(store));
             assert_eq!((budget.used(other), spool.held(other)), (0, 0));
-            spool.give_up_oldest(store, writer.end().line);
+            spool.drop_oldest(store, writer.end().line);
             assert_eq!(budget.used(store), spool.held(store));
             spool.remove();
             assert_eq!(budget.used(store), 0);
@@ -509,7 +509,7 @@ mod tests {
             writer.append(format!("line {number:02}\n").as_bytes());
         }
         let (spool, end) = (writer.reader(), writer.end());
-        while spool.give_up_oldest(StorageKind::Memory, end.line) > 0 {}
+        while spool.drop_oldest(StorageKind::Memory, end.line) > 0 {}
         let pieces = spool.read(LinePosition::FIRST, end.offset).expect("memory");
         assert!(pieces[0].bytes.ends_with(b"line 99\n"));
         assert_eq!(spool.losses().bytes, end.offset - pieces[0].bytes.len() as u64);
@@ -535,11 +535,11 @@ mod tests {
         let mut writer = SpoolWriter::new(Some(directory.path().join("t")), 1 << 30, budget);
         let spool = writer.reader();
         writer.append(&vec![b'a'; 300_000]);
-        assert_eq!(spool.give_up_oldest(StorageKind::Disk, 1), 0, "it is all there is");
+        assert_eq!(spool.drop_oldest(StorageKind::Disk, 1), 0, "it is all there is");
         writer.append(&vec![b'b'; 60_000]);
-        assert_eq!(spool.give_up_oldest(StorageKind::Disk, 1), 0, "too little came after it");
+        assert_eq!(spool.drop_oldest(StorageKind::Disk, 1), 0, "too little came after it");
         writer.append(&vec![b'c'; 60_000]);
-        assert_eq!(spool.give_up_oldest(StorageKind::Disk, 1), 300_000);
+        assert_eq!(spool.drop_oldest(StorageKind::Disk, 1), 300_000);
         assert_eq!(spool.held(StorageKind::Disk), 120_000);
     }
 }

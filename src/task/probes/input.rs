@@ -32,7 +32,7 @@ use crate::task::output::spool::SpoolWriter;
 use crate::task::terminal::Terminal;
 
 /// One scan of the machine serves all tasks that probe within this time.
-const SNAPSHOT_AGE: Duration = Duration::from_millis(40);
+const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(40);
 /// The name of a process that is not shown.
 const UNSEEN: &str = "(hidden)";
 
@@ -83,10 +83,10 @@ impl TreeView<'_> {
 
     /// Processes of other sessions that may read the terminal, which job control does not prevent.
     /// Every foreground process is their ancestor and waits for them, as with `su -c`.
-    fn beyond(&self) -> Vec<&ProcessInfo> {
-        let beyond = |process: &&ProcessInfo| process.session != self.shell;
-        let Some(group) = self.foreground.filter(|_| self.processes.iter().any(|p| beyond(&p)))
-        else {
+    fn readers_in_other_sessions(&self) -> Vec<&ProcessInfo> {
+        let outside = self.processes.iter().filter(|process| process.session != self.shell);
+        let mut outside = outside.peekable();
+        let Some(group) = self.foreground.filter(|_| outside.peek().is_some()) else {
             return Vec::new();
         };
         let below: Vec<Vec<i32>> = self
@@ -98,14 +98,13 @@ impl TreeView<'_> {
         let is_awaited = |process: &&ProcessInfo| {
             !below.is_empty() && below.iter().all(|below| below.contains(&process.id.pid))
         };
-        let beyond = self.processes.iter().filter(beyond);
-        beyond.filter(is_awaited).collect()
+        outside.filter(is_awaited).collect()
     }
 
     /// Whether stopped processes hold up the task: the group that the shell waits for has some, and
     /// every other member is an ancestor of one and waits for it.
-    fn stands_still(&self) -> bool {
-        let members = self.group(self.awaited());
+    fn is_held_up(&self) -> bool {
+        let members = self.group(self.awaited_group());
         let stopped: Vec<i32> = members
             .iter()
             .filter(|member| is_stopped(member))
@@ -127,7 +126,7 @@ impl TreeView<'_> {
     }
 
     /// The process group that the shell waits for, as far as groups show.
-    fn awaited(&self) -> i32 {
+    fn awaited_group(&self) -> i32 {
         self.foreground.unwrap_or(self.shell)
     }
 }
@@ -193,7 +192,7 @@ impl InputDetection {
             Input::Terminal => Some(spawned.output.as_fd()),
             Input::Pipe | Input::None => None,
         };
-        let snapshot = self.snapshots.recent(SNAPSHOT_AGE);
+        let snapshot = self.snapshots.recent(MAX_SNAPSHOT_AGE);
         let members = processes.known_members(&snapshot);
         let view = TreeView {
             snapshot: &snapshot,
@@ -221,13 +220,13 @@ impl InputDetection {
             unconfirmed: self.confirming,
             conditions,
             evidence: self.evidence(view.shell),
-            works: self.works(&members, task),
+            active: self.is_active(&members, task),
         }
     }
 
     /// Whether a process runs, is ready to run, or has run since the last probe. Only a call that
     /// waits for a reply needs this; without one it is not read.
-    fn works(&mut self, members: &[ProcessInfo], task: &LiveTask) -> bool {
+    fn is_active(&mut self, members: &[ProcessInfo], task: &LiveTask) -> bool {
         if self.source.is_none() || task.state().active_calls == 0 {
             self.all_usage = None;
             return true;
@@ -292,9 +291,9 @@ impl InputDetection {
             }
             seen.push(waits);
         }
-        let beyond = view.beyond();
-        let beyond = beyond.iter().filter(|process| !is_stopped(process));
-        let of_others: Vec<ProcessWaits> = beyond.map(|process| waits.of(process)).collect();
+        let others = view.readers_in_other_sessions().into_iter();
+        let others = others.filter(|process| !is_stopped(process));
+        let of_others: Vec<ProcessWaits> = others.map(|process| waits.of(process)).collect();
         // A process that passes input on to a second terminal, or waits for it among other
         // events, is considered last.
         let own = strongest(&seen, false);
@@ -317,12 +316,12 @@ impl InputDetection {
         unreadable.sort_by_key(|process| (process.id.started, process.id.pid));
         // Presumably the youngest asks, since the others have started it.
         match unreadable.last() {
-            Some(process) => self.unreadable(view.snapshot, process, &unreadable),
-            None => self.unseen(view, &candidates),
+            Some(process) => self.unreadable_reader(view.snapshot, process, &unreadable),
+            None => self.hidden_reader(view, &candidates),
         }
     }
 
-    fn unreadable(
+    fn unreadable_reader(
         &mut self,
         snapshot: &Snapshot,
         youngest: &ProcessInfo,
@@ -344,7 +343,7 @@ impl InputDetection {
     }
 
     /// The process that may wait for input where some processes are not shown.
-    fn unseen(&mut self, view: &TreeView<'_>, candidates: &[&ProcessInfo]) -> Sample {
+    fn hidden_reader(&mut self, view: &TreeView<'_>, candidates: &[&ProcessInfo]) -> Sample {
         let hides =
             *self.may_hide_processes.get_or_insert_with(|| processes::visibility_limit().is_some());
         let Some(group) = view.foreground.filter(|_| hides) else {
@@ -379,14 +378,14 @@ fn usage_of(process: &ProcessInfo) -> Usage {
 /// The conditions that one probe sees.
 fn sightings(view: &TreeView<'_>) -> Vec<Sighting> {
     let mut seen = Vec::new();
-    let stands_still = view.stands_still();
+    let is_held_up = view.is_held_up();
     for member in view.processes {
         let process = member.label();
         let condition = match member.stall_reason {
             Some(StallReason::Stopped(by)) => Condition::Stopped {
                 process,
                 by,
-                holds_up: stands_still && member.group == view.awaited(),
+                holds_up: is_held_up && member.group == view.awaited_group(),
             },
             Some(StallReason::DiskSleep) => Condition::DiskSleep { process },
             Some(StallReason::ZombieLeader) => Condition::ZombieLeader { process },
@@ -425,7 +424,7 @@ pub(crate) fn strongest(seen: &[ProcessWaits], behind: bool) -> Option<Sample> {
     let mut best: Option<(&ProcessWaits, InputWait)> = None;
     for waits in seen {
         for how in waits.threads.iter().filter_map(Thread::input_wait) {
-            if best.is_none_or(|(_, most)| certainty(&how) > certainty(&most)) {
+            if best.is_none_or(|(_, strongest)| certainty(&how) > certainty(&strongest)) {
                 best = Some((waits, how));
             }
         }

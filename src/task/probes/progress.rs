@@ -26,7 +26,7 @@ use crate::task::output::spool::SpoolWriter;
 use crate::task::terminal::Terminal;
 
 /// One scan of the machine serves all tasks that probe within this time.
-const SNAPSHOT_AGE: Duration = Duration::from_millis(200);
+const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(200);
 /// Pauses between the first probes, where the interval is longer: a caller gets evidence
 /// with its first or second answer.
 const FIRST_PAUSES: [Duration; 3] =
@@ -54,8 +54,8 @@ pub(crate) struct ProgressProbe {
     pub next: Option<Instant>,
     last: Option<Instant>,
     /// A deadline that may move, before which a probe is due.
-    before: Option<Instant>,
-    taken: usize,
+    before_deadline: Option<Instant>,
+    probes_taken: usize,
     counters: ActivityCounters,
     /// The I/O that counts as a sign of life, and all of it.
     life_sign_io: Balance,
@@ -89,8 +89,8 @@ impl ProgressProbe {
             session,
             next: None,
             last: None,
-            before: moving_deadline.and_then(|at| at.checked_sub(BEFORE_DEADLINE)),
-            taken: 0,
+            before_deadline: moving_deadline.and_then(|at| at.checked_sub(BEFORE_DEADLINE)),
+            probes_taken: 0,
             counters: ActivityCounters::default(),
             life_sign_io: Balance::default(),
             all_io: Balance::default(),
@@ -107,12 +107,12 @@ impl ProgressProbe {
 
     fn time_after_pause(&self, now: Instant, awaited: bool) -> Instant {
         let interval = self.settings.heartbeat_interval;
-        let mut pause = FIRST_PAUSES.get(self.taken).copied().unwrap_or(interval);
+        let mut pause = FIRST_PAUSES.get(self.probes_taken).copied().unwrap_or(interval);
         if awaited {
             pause = pause.min(AWAITED_PAUSE);
         }
         let regular = self.snapshots.common_time(now, pause.min(interval));
-        match self.before.filter(|before| *before > now) {
+        match self.before_deadline.filter(|before| *before > now) {
             Some(before) => regular.min(before),
             None => regular,
         }
@@ -138,8 +138,8 @@ impl ProgressProbe {
         if self.next.is_none_or(|due| now < due) {
             return None;
         }
-        self.taken += 1;
-        let snapshot = self.snapshots.recent(SNAPSHOT_AGE);
+        self.probes_taken += 1;
+        let snapshot = self.snapshots.recent(MAX_SNAPSHOT_AGE);
         let members = processes.known_members(&snapshot);
         let before = self.totals;
         let (errors, awaited) = {
@@ -163,10 +163,10 @@ impl ProgressProbe {
         {
             holder.task.take_if(|holder| *holder == task.facts.id);
         }
-        let news = self.news(task, &members, spool);
+        let changes = self.changes(task, &members, spool);
         self.last = Some(now);
         self.next = Some(self.time_after_pause(now, awaited));
-        Some(self.judge(task, &members, tree_state, &news))
+        Some(self.judge(task, &members, tree_state, &changes))
     }
 
     /// What the processes do; `before` are the totals of the probe before.
@@ -220,7 +220,7 @@ impl ProgressProbe {
                 false => before,
             };
             waited += wait.saturating_sub(before);
-            if ticks > 0 && busiest.is_none_or(|(most, _)| ticks > most) {
+            if ticks > 0 && busiest.is_none_or(|(max, _)| ticks > max) {
                 busiest = Some((ticks, process));
             }
             used.insert(process.id, (process.cpu_ticks, wait));
@@ -230,7 +230,7 @@ impl ProgressProbe {
         (reader, waited)
     }
 
-    fn news(
+    fn changes(
         &mut self,
         task: &LiveTask,
         members: &[ProcessInfo],
@@ -240,11 +240,11 @@ impl ProgressProbe {
         let (output, end) = (spool.reader(), spool.end());
         let newest = reading::newest_lines(&output, self.read_to, end, LINES_PER_PROBE, columns);
         self.read_to = newest.read_to;
-        let (begun, ended) = self.children.take(members, tree::command_line);
-        let news = |kind, texts: Vec<String>| texts.into_iter().map(move |text| (kind, text));
-        news(ChangeKind::Output, newest.lines)
-            .chain(news(ChangeKind::ChildStarted, begun))
-            .chain(news(ChangeKind::ChildEnded, ended))
+        let (begun, ended) = self.children.update(members, tree::command_line);
+        let label = |kind, texts: Vec<String>| texts.into_iter().map(move |text| (kind, text));
+        label(ChangeKind::Output, newest.lines)
+            .chain(label(ChangeKind::ChildStarted, begun))
+            .chain(label(ChangeKind::ChildEnded, ended))
             .collect()
     }
 
@@ -267,7 +267,7 @@ impl ProgressProbe {
         task: &LiveTask,
         members: &[ProcessInfo],
         tree_state: Option<TreeState>,
-        news: &[(ChangeKind, String)],
+        changes: &[(ChangeKind, String)],
     ) -> bool {
         let now = Instant::now();
         let kind = tree_state.as_ref().map(TreeState::kind);
@@ -287,7 +287,7 @@ impl ProgressProbe {
                 progress.tracker.expect(usual);
             }
             progress.tracker.probe(now, self.totals, kind);
-            for (kind, text) in news {
+            for (kind, text) in changes {
                 progress.tracker.change(now, *kind, text);
             }
             progress.observe(tree_state, now);
@@ -333,7 +333,7 @@ struct Child {
 impl KnownProcesses {
     /// The command lines of the processes that have begun since the last probe, or only now show
     /// their own line, and of those that have ended.
-    fn take(
+    fn update(
         &mut self,
         members: &[ProcessInfo],
         command_line: impl Fn(i32) -> String,
@@ -387,21 +387,21 @@ mod tests {
     #[test]
     fn children_begin_and_end_between_two_probes() {
         let mut children = KnownProcesses::default();
-        let mut take = |pids: &[i32]| {
+        let mut update = |pids: &[i32]| {
             let members: Vec<ProcessInfo> = pids.iter().map(|pid| process(*pid)).collect();
-            children.take(&members, |pid| format!("step {pid}"))
+            children.update(&members, |pid| format!("step {pid}"))
         };
         let none = Vec::<String>::new;
-        assert_eq!(take(&[1, 2]), (none(), none()), "where counting begins");
-        assert_eq!(take(&[1, 2]), (none(), none()));
-        assert_eq!(take(&[1, 3]), (vec!["step 3".into()], vec!["step 2".into()]));
-        assert_eq!(take(&[]).0, none());
+        assert_eq!(update(&[1, 2]), (none(), none()), "where counting begins");
+        assert_eq!(update(&[1, 2]), (none(), none()));
+        assert_eq!(update(&[1, 3]), (vec!["step 3".into()], vec!["step 2".into()]));
+        assert_eq!(update(&[]).0, none());
     }
 
     #[test]
     fn a_child_before_its_exec_or_at_its_end_is_not_new() {
         let mut children = KnownProcesses::default();
-        let mut take = |lines: &[(i32, &str)]| {
+        let mut update = |lines: &[(i32, &str)]| {
             let members: Vec<ProcessInfo> = lines
                 .iter()
                 .map(|(pid, _)| ProcessInfo {
@@ -410,16 +410,16 @@ mod tests {
                 })
                 .collect();
             let shown = |pid| lines.iter().find(|line| line.0 == pid).map(|line| line.1);
-            children.take(&members, |pid| shown(pid).unwrap_or_default().to_owned())
+            children.update(&members, |pid| shown(pid).unwrap_or_default().to_owned())
         };
         let none = Vec::<String>::new;
-        take(&[(1, "zsh loop")]);
-        assert_eq!(take(&[(1, "zsh loop"), (2, "zsh loop")]), (none(), none()));
+        update(&[(1, "zsh loop")]);
+        assert_eq!(update(&[(1, "zsh loop"), (2, "zsh loop")]), (none(), none()));
         let begun = (vec!["sleep 1".to_owned()], none());
-        assert_eq!(take(&[(1, "zsh loop"), (2, "sleep 1")]), begun);
+        assert_eq!(update(&[(1, "zsh loop"), (2, "sleep 1")]), begun);
         let ended = (none(), vec!["sleep 1".to_owned()]);
-        assert_eq!(take(&[(1, "zsh loop"), (3, "")]), ended);
-        assert_eq!(take(&[(1, "zsh loop"), (4, "zsh loop")]), (none(), none()));
-        assert_eq!(take(&[(1, "zsh loop")]), (none(), none()));
+        assert_eq!(update(&[(1, "zsh loop"), (3, "")]), ended);
+        assert_eq!(update(&[(1, "zsh loop"), (4, "zsh loop")]), (none(), none()));
+        assert_eq!(update(&[(1, "zsh loop")]), (none(), none()));
     }
 }
