@@ -175,9 +175,7 @@ impl Running {
             },
             |processes, limit| {
                 if processes.is_empty() {
-                    let mut poller = Poller::default();
-                    poller.watch(child.ended(), Interest::Read);
-                    poller.wait(Some(limit));
+                    descriptors::wait_for(&child.ended(), Interest::Read, Some(limit));
                 } else {
                     Handle::await_ends(processes, limit);
                 }
@@ -191,9 +189,7 @@ impl Running {
 
     /// Waits for its end, at most until the limit.
     pub(crate) fn await_end(&self, limit: Duration) {
-        let mut poller = Poller::default();
-        poller.watch(self.child().ended(), Interest::Read);
-        poller.wait(Some(limit));
+        descriptors::wait_for(&self.child().ended(), Interest::Read, Some(limit));
     }
 
     fn child(&self) -> &Child {

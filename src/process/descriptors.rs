@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -184,9 +185,7 @@ impl Waiting {
         loop {
             match action(&self.0) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let mut poller = Poller::default();
-                    poller.watch(self.0.as_fd(), interest);
-                    poller.wait(None);
+                    wait_for(&self.0, interest, None);
                 }
                 done => return done,
             }
@@ -210,6 +209,14 @@ impl Write for Waiting {
     }
 }
 
+/// Waits until a descriptor is ready or `timeout` passes (`None`: without limit), as
+/// [`Poller::wait`].
+pub(crate) fn wait_for(fd: &impl AsFd, interest: Interest, timeout: Option<Duration>) {
+    let mut poller = Poller::default();
+    poller.watch(fd.as_fd(), interest);
+    poller.wait(timeout);
+}
+
 /// A set of descriptors for one `poll(2)`.
 #[derive(Default)]
 pub struct Poller<'a> {
@@ -231,7 +238,7 @@ impl<'a> Poller<'a> {
 
     /// Waits until one is ready or `timeout` passes (`None`: without limit). An
     /// interrupted wait returns as if it had timed out: the caller checks again.
-    pub(crate) fn wait(&mut self, timeout: Option<std::time::Duration>) {
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         if rustix::event::poll(&mut self.fds, timeout.as_ref()).is_err() {
             for fd in &mut self.fds {

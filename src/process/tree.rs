@@ -508,9 +508,9 @@ mod tests {
     }
 
     impl Snapshot {
-        fn of(all: impl Iterator<Item = ProcessInfo>) -> Snapshot {
+        fn of(all: impl IntoIterator<Item = ProcessInfo>) -> Snapshot {
             let mut snapshot = Snapshot::default();
-            all.for_each(|process| snapshot.add(process));
+            all.into_iter().for_each(|process| snapshot.add(process));
             snapshot
         }
     }
@@ -526,16 +526,13 @@ mod tests {
     fn members_are_found_by_parent_chain_and_session() {
         let shell = Identity { pid: BASE, started: 100 };
         let mut task = TaskProcesses::new(criteria(shell));
-        let snapshot = Snapshot::of(
-            [
-                process(BASE, 1, BASE, 100),
-                process(BASE + 1, BASE, BASE, 101),
-                process(BASE + 2, BASE + 1, BASE + 2, 102),
-                process(BASE + 3, 1, BASE, 103),
-                process(BASE + 4, 1, 1, 104),
-            ]
-            .into_iter(),
-        );
+        let snapshot = Snapshot::of([
+            process(BASE, 1, BASE, 100),
+            process(BASE + 1, BASE, BASE, 101),
+            process(BASE + 2, BASE + 1, BASE + 2, 102),
+            process(BASE + 3, 1, BASE, 103),
+            process(BASE + 4, 1, 1, 104),
+        ]);
         let pids: Vec<i32> = task.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 1, 2, 3]);
     }
@@ -545,8 +542,8 @@ mod tests {
         let shell = Identity { pid: BASE, started: 100 };
         let mut task = TaskProcesses::new(criteria(shell));
         let both = [process(BASE, 1, BASE, 100), process(BASE + 2, BASE, BASE + 2, 102)];
-        task.living(&Snapshot::of(both.into_iter()));
-        let left = task.living(&Snapshot::of([process(BASE + 2, 1, BASE + 2, 102)].into_iter()));
+        task.living(&Snapshot::of(both));
+        let left = task.living(&Snapshot::of([process(BASE + 2, 1, BASE + 2, 102)]));
         assert_eq!(left.len(), 1);
     }
 
@@ -592,9 +589,9 @@ mod tests {
     fn a_pid_used_again_is_a_stranger() {
         let shell = Identity { pid: BASE, started: 100 };
         let mut task = TaskProcesses::new(criteria(shell));
-        task.living(&Snapshot::of([process(BASE, 1, BASE, 100)].into_iter()));
+        task.living(&Snapshot::of([process(BASE, 1, BASE, 100)]));
         let reused = [process(BASE, 1, 1, 900)];
-        assert_eq!(task.living(&Snapshot::of(reused.into_iter())), []);
+        assert_eq!(task.living(&Snapshot::of(reused)), []);
     }
 
     #[test]
@@ -604,15 +601,12 @@ mod tests {
             daemons: Arc::new([format!("p{}", BASE + 1), format!("p{}", BASE + 3)]),
             ..criteria(shell)
         });
-        let snapshot = Snapshot::of(
-            [
-                process(BASE, 1, BASE, 100),
-                process(BASE + 1, BASE, BASE + 1, 101),
-                process(BASE + 2, BASE + 1, BASE + 2, 102),
-                process(BASE + 3, BASE, BASE, 103),
-            ]
-            .into_iter(),
-        );
+        let snapshot = Snapshot::of([
+            process(BASE, 1, BASE, 100),
+            process(BASE + 1, BASE, BASE + 1, 101),
+            process(BASE + 2, BASE + 1, BASE + 2, 102),
+            process(BASE + 3, BASE, BASE, 103),
+        ]);
         let pids: Vec<i32> = task.living(&snapshot).iter().map(|p| p.id.pid - BASE).collect();
         assert_eq!(pids, [0, 3]);
     }
@@ -621,7 +615,7 @@ mod tests {
     fn older_processes_with_the_same_session_number_are_left_out() {
         let shell = Identity { pid: BASE, started: 100 };
         let mut task = TaskProcesses::new(criteria(shell));
-        let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)].into_iter());
+        let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)]);
         assert_eq!(task.living(&snapshot), []);
     }
 
@@ -631,11 +625,11 @@ mod tests {
         let mut task = TaskProcesses::new(criteria(shell));
         let child = || process(BASE + 2, BASE, BASE + 2, 102);
         let both = [process(BASE, 1, BASE, 100), child()];
-        task.living(&Snapshot::of(both.into_iter()));
+        task.living(&Snapshot::of(both));
         let failed = Snapshot { failed: true, ..Snapshot::default() };
         assert_eq!(task.living(&failed), []);
         let orphan = ProcessInfo { parent: 1, ..child() };
-        let left = task.living(&Snapshot::of([orphan].into_iter()));
+        let left = task.living(&Snapshot::of([orphan]));
         assert_eq!(left.len(), 1);
     }
 
@@ -643,7 +637,7 @@ mod tests {
     fn a_shell_whose_start_could_not_be_read_is_known_by_its_pid() {
         let mut task = TaskProcesses::new(criteria(Identity { pid: BASE, started: 0 }));
         let both = [process(BASE, 1, BASE, 100), process(BASE + 1, 1, BASE, 101)];
-        assert_eq!(task.living(&Snapshot::of(both.into_iter())).len(), 2);
+        assert_eq!(task.living(&Snapshot::of(both)).len(), 2);
     }
 
     #[test]

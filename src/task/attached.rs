@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::commands::WorkerCommand;
 use super::input::{MAX_QUEUED_INPUT, Sending};
-use super::live::{Cancel, Input, LiveState, People, StateView};
+use super::live::{Input, LiveState, People};
 use super::registry::TaskHandle;
 use super::request::InputError;
 use super::supervisor::Supervisor;
@@ -89,20 +89,13 @@ impl Person {
         };
         let mut sent = self.supervisor.send(&self.task, sending.clone());
         if is_full(&sent) && !self.starved.load(Ordering::Relaxed) {
-            self.await_room(MAX_QUEUED_INPUT.saturating_sub(sending.weight()));
+            let max_queued = MAX_QUEUED_INPUT.saturating_sub(sending.weight());
+            let has_room = |state: &LiveState| state.queued_input <= max_queued;
+            self.task.live.await_state(Instant::now() + ROOM_LIMIT, has_room);
             sent = self.supervisor.send(&self.task, sending);
         }
         self.starved.store(is_full(&sent), Ordering::Relaxed);
         sent
-    }
-
-    fn await_room(&self, max_queued: usize) {
-        let has_room = |state: &LiveState| match state.queued_input <= max_queued {
-            true => StateView::Found(()),
-            false => StateView::WaitUntil(None),
-        };
-        let limit = Instant::now() + ROOM_LIMIT;
-        self.task.live.wait_for(Some(limit), &Cancel::default(), has_room, Instant::now);
     }
 
     /// Resizes the terminal, if there is one, and has the task's file updated.

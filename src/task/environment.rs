@@ -3,11 +3,10 @@
 //! sourced before it.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::sessions::Variables;
+use super::sessions::{Variables, variable};
 use super::shell::Shell;
 use crate::process::tree::COOKIE_VARIABLE;
 use crate::shell::mode::EnvironmentTool;
@@ -113,12 +112,7 @@ pub fn search_path(environment: &[(OsString, OsString)]) -> &OsStr {
 
 /// The variables of `NAME=VALUE` entries that end with NUL.
 pub(crate) fn entries(bytes: &[u8]) -> Variables {
-    let entries = bytes.split(|byte| *byte == 0).filter_map(|entry| {
-        let equals = entry.iter().position(|byte| *byte == b'=')?;
-        let (name, value) = entry.split_at(equals);
-        Some((OsStr::from_bytes(name).into(), OsStr::from_bytes(value.get(1..)?).into()))
-    });
-    entries.collect()
+    bytes.split(|byte| *byte == 0).filter_map(variable).collect()
 }
 
 fn value<'a>(environment: &'a [(OsString, OsString)], wanted: &str) -> Option<&'a OsStr> {
@@ -138,18 +132,16 @@ pub fn environment(
         .filter(|(name, _)| !CLIENT_TOKENS.iter().any(|token| name == token))
         .cloned()
         .collect();
-    let is_set = |variables: &[(OsString, OsString)], name: &str| {
-        variables.iter().any(|(known, value)| known == name && !value.is_empty())
-    };
-    if !["LC_ALL", "LC_CTYPE", "LANG"].iter().any(|name| is_set(&variables, name)) {
+    let is_set = |name: &&str| value(&variables, name).is_some_and(|value| !value.is_empty());
+    if !["LC_ALL", "LC_CTYPE", "LANG"].iter().any(is_set) {
         set(&mut variables, "LANG", "C.UTF-8");
     }
     if on_terminal {
         set(&mut variables, "TERM", TERMINAL);
     } else {
-        for (name, value) in NON_INTERACTIVE {
-            if !variables.iter().any(|(known, _)| known == name) {
-                set(&mut variables, name, value);
+        for (name, default) in NON_INTERACTIVE {
+            if value(&variables, name).is_none() {
+                set(&mut variables, name, default);
             }
         }
     }

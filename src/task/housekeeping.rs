@@ -125,12 +125,12 @@ impl Supervisor {
             .filter(|process| !process.zombie && !process.is_named(&self.settings.daemons))
             .filter(|process| {
                 let of_task = |task: &Arc<TaskHandle>| {
-                    let ours = format!("{}/{}", self.instance, task.id());
+                    let cookie = Some(self.cookie(task.id()));
                     // The task's lock is released before `/proc` is read.
                     let closed = task.live.state().closed;
                     !closed
                         && (task.live.facts.shell.pid == process.session
-                            || tree::cookie_of(process.id.pid).is_some_and(|cookie| cookie == ours))
+                            || tree::cookie_of(process.id.pid) == cookie)
                 };
                 !tasks.iter().any(of_task)
             })

@@ -108,17 +108,15 @@ fn write_script(
 /// What this command's shell is to report, if anything. The command's text determines it for a
 /// zsh that reads no other file, or only startup files that add nothing.
 fn report_of(command: &str, with: &LaunchContext) -> Option<Reportable> {
-    let own = match with.reports_exports {
-        true => Reportable { shows_functions: false, ..Reportable::ALL },
-        false => reports::reportable(command),
+    let own = if with.reports_exports {
+        Reportable { shows_functions: false, ..Reportable::ALL }
+    } else {
+        reports::reportable(command)
     };
     let is_known = with.shell.kind == ShellKind::Zsh
         && with.mode == ShellMode::Plain
         && with.startup_files.is_empty();
-    let more = match is_known {
-        true => with.startup.added(with.environment),
-        false => Reportable::ALL,
-    };
+    let more = if is_known { with.startup.added(with.environment) } else { Reportable::ALL };
     let wanted = Reportable {
         pipestatus: own.pipestatus || more.pipestatus,
         directory: own.directory || more.directory,

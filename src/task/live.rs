@@ -450,9 +450,10 @@ impl LiveState {
         if self.ended.is_some() {
             let reported = self.end_reported || self.end_noticed;
             let gone = self.closed && self.reported.leftovers;
-            return match reported {
-                false => Some(EventKind::Ended),
-                true => gone.then_some(EventKind::LeftoversGone),
+            return if reported {
+                gone.then_some(EventKind::LeftoversGone)
+            } else {
+                Some(EventKind::Ended)
             };
         }
         // A person is there to answer, and sees what the task does.
@@ -515,26 +516,14 @@ impl LiveState {
 pub struct LiveTask {
     pub facts: Facts,
     monitor: Monitor<LiveState>,
-    terminal: Option<Terminal>,
+    pub(super) terminal: Option<Terminal>,
     /// Notified when its pending event changes; no other lock is taken then.
-    events: Option<Arc<EventSignal>>,
+    pub(super) events: Option<Arc<EventSignal>>,
 }
 
 impl LiveTask {
     pub fn new(facts: Facts) -> LiveTask {
         LiveTask { facts, monitor: Monitor::new(LiveState::new()), terminal: None, events: None }
-    }
-
-    /// Adds the signal to notify when its pending event changes.
-    #[must_use]
-    pub fn with_events(self, events: Arc<EventSignal>) -> LiveTask {
-        LiveTask { events: Some(events), ..self }
-    }
-
-    /// Adds an emulated terminal of this size.
-    #[must_use]
-    pub fn with_terminal(self, size: TerminalSize) -> LiveTask {
-        LiveTask { terminal: Some(Terminal::new(size)), ..self }
     }
 
     /// Its emulated terminal; `None` without a terminal, or if a person's own terminal draws.
@@ -612,15 +601,25 @@ impl LiveTask {
         }
     }
 
+    /// Waits until the state is as `wanted`, or until the deadline.
+    pub(super) fn await_state(
+        self: &Arc<Self>,
+        deadline: Instant,
+        wanted: impl Fn(&LiveState) -> bool,
+    ) {
+        let check = |state: &LiveState| {
+            if wanted(state) { StateView::Found(()) } else { StateView::WaitUntil(None) }
+        };
+        self.wait_for(Some(deadline), &Cancel::default(), check, Instant::now);
+    }
+
     /// Counts a poll. One without output counts as `as_idle` idle polls, since a long wait replaces
     /// several. Returns the number of idle polls in a row.
     pub fn count_poll(&self, brought_output: bool, as_idle: u32) -> u32 {
         let mut state = self.state();
         state.polls += 1;
-        state.idle_polls = match brought_output {
-            true => 0,
-            false => state.idle_polls.saturating_add(as_idle),
-        };
+        state.idle_polls =
+            if brought_output { 0 } else { state.idle_polls.saturating_add(as_idle) };
         state.idle_polls
     }
 }

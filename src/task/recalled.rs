@@ -8,8 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::commands::CommandSender;
 use super::completion::Completion;
-use super::journal;
-use super::journal::Entry;
+use super::journal::{self, Entry};
 use super::live::{End, Facts, Input, LiveTask};
 use super::output::spool::{Reopened, Spool};
 use super::registry::TaskHandle;
@@ -108,10 +107,7 @@ fn revive(remains: Remains, reopened: Reopened, now: Now) -> TaskHandle {
         },
         timeout: None,
         timeout_max: None,
-        input: match entry.pty {
-            true => Input::Terminal,
-            false => Input::Pipe,
-        },
+        input: if entry.pty { Input::Terminal } else { Input::Pipe },
         shell: Identity { pid: entry.pid, started: 0 },
         start_notes: Vec::new(),
         in_session: false,

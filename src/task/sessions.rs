@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +14,13 @@ pub(super) const OF_THE_SHELL: [&str; 4] = ["_", "OLDPWD", "PWD", "SHLVL"];
 
 /// The variables of an environment, with their values.
 pub(crate) type Variables = Vec<(OsString, OsString)>;
+
+/// The variable in a `NAME=VALUE` entry of an environment.
+pub(super) fn variable(entry: &[u8]) -> Option<(OsString, OsString)> {
+    let (name, value) = entry.split_at(entry.iter().position(|byte| *byte == b'=')?);
+    let text = |bytes| OsStr::from_bytes(bytes).to_owned();
+    Some((text(name), text(value.get(1..)?)))
+}
 
 /// What the commands of one session have left so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::sessions::Variables;
+use super::sessions::{Variables, variable};
 use crate::process::descriptors;
 use crate::process::files::{self, Temporary};
 use crate::process::signals::Exit;
@@ -150,10 +150,7 @@ fn read_variables<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Var
         if field == b"F" {
             return Some(variables);
         }
-        let end = field.iter().position(|byte| *byte == b'=')?;
-        let (name, value) = field.split_at_checked(end)?;
-        let text = |bytes| OsStr::from_bytes(bytes).to_owned();
-        variables.push((text(name), text(value.get(1..)?)));
+        variables.push(variable(field)?);
     }
     None
 }

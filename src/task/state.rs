@@ -218,8 +218,12 @@ impl Machine {
     /// Whether the command runs and nothing is about to end it. A signal that it has survived
     /// changes nothing: deadlines still hold, and the next cause ends it.
     fn may_be_ended(&self) -> bool {
-        let may_change_cause = matches!(self.cause, None | Some(Cause::Kill { .. }));
-        self.exit.is_none() && may_change_cause && self.escalation.is_none()
+        self.accepts_cause() && self.escalation.is_none()
+    }
+
+    /// Whether the command runs, and neither a deadline nor the shutdown has ended it.
+    fn accepts_cause(&self) -> bool {
+        self.exit.is_none() && matches!(self.cause, None | Some(Cause::Kill { .. }))
     }
 
     fn due(&self) -> Option<Instant> {
@@ -293,8 +297,7 @@ impl Machine {
     }
 
     fn kill(&mut self, request: KillRequest, now: Instant, effects: &mut Vec<Effect>) {
-        let may_change_cause = matches!(self.cause, None | Some(Cause::Kill { .. }));
-        if request.ends() && self.exit.is_none() && may_change_cause {
+        if request.ends() && self.accepts_cause() {
             self.cause = Some(Cause::Kill { requested: now });
         }
         match request {
@@ -391,6 +394,7 @@ mod tests {
     use super::*;
 
     const TERM: Exit = Exit::Signal(15);
+    const TERMINATE: Effect = Effect::SignalTree(&[Signal::Term, Signal::Cont]);
 
     fn at(start: Instant, millis: u64) -> Instant {
         start + Duration::from_millis(millis)
@@ -512,10 +516,7 @@ mod tests {
         let t = Instant::now();
         let mut machine = Machine::new(until(at(t, 1000)));
         assert_eq!(machine.next_wake(), Some(at(t, 1000)));
-        assert_eq!(
-            machine.step(Event::Time, at(t, 1000)),
-            [Effect::SignalTree(&[Signal::Term, Signal::Cont])]
-        );
+        assert_eq!(machine.step(Event::Time, at(t, 1000)), [TERMINATE]);
         assert_eq!(machine.next_wake(), Some(at(t, 3000)));
         assert_eq!(machine.step(Event::Time, at(t, 3000)), [Effect::SignalTree(&[Signal::Kill])]);
         machine.step(Event::OutputClosed, at(t, 3001));
@@ -524,8 +525,6 @@ mod tests {
         assert_eq!(effects.first(), Some(&Effect::CloseKill));
         assert_eq!(finished(&effects), Some(Outcome::Timeout));
     }
-
-    const TERMINATE: Effect = Effect::SignalTree(&[Signal::Term, Signal::Cont]);
 
     fn moving(t: Instant) -> Machine {
         Machine::new(Deadline { first: Some(at(t, 1000)), latest: Some(at(t, 9000)) })
@@ -631,10 +630,7 @@ mod tests {
         machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         assert_eq!(machine.next_wake(), Some(at(t, 3000)));
-        assert_eq!(
-            machine.step(Event::Time, at(t, 3000)),
-            [Effect::SignalTree(&[Signal::Term, Signal::Cont])]
-        );
+        assert_eq!(machine.step(Event::Time, at(t, 3000)), [TERMINATE]);
         machine.step(Event::Exited(TERM), at(t, 3001));
         machine.step(Event::OutputClosed, at(t, 3001));
         let effects = machine.step(Event::TreeGone, at(t, 3002));

@@ -17,7 +17,7 @@ use super::events::{EventKind, EventSignal};
 use super::input::{MAX_QUEUED_INPUT, Sending};
 use super::invocation::{self, LaunchContext, Prepared, StartupFiles};
 use super::journal::{CONTROL_SOCKET, Journal, ServerDir};
-use super::live::{Cancel, Facts, Input, LiveState, LiveTask, ShownMark, StateView};
+use super::live::{Facts, Input, LiveTask, ShownMark};
 use super::output::budget::{Budget, StorageKind};
 use super::output::spool::SpoolWriter;
 use super::registry::{Registry, TaskHandle};
@@ -26,6 +26,7 @@ use super::secret_input::{PATIENCE, SecretError, SecretInput};
 use super::sessions::{Sessions, ShellEnd};
 use super::shell::{self, NoShell, Report, Shell};
 use super::state::{KILL_GRACE, KILL_PATIENCE, KillRequest};
+use super::terminal::Terminal;
 use super::termination::Receipt;
 use super::tombstone::{EndCause, ServerEnd};
 use super::worker::{OnShellEnd, Setup, Worker};
@@ -405,11 +406,10 @@ impl Supervisor {
                 }
             };
             let facts = Facts { shell: spawned.id, ..facts };
-            let task = LiveTask::new(facts).with_events(events);
-            let task = Arc::new(match emulated {
-                Some(size) => task.with_terminal(size),
-                None => task,
-            });
+            let mut task = LiveTask::new(facts);
+            task.events = Some(events);
+            task.terminal = emulated.map(Terminal::new);
+            let task = Arc::new(task);
             task.report(|state| state.columns = columns);
             let mut setup = setup;
             if task.facts.detached.is_some() {
@@ -667,12 +667,7 @@ impl Supervisor {
         let (id, name) = (task.id().to_owned(), name.to_owned());
         let (answer, answered) = bounded(1);
         let input = SecretInput { name: name.clone(), secret, enter, answer };
-        if let Err(error) = task.commands.send(WorkerCommand::Secret(input)) {
-            return Err(match error {
-                SendError::Ended => InputError::Ended(id).into(),
-                SendError::Busy => InputError::Busy { id, waiting: MAX_COMMANDS }.into(),
-            });
-        }
+        self.command_input(task, WorkerCommand::Secret(input))?;
         match answered.recv_timeout(PATIENCE) {
             Ok(typed) => typed,
             Err(RecvTimeoutError::Timeout) => Err(SecretError::Late { name, id }),
@@ -697,7 +692,7 @@ impl Supervisor {
         let sweep = survivors::Sweep::begin(&self.settings.daemons);
         let deadline = Instant::now() + SHUTDOWN_LIMIT;
         for task in &tasks {
-            await_state(task, deadline, |state| state.closed);
+            task.live.await_state(deadline, |state| state.closed);
         }
         sweep.finish();
         report_unended_tasks(&tasks);
@@ -747,15 +742,7 @@ fn report_unended_tasks(tasks: &[Arc<TaskHandle>]) {
     for task in tasks {
         let ended = task.live.state().ended.is_some();
         if !ended && !task.completion.notify_now(&task.live, &task.spool) {
-            await_state(task, deadline, |state| state.ended.is_some());
+            task.live.await_state(deadline, |state| state.ended.is_some());
         }
     }
-}
-
-fn await_state(task: &TaskHandle, deadline: Instant, wanted: impl Fn(&LiveState) -> bool) {
-    let check = |state: &LiveState| match wanted(state) {
-        true => StateView::Found(()),
-        false => StateView::WaitUntil(None),
-    };
-    task.live.wait_for(Some(deadline), &Cancel::default(), check, Instant::now);
 }

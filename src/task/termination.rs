@@ -234,12 +234,9 @@ impl TreeKill {
     }
 
     fn signal(&mut self, process: &ProcessInfo, signals: &[Signal]) {
-        let is_of_process = |handle: &&Handle| handle.id == process.id;
-        let opened = match self.handles.iter().any(|handle| is_of_process(&handle)) {
-            true => None,
-            false => Handle::open(process.id).ok(),
-        };
-        let Some(handle) = self.handles.iter().find(is_of_process).or(opened.as_ref()) else {
+        let watched = self.handles.iter().find(|handle| handle.id == process.id);
+        let opened = watched.is_none().then(|| Handle::open(process.id).ok()).flatten();
+        let Some(handle) = watched.or(opened.as_ref()) else {
             return;
         };
         let sent: Vec<_> = signals.iter().map(|signal| handle.signal(*signal)).collect();
@@ -329,9 +326,10 @@ impl TreeKill {
     }
 
     fn survivor(&self, id: Identity, name: &str) -> Survivor {
-        let why = match self.refused.contains(&id) {
-            true => SurvivalReason::OtherUser,
-            false => SurvivalReason::StillAlive,
+        let why = if self.refused.contains(&id) {
+            SurvivalReason::OtherUser
+        } else {
+            SurvivalReason::StillAlive
         };
         Survivor { pid: id.pid, name: name.to_owned(), why }
     }

@@ -230,9 +230,10 @@ pub fn note_evicted(directory: &Path, task: &str) {
         text.push(b'\n');
         let mut log_file = files::append_private(&log)?;
         std::io::Write::write_all(&mut log_file, &text)?;
-        match log_file.metadata()?.len() > EVICTED_BYTES {
-            true => std::fs::rename(&log, directory.join(EVICTED_BEFORE)),
-            false => Ok(()),
+        if log_file.metadata()?.len() > EVICTED_BYTES {
+            std::fs::rename(&log, directory.join(EVICTED_BEFORE))
+        } else {
+            Ok(())
         }
     });
     if let Err(error) = noted {
@@ -273,9 +274,10 @@ pub fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
 /// gone.
 pub fn read(directory: &Path, task: &str) -> Option<Entry> {
     let entry = journal::read(directory, task)?;
-    match journal::server_lives(directory) {
-        true => Some(entry),
-        false => Some(after_server_end(directory.to_path_buf(), entry).entry),
+    if journal::server_lives(directory) {
+        Some(entry)
+    } else {
+        Some(after_server_end(directory.to_path_buf(), entry).entry)
     }
 }
 

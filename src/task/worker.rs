@@ -650,9 +650,10 @@ impl Leftovers {
     ) -> Vec<ProcessName> {
         self.watched = open_handles(&found);
         for _ in 1..SCANS {
-            let is_clear = match found.is_empty() {
-                true => !processes.is_inconclusive(),
-                false => !self.watched.is_empty(),
+            let is_clear = if found.is_empty() {
+                !processes.is_inconclusive()
+            } else {
+                !self.watched.is_empty()
             };
             if is_clear {
                 break;

@@ -190,9 +190,10 @@ impl Launches {
                     libc::O_ASYNC | libc::O_NONBLOCK,
                 ) == 0
         };
-        match announced {
-            true => Ok((Launches { requests, last: None }, launcher.into())),
-            false => Err(io::Error::last_os_error()),
+        if announced {
+            Ok((Launches { requests, last: None }, launcher.into()))
+        } else {
+            Err(io::Error::last_os_error())
         }
     }
 

@@ -9,8 +9,7 @@ use std::path::Path;
 use super::calls::{FileIdentity, identity};
 use crate::process::processes;
 use crate::process::tree;
-use crate::progress::wait::ProcessName;
-use crate::progress::wait::{Holder, Lock};
+use crate::progress::wait::{Holder, Lock, ProcessName};
 
 /// The lock of the file behind this descriptor, named by `name`.
 pub(super) fn lock_of(descriptor: &Path, name: &Path) -> Lock {

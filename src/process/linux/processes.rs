@@ -22,9 +22,10 @@ const STAT_BYTES: usize = 2048;
 /// The directory with the processes of this PID namespace; a path that does not exist if `/proc`
 /// was mounted for another one, in which its numbers mean other processes.
 fn root() -> &'static Path {
-    match is_of_another_namespace() {
-        true => Path::new("/proc/of-another-namespace"),
-        false => Path::new("/proc"),
+    if is_of_another_namespace() {
+        Path::new("/proc/of-another-namespace")
+    } else {
+        Path::new("/proc")
     }
 }
 
@@ -187,10 +188,13 @@ pub(crate) fn environment(pid: i32) -> Environment {
         Ok(entries) if entries.is_empty() && is_passing(pid) => Environment::Passing,
         Ok(entries) => Environment::Entries(entries),
         Err(error) => match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ESRCH) => match is_passing(pid) {
-                true => Environment::Passing,
-                false => Environment::Entries(Vec::new()),
-            },
+            Some(libc::ENOENT | libc::ESRCH) => {
+                if is_passing(pid) {
+                    Environment::Passing
+                } else {
+                    Environment::Entries(Vec::new())
+                }
+            }
             _ => Environment::Hidden,
         },
     }

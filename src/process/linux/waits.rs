@@ -17,8 +17,7 @@ use super::locks;
 use super::sockets::{self, LOCAL, Socket, Sockets, inode_of};
 use crate::process::probe::{Identity, InputSource, ProcessInfo, StallReason};
 use crate::process::processes;
-use crate::progress::wait::ProcessName;
-use crate::progress::wait::{Lock, Peer, ProcessWaits, Thread, WaitSource};
+use crate::progress::wait::{Lock, Peer, ProcessName, ProcessWaits, Thread, WaitSource};
 
 /// An epoll instance may watch another one; no program nests them deeper.
 const EPOLL_DEPTH: usize = 2;
@@ -166,9 +165,10 @@ impl<'a> Waits<'a> {
             return WaitSource::Other(format!("descriptor {}", awaited.number));
         };
         if self.is_input(process, &name) {
-            return match awaited.input {
-                true => WaitSource::Input,
-                false => WaitSource::Other("room for output".to_owned()),
+            return if awaited.input {
+                WaitSource::Input
+            } else {
+                WaitSource::Other("room for output".to_owned())
             };
         }
         let text = name.to_string_lossy().into_owned();
@@ -176,9 +176,10 @@ impl<'a> Waits<'a> {
             return self.socket(process.id.pid, inode);
         }
         if text.starts_with("pipe:[") {
-            return match awaited.input && writes_to(process.id.pid, &name) {
-                true => WaitSource::OwnProcess,
-                false => WaitSource::Pipe(text),
+            return if awaited.input && writes_to(process.id.pid, &name) {
+                WaitSource::OwnProcess
+            } else {
+                WaitSource::Pipe(text)
             };
         }
         match text.as_str() {
@@ -198,9 +199,10 @@ impl<'a> Waits<'a> {
             _ if is_fifo(&thread.0.join(format!("fd/{}", awaited.number))) => {
                 // A program that holds both ends of a FIFO reads what any other program writes
                 // there.
-                match awaited.input && writes_to(process.id.pid, &name) {
-                    true => WaitSource::Datagrams(format!("FIFO {text}")),
-                    false => WaitSource::Pipe(text),
+                if awaited.input && writes_to(process.id.pid, &name) {
+                    WaitSource::Datagrams(format!("FIFO {text}"))
+                } else {
+                    WaitSource::Pipe(text)
                 }
             }
             _ => WaitSource::Other(text),

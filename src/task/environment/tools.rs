@@ -126,9 +126,10 @@ fn run(
     let problem =
         (exit != Exit::Code(0)).then(|| format!("it ended with exit code {}", exit.code()));
     let output = captured.output.trim_ascii();
-    match output.is_empty() {
-        true => Ok((Changes::new(), problem)),
-        false => Ok((serde_json::from_slice(output)?, problem)),
+    if output.is_empty() {
+        Ok((Changes::new(), problem))
+    } else {
+        Ok((serde_json::from_slice(output)?, problem))
     }
 }
 

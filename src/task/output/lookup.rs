@@ -171,27 +171,9 @@ mod tests {
     use crate::task::output::budget::{Budget, StorageKind};
     use crate::task::output::spool::SpoolWriter;
 
-    const QUOTA: u64 = 4 * 1024 * 1024;
-
-    fn in_memory() -> SpoolWriter {
-        SpoolWriter::new(None, QUOTA, Budget::new(QUOTA))
-    }
-
-    fn end_of(writer: &SpoolWriter) -> LinePosition {
-        LinePosition { at: writer.end(), inside_line: writer.line_start() != writer.end() }
-    }
-
-    /// Writes `1`, `2`, … on lines of their own, in chunks as from a pipe.
-    fn count_to(writer: &mut SpoolWriter, last: u64) {
-        let text: String = (1..=last).map(|number| format!("{number}\n")).collect();
-        for chunk in text.as_bytes().chunks(60_000) {
-            writer.append(chunk);
-        }
-    }
-
     /// The lines between the head and the newest output, of which nothing is retained.
     fn gap(writer: &SpoolWriter) -> (u64, u64) {
-        let spans = writer.reader().retained(LinePosition::FIRST, end_of(writer));
+        let spans = writer.reader().retained(LinePosition::FIRST, writer.line_end());
         let [(_, before), (after, _)] = spans[..] else {
             panic!("one gap: {spans:?}");
         };
@@ -201,9 +183,8 @@ mod tests {
 
     #[test]
     fn a_retained_line_is_found_where_it_is_on_both_sides_of_a_gap() {
-        let mut writer = in_memory();
-        count_to(&mut writer, 2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         let (first_gone, last_gone) = gap(&writer);
         for line in [1, 2, first_gone - 2, last_gone + 2, 1_999_999, 2_000_000] {
             let place = spool.find_line(line, end).expect("memory");
@@ -218,9 +199,8 @@ mod tests {
 
     #[test]
     fn a_line_that_is_gone_leads_to_what_is_retained_behind_the_gap() {
-        let mut writer = in_memory();
-        count_to(&mut writer, 2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         let (first_gone, last_gone) = gap(&writer);
         for line in [first_gone + 1, (first_gone + last_gone) / 2, last_gone] {
             let place = spool.find_line(line, end).expect("memory");
@@ -230,9 +210,8 @@ mod tests {
 
     #[test]
     fn a_byte_in_a_gap_leads_to_what_is_retained_behind_it() {
-        let mut writer = in_memory();
-        count_to(&mut writer, 2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         let spans = spool.retained(LinePosition::FIRST, end);
         let (before, after) = (spans[0].1, spans[1].0);
         let behind = |offset| spool.position_of(offset).expect("memory");

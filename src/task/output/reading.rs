@@ -208,33 +208,27 @@ impl<'a> Assembly<'a> {
     fn parts_of_lines(&self, start: LinePosition, end: LinePosition) -> io::Result<(u64, u64)> {
         let all = end.at.offset - start.at.offset;
         if start.at.line == end.at.line {
-            return Ok(match start.inside_line {
-                true => (all, 0),
-                false => (0, all),
-            });
+            return Ok(if start.inside_line { (all, 0) } else { (0, all) });
         }
         let begin_of = |line| -> io::Result<u64> {
             let place = self.spool.find_line(line, self.request.to)?;
             let offset = place.map_or(end.at.offset, |place| place.at.offset);
             Ok(offset.clamp(start.at.offset, end.at.offset))
         };
-        let of_line_before = match start.inside_line {
-            true => begin_of(start.at.line + 1)? - start.at.offset - 1,
-            false => 0,
-        };
-        let of_line_behind = match end.inside_line {
-            true => end.at.offset - begin_of(end.at.line)?,
-            false => 0,
-        };
+        let of_line_before =
+            if start.inside_line { begin_of(start.at.line + 1)? - start.at.offset - 1 } else { 0 };
+        let of_line_behind =
+            if end.inside_line { end.at.offset - begin_of(end.at.line)? } else { 0 };
         Ok((of_line_before, of_line_behind))
     }
 
     /// As [`Assembly::parts_of_lines`], for output that is gone up to `to`; known only within one
     /// line.
     fn gone_before(&self, to: LinePosition) -> (u64, u64) {
-        match self.at.inside_line && self.at.at.line == to.at.line {
-            true => (to.at.offset - self.at.at.offset, 0),
-            false => (0, 0),
+        if self.at.inside_line && self.at.at.line == to.at.line {
+            (to.at.offset - self.at.at.offset, 0)
+        } else {
+            (0, 0)
         }
     }
 
@@ -588,21 +582,8 @@ mod tests {
         SpoolWriter::new(None, QUOTA, Budget::new(QUOTA))
     }
 
-    fn count_to(last: u64) -> SpoolWriter {
-        let mut writer = writer();
-        let text: String = (1..=last).map(|number| format!("{number}\n")).collect();
-        for chunk in text.as_bytes().chunks(60_000) {
-            writer.append(chunk);
-        }
-        writer
-    }
-
-    fn end_of(writer: &SpoolWriter) -> LinePosition {
-        LinePosition { at: writer.end(), inside_line: writer.line_start() != writer.end() }
-    }
-
     fn delta(from: Position, new_from: u64, writer: &SpoolWriter) -> Delta {
-        Delta { from, new_from, to: end_of(writer) }
+        Delta { from, new_from, to: writer.line_end() }
     }
 
     /// `text`, `+40` for lines that can be read, `-40` for lines that are gone.
@@ -621,8 +602,8 @@ mod tests {
 
     #[test]
     fn lines_behind_a_gap_keep_their_numbers_wherever_reading_begins() {
-        let writer = count_to(2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         for first in [1, 100_000, 700_000, 1_000_000, 1_900_000] {
             let from = spool.find_line(first, end).expect("memory");
             let (mut seen, mut wrong) = (0, Vec::new());
@@ -648,8 +629,8 @@ mod tests {
 
     #[test]
     fn an_excerpt_distinguishes_omitted_lines_from_lines_that_are_gone() {
-        let writer = count_to(2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
         let [
             OutputSpan::Read(head),
@@ -668,8 +649,8 @@ mod tests {
 
     #[test]
     fn a_requested_range_may_begin_or_end_in_a_gap() {
-        let writer = count_to(2_000_000);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let writer = SpoolWriter::count_to(2_000_000);
+        let (spool, end) = (writer.reader(), writer.line_end());
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
         let Some(OutputSpan::Missing { lines: gone, .. }) = all.get(2) else {
             panic!("{:?}", outline(&all));
@@ -697,7 +678,7 @@ mod tests {
         let base = folder.path().join("task");
         let mut writer = SpoolWriter::new(Some(base), QUOTA, Budget::new(QUOTA));
         writer.append(b"one\ntwo\nthree");
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let (spool, end) = (writer.reader(), writer.line_end());
         spool.remove();
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("nothing to read");
         assert_eq!(outline(&all), ["-1..4"]);
@@ -788,7 +769,7 @@ mod tests {
 
     /// All of a line, in parts of at most `chars` characters each.
     fn parts_of(writer: &SpoolWriter, line: u64, chars: usize) -> Vec<String> {
-        let (spool, end) = (writer.reader(), end_of(writer));
+        let (spool, end) = (writer.reader(), writer.line_end());
         let mut parts = Vec::new();
         let mut next = 1;
         loop {
@@ -818,7 +799,7 @@ mod tests {
         }
         assert_eq!(parts_of(&writer, 1, 3), ["bef", "ore"]);
         assert_eq!(parts_of(&writer, 3, 100), ["behind"]);
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let (spool, end) = (writer.reader(), writer.line_end());
         let beyond = line_part(&spool, 3, 50, end, None, Room::of_chars(10)).expect("memory");
         assert_eq!(beyond.map(|part| (part.text, part.first)), Some((String::new(), 7)));
         let none = line_part(&spool, 4, 1, end, None, Room::of_chars(10)).expect("memory");
@@ -855,7 +836,7 @@ mod tests {
         let mut writer = writer();
         let long = |letter: &str| letter.repeat(100_000);
         writer.append(format!("{}\nmiddle\n{}\n", long("a"), long("b")).as_bytes());
-        let (spool, end) = (writer.reader(), end_of(&writer));
+        let (spool, end) = (writer.reader(), writer.line_end());
         let all = excerpt(&spool, LinePosition::FIRST.at, end, ROOM).expect("memory");
         let [
             OutputSpan::Read(head),

@@ -476,6 +476,23 @@ impl Spool {
 }
 
 #[cfg(test)]
+impl SpoolWriter {
+    /// The lines `1` to `last` in memory, written in chunks as from a pipe.
+    pub fn count_to(last: u64) -> SpoolWriter {
+        const QUOTA: u64 = 4 * 1024 * 1024;
+        let mut writer = SpoolWriter::new(None, QUOTA, Budget::new(QUOTA));
+        let text: String = (1..=last).map(|number| format!("{number}\n")).collect();
+        text.as_bytes().chunks(60_000).for_each(|chunk| writer.append(chunk));
+        writer
+    }
+
+    /// The end of what has been written, for readers.
+    pub fn line_end(&self) -> LinePosition {
+        LinePosition { at: self.end(), inside_line: self.line_start() != self.end() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

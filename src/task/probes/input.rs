@@ -37,6 +37,7 @@ const MAX_SNAPSHOT_AGE: Duration = Duration::from_millis(40);
 const UNSEEN: &str = "(hidden)";
 
 /// The series of probes of one task.
+#[derive(Default)]
 pub(crate) struct InputDetection {
     /// The input that the task may wait for; `None` if it takes none.
     source: Option<InputSource>,
@@ -133,20 +134,7 @@ impl TreeView<'_> {
 
 impl InputDetection {
     pub fn new(source: Option<InputSource>, snapshots: Arc<Snapshots>) -> InputDetection {
-        let mut input_detection = InputDetection {
-            source,
-            snapshots,
-            next: None,
-            over: false,
-            probes_taken: 0,
-            confirming: false,
-            confirmation: Confirmation::default(),
-            sightings: Sightings::default(),
-            usage: None,
-            all_usage: None,
-            evidence: None,
-            may_hide_processes: None,
-        };
+        let mut input_detection = InputDetection { source, snapshots, ..InputDetection::default() };
         input_detection.restart(Instant::now());
         input_detection
     }
@@ -462,10 +450,7 @@ pub(crate) fn behind(
         let name = waits.process.name.as_str();
         MULTIPLEXERS.iter().any(|known| name.starts_with(known))
     });
-    let relatives = match multiplexes {
-        true => processes.relatives(snapshot),
-        false => members.to_vec(),
-    };
+    let relatives = if multiplexes { processes.relatives(snapshot) } else { members.to_vec() };
     let readers = relatives.iter().filter(|process| {
         let is_second = |terminal| multiplexes || second_terminals.contains(&terminal);
         process.session != shell

@@ -18,8 +18,7 @@ use crate::progress::counters::{ActivityCounters, Balance};
 use crate::progress::progress_snapshot::ProgressSnapshot;
 use crate::progress::tracker::{ChangeKind, Status, Totals, Tracker, TrackerSettings};
 use crate::progress::tree_state::{self, BUSY_SHARE, Idle, QUIET_BEFORE_DEADLOCK, TreeState};
-use crate::progress::wait::Peer;
-use crate::progress::wait::ProcessName;
+use crate::progress::wait::{Peer, ProcessName};
 use crate::task::live::LiveTask;
 use crate::task::output::reading;
 use crate::task::output::spool::SpoolWriter;
@@ -215,9 +214,10 @@ impl ProgressProbe {
             let (earlier, before) = self.used.get(&process.id).copied().unwrap_or_default();
             let ticks = process.cpu_ticks.saturating_sub(earlier);
             // A process that has not run has not waited to run either.
-            let wait = match ticks > 0 || process.runnable {
-                true => usage::wait_for_processor(process.id.pid).unwrap_or_default(),
-                false => before,
+            let wait = if ticks > 0 || process.runnable {
+                usage::wait_for_processor(process.id.pid).unwrap_or_default()
+            } else {
+                before
             };
             waited += wait.saturating_sub(before);
             if ticks > 0 && busiest.is_none_or(|(max, _)| ticks > max) {
@@ -369,9 +369,10 @@ impl KnownProcesses {
         }
         self.known = Some(now);
         let ended = before.into_values().filter(|child| child.is_first_with_line);
-        match is_first {
-            true => (Vec::new(), Vec::new()),
-            false => (begun, ended.map(|child| child.line).collect()),
+        if is_first {
+            (Vec::new(), Vec::new())
+        } else {
+            (begun, ended.map(|child| child.line).collect())
         }
     }
 }
