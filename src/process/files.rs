@@ -145,7 +145,7 @@ pub(crate) struct FileVersion {
     inode: u64,
 }
 
-/// The version of a file, through links; `None` if there is none.
+/// The version of a file, through links.
 pub(crate) fn version(path: &Path) -> Option<FileVersion> {
     let found = std::fs::metadata(path).ok()?;
     Some(FileVersion {
@@ -181,7 +181,7 @@ fn open_only_regular(options: &mut OpenOptions, path: &Path, flags: i32) -> io::
 /// Why a program cannot be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoProgram {
-    #[error("is not there")]
+    #[error("was not found")]
     Missing,
     #[error("is not executable: {}", .0.display())]
     NotExecutable(PathBuf),
@@ -305,7 +305,7 @@ fn replace(
     replaced
 }
 
-/// Makes what was created or renamed in a directory survive a crash of the machine.
+/// Makes files that were created or renamed in a directory survive a crash of the machine.
 ///
 /// # Errors
 /// As `fsync(2)`.

@@ -29,7 +29,7 @@ impl Restorer {
     /// has read the settings of the terminal, which is its stdout.
     ///
     /// # Errors
-    /// It cannot be started, or `terminal` is none.
+    /// It cannot be started, or `terminal` is not a terminal.
     pub(crate) fn start(arguments: &[&str], terminal: OwnedFd) -> io::Result<Restorer> {
         let (mut connection, peer) = UnixStream::pair()?;
         launcher::start_apart(arguments, peer.into(), Stdio::from(terminal))?;
@@ -49,7 +49,7 @@ impl Restorer {
 /// terminal once its settings are restored.
 ///
 /// # Errors
-/// `terminal` is none, or is gone.
+/// `terminal` is not a terminal, or is gone.
 pub(crate) fn attend(terminal: OwnedFd, leave: &[u8]) -> io::Result<()> {
     let before = tcgetattr(&terminal)?;
     let mut connection = UnixStream::from(stdin().try_clone_to_owned()?);

@@ -56,7 +56,7 @@ impl Signal {
         self.named().0
     }
 
-    /// From a name, in any case, with or without `SIG`.
+    /// The signal of a name, in upper or lower case, with or without `SIG`.
     pub(crate) fn from_name(name: &str) -> Option<Signal> {
         let upper = name.to_ascii_uppercase();
         let bare = upper.strip_prefix("SIG").unwrap_or(&upper);

@@ -79,7 +79,7 @@ pub enum SpawnError {
     #[error("cannot start {0}: permission denied")]
     NotPermitted(PathBuf),
     #[error(
-        "the command and its environment are longer than the kernel takes (E2BIG): pass less in env"
+        "the command and its environment are longer than the kernel accepts (E2BIG): pass less in env"
     )]
     TooLong,
     #[error(

@@ -407,7 +407,7 @@ impl TaskProcesses {
             return true;
         };
         let may_hold = |process: ProcessInfo| {
-            // The threads of a leader that has ended hold what it held.
+            // The threads of a leader that has ended still hold its descriptors.
             process.stall_reason == Some(StallReason::ZombieLeader)
                 || holds_open(process.id.pid, output) != Some(false)
         };

@@ -30,10 +30,10 @@ pub struct Person {
 }
 
 impl Person {
-    /// Attaches a person to a task that takes input.
+    /// Attaches a person to a task that accepts input.
     ///
     /// # Errors
-    /// The task has ended, or takes no input.
+    /// The task has ended, or accepts no input.
     pub fn arrive(
         supervisor: &Arc<Supervisor>,
         task: &Arc<TaskHandle>,

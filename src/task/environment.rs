@@ -101,11 +101,11 @@ const TERMINAL: &str = "xterm-256color";
 /// Secrets that clients give to their servers; commands must not get them.
 const CLIENT_TOKENS: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
 
-/// Where programs are looked up if PATH is not set, as the shells do.
+/// Where programs are looked up if PATH is not set, as in shells.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The PATH of the server's environment, in which it looks up the shell. A call's own additions
-/// affect only its command.
+/// The PATH of an environment. The server looks up the shell in its own; a call's additions affect
+/// only its command.
 pub fn search_path(environment: &[(OsString, OsString)]) -> &OsStr {
     value(environment, "PATH").unwrap_or(OsStr::new(DEFAULT_PATH))
 }

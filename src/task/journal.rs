@@ -166,7 +166,7 @@ pub fn read_server(server: &Path) -> Vec<Entry> {
     files.map(|file| file.path()).filter(is_entry).filter_map(|path| read_entry(&path)).collect()
 }
 
-/// One task of a server; `None` if there is none.
+/// One task of a server.
 pub fn read(directory: &Path, task: &str) -> Option<Entry> {
     read_entry(&entry_path(directory, task))
 }
@@ -400,7 +400,7 @@ pub struct Progress {
 }
 
 impl Entry {
-    /// A task of this process as it is now.
+    /// The present state of a task of this process.
     pub fn of(task: &LiveTask, spool: &Spool, redactor: &Redactor) -> Entry {
         let facts = &task.facts;
         let redact = |text: &str| redactor.redact(text).into_owned();

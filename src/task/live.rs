@@ -62,7 +62,7 @@ pub struct Facts {
     pub timeout_max: Option<Duration>,
     pub input: Input,
     pub shell: Identity,
-    /// Remarks about its shell and its environment, such as a fallback.
+    /// Notes on its shell and its environment, such as a fallback.
     pub start_notes: Vec<String>,
 }
 
@@ -442,7 +442,7 @@ impl LiveState {
         self.note_reported();
     }
 
-    /// The event that is to be reported now, if there is one.
+    /// The event to report now, if any.
     pub fn pending_event(&self) -> Option<EventKind> {
         if self.active_calls > 0 {
             return None;
@@ -499,13 +499,13 @@ impl LiveState {
         self.reported.leftovers = self.lingers();
     }
 
-    /// A wait or a stop was answered: the next one is to be reported, even if it is the same.
+    /// A wait or a stop was answered: report the next one, even if it is the same.
     fn forget_reported(&mut self) {
         self.reported.waiting = None;
         self.reported.stopped = false;
     }
 
-    /// Whether the end of processes that outlive the task is to be reported.
+    /// Whether the end of processes that outlive the task is still to be reported.
     pub(super) fn awaits_leftovers(&self) -> bool {
         self.reported.leftovers
     }
@@ -551,9 +551,8 @@ impl LiveTask {
         result
     }
 
-    /// Reports what was found. While input or a size of the terminal is queued for the
-    /// task, an earlier wait for input no longer counts. Returns whether anything
-    /// changed.
+    /// Reports a probe's findings. While input or a size of the terminal is queued for the task, an
+    /// earlier wait for input no longer counts. Returns whether anything changed.
     pub fn report_detected(&self, found: Detected) -> bool {
         let is_screen = self.terminal().is_some_and(Terminal::is_full_screen);
         self.report(|state| {

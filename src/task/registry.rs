@@ -21,7 +21,7 @@ pub struct TaskHandle {
     pub spool: Arc<Spool>,
     pub(super) commands: Arc<CommandSender>,
     pub(super) completion: Arc<Completion>,
-    /// For a task of a server that has ended: what is known of that end.
+    /// How its server ended; `None` for a task of this server.
     pub past: Option<LostServer>,
 }
 

@@ -1,5 +1,4 @@
-//! What callers ask of the supervisor, when a command times out, and why the supervisor may
-//! refuse.
+//! Requests to the supervisor, the timeouts of commands, and why the supervisor may refuse.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +25,7 @@ pub enum Stdin {
 pub struct Detached {
     /// The name of the client that has asked for it; empty if it gave none.
     pub client: String,
-    /// The directory of its project; what is not UTF-8 in it is replaced.
+    /// The directory of its project; invalid UTF-8 is replaced.
     pub project: String,
     /// When it is killed at the latest, in Unix seconds.
     pub until: Option<f64>,
@@ -85,7 +84,7 @@ pub enum StartError {
     Empty,
     /// The kernel ends arguments at NUL.
     #[error(
-        "command contains a NUL character at byte {0}, which no shell takes: write it as \\0 or $'\\0'"
+        "command contains a NUL character at byte {0}, which no shell accepts: write it as \\0 or $'\\0'"
     )]
     Nul(usize),
     #[error(
@@ -121,7 +120,7 @@ pub enum StartError {
     NoSession,
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// There is no thread or descriptor for the worker.
+    /// No thread or descriptor is available for the worker.
     #[error(
         "cannot start a worker for the command: {0}; end some tasks, see zsh_tasks, or raise `ulimit -u` and `ulimit -n`"
     )]
@@ -193,7 +192,7 @@ pub enum TimeoutKind {
 pub struct Timeout {
     /// `None` for no deadline.
     pub limit: Option<Duration>,
-    /// What was asked for, if that was more than is allowed.
+    /// The requested limit in seconds, if it was above the maximum.
     pub clamped_from: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! A secret on its way into a task's terminal.
+//! Typing a secret into a task's terminal.
 //!
 //! It is typed completely and at once, or not at all: the worker checks the terminal's echo and
 //! writes in the next step, so that only a program that turns echo on between the two can expose
@@ -107,7 +107,7 @@ pub enum SecretError {
     /// The terminal would show it.
     #[error(
         "secret {name} was not typed: the terminal of task {id} shows what is typed (its echo is \
-         on), so that the secret would be seen. It is typed only at a prompt that hides it: wait \
+         on), so the secret would be visible. It is typed only at a prompt that hides it: wait \
          for one (zsh_poll task_id={id} says WAITING FOR A PASSWORD), then send it again"
     )]
     Echo { name: String, id: String },

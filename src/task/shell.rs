@@ -40,7 +40,6 @@ const PREFERRED: &str = "zsh";
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoShell {
-    /// The one that the user configured is missing.
     #[error(
         "the shell {0} (config `shell`) does not exist or is not executable: install it, or correct the setting"
     )]

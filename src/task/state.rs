@@ -56,7 +56,7 @@ pub enum Event {
     /// A scan has found out whether a living process holds the output open.
     OutputHeld(bool),
     Exited(Exit),
-    /// A caller asks for a kill.
+    /// A caller has requested a kill.
     Kill(KillRequest),
     Shutdown,
     /// A scan of the tree found no process.
@@ -72,8 +72,8 @@ pub enum Event {
 /// What the worker must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Send these, in this order, to every process of the tree, and to those that later
-    /// scans find; report [`Event::TreeGone`] when a scan finds none.
+    /// Send these, in this order, to every process of the tree and to any that later scans find;
+    /// report [`Event::TreeGone`] when a scan finds none.
     SignalTree(&'static [Signal]),
     /// Send this one signal to each process of the tree, now.
     SignalOnce(Signal),

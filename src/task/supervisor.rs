@@ -573,7 +573,7 @@ impl Supervisor {
     /// come in between.
     ///
     /// # Errors
-    /// The task takes no input, or too much input is waiting already.
+    /// The task accepts no input, or too much is waiting already.
     pub fn send(&self, task: &TaskHandle, sending: Sending) -> Result<(), InputError> {
         let id = || task.id().to_owned();
         if task.live.facts.input == Input::None {
@@ -599,7 +599,7 @@ impl Supervisor {
             }
             state.queued_input += weight;
             state.input_closed = closes;
-            // The input that it waits for is on its way.
+            // The input that it waits for will arrive.
             state.forget_answered();
         }
         self.command_input(task, WorkerCommand::Input(sending)).inspect_err(|_| {

@@ -67,7 +67,7 @@ impl From<Exit> for EndCause {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LostServer {
     pub server: ServerEnd,
-    /// The task's exit code is not known; the one that is reported is that of SIGKILL.
+    /// Whether the task's exit code is unknown and that of SIGKILL is reported.
     pub exit_assumed: bool,
 }
 
@@ -255,7 +255,7 @@ fn evicted(directory: &Path, task: &str) -> Option<Entry> {
     })
 }
 
-/// What is left of a task of an ended server, or of one that the server `instance` has evicted.
+/// The remains of a task of an ended server, or of a task that the server `instance` has evicted.
 pub fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
     if !journal::is_task_id(task) {
         return None;
@@ -270,8 +270,7 @@ pub fn find(state: &Path, instance: &str, task: &str) -> Option<Remains> {
     })
 }
 
-/// One task of a server's directory, as it is or as its server's end has left it; `None` if it is
-/// gone.
+/// One task of a server's directory; if the server has ended, as that end has left it.
 pub fn read(directory: &Path, task: &str) -> Option<Entry> {
     let entry = journal::read(directory, task)?;
     if journal::server_lives(directory) {

@@ -53,7 +53,7 @@ pub enum WaitEnd {
     WaitsForInput,
     /// A signal has stopped the task.
     TaskStopped,
-    /// The task has become stuck, and no result has said so.
+    /// The task has become stuck, and no result has reported that.
     Stuck,
     /// The time is up.
     Limit,
@@ -89,7 +89,7 @@ enum Woken {
 }
 
 impl Watch<'_> {
-    /// The end of the output, if what has come after `after` is only an echo.
+    /// The end of the output, if everything after `after` is only an echo.
     fn echo_until(&self, task: &TaskHandle, after: u64, columns: Option<u16>) -> Option<u64> {
         let Goal::Reply { typed: Some(typed), .. } = self.goal else {
             return None;

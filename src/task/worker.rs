@@ -38,8 +38,8 @@ use crate::shell::outcome::Outcome;
 const READ_BYTES: usize = 64 * 1024;
 /// Reads in one turn, so that a flood does not delay commands.
 const READS_PER_TURN: usize = 8;
-/// After the exit a megabyte may still be in the pipe: it is read in any case, however slow
-/// the disk is.
+/// How often the pipe is read after the exit, when it may still hold a megabyte, however slow the
+/// disk is.
 const PIPE_READS: usize = 1024 * 1024 / READ_BYTES;
 
 /// Reads of stderr in one turn: more than its pipe holds, so that one turn after the exit takes
@@ -344,7 +344,7 @@ impl Worker {
         }
     }
 
-    /// Closes the task's input; what is queued is dropped.
+    /// Closes the task's input, and drops what is queued.
     fn close_input(&mut self) {
         self.spawned.input = None;
         self.input = InputQueue::default();
@@ -636,7 +636,7 @@ impl Leftovers {
         self.watched.len() < before || self.next_scan().is_some_and(|at| now >= at)
     }
 
-    /// Finds those that are alive.
+    /// Scans for leftovers; returns those that are alive.
     pub fn scan(&mut self, processes: &mut TaskProcesses) -> Vec<ProcessName> {
         let found = processes.living(&Snapshot::take());
         self.update(found, processes)

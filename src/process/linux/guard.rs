@@ -143,7 +143,7 @@ struct Launches {
 struct Lost {
     /// These processes or their ancestors …
     known: HashSet<Identity>,
-    /// … and the beginning of the cookies of those that were started since.
+    /// … and the prefix of the cookies of processes that were started since.
     cookies: String,
 }
 
@@ -357,7 +357,7 @@ impl SignalSet {
     /// Waits for one of them; returns the signal to forward, or `None` for a child's end, a
     /// request of the server, a timeout or an interruption.
     fn wait(&self, limit: Option<Duration>) -> Option<Signal> {
-        // SAFETY: the set is initialised; no information is asked for.
+        // SAFETY: the set is initialised; the pointer for information may be null.
         let number = unsafe {
             match limit {
                 Some(limit) => {

@@ -35,7 +35,7 @@ struct PreexistingProcesses {
 }
 
 impl PreexistingProcesses {
-    /// The present children. Usually there are none, which one system call shows.
+    /// Finds the present children. Usually there are none, which one system call shows.
     fn find() -> PreexistingProcesses {
         if !has_children() {
             return PreexistingProcesses::default();

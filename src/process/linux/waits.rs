@@ -29,7 +29,7 @@ pub struct Sleeps {
     known: HashMap<Identity, (String, Thread)>,
 }
 
-/// One probe of the processes of a task, which share what was read.
+/// One probe of a task's processes, which share what it has read.
 pub struct Waits<'a> {
     input: Option<&'a InputSource>,
     /// The shell's session, in which `/dev/tty` is the task's terminal.

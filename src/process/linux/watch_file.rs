@@ -31,7 +31,7 @@ impl DirectoryWatch {
         Ok(watch)
     }
 
-    /// Watches another directory as well; one that is watched already stays so.
+    /// Watches another directory as well; has no effect on one that is watched already.
     ///
     /// # Errors
     /// When the directory is gone, or the user's watches have run out.

@@ -96,7 +96,7 @@ impl Tools {
 /// Why a tool has no answer.
 #[derive(Debug, thiserror::Error)]
 enum ToolError {
-    #[error(transparent)]
+    #[error("its program {0}")]
     Missing(#[from] NoProgram),
     #[error(transparent)]
     Run(#[from] RunError),

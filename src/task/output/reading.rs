@@ -411,8 +411,8 @@ const HEAD_BYTES: u64 = 4 * 1024;
 /// … and of the end of an output is read to learn from it.
 const TAIL_BYTES: u64 = 32 * 1024;
 
-/// The beginning and the end of the output as plain text, each of bounded length, without what is
-/// not retained. They may overlap.
+/// The retained beginning and end of the output as plain text, each of bounded length. They may
+/// overlap.
 pub fn head_and_tail(spool: &Spool, end: Position) -> (String, String) {
     let head = spool.read(LinePosition::FIRST, end.offset.min(HEAD_BYTES)).unwrap_or_default();
     let head = head.first().map_or(&[][..], |piece| &piece.bytes);

@@ -398,9 +398,9 @@ impl Spool {
             .collect()
     }
 
-    /// Drops the oldest segment in a kind of storage, for the quota of all tasks; returns the
-    /// bytes that were freed. The newest output stays: a segment is dropped only if enough has
-    /// come after it. Until then the writer is asked to begin another one.
+    /// Drops the oldest segment in a kind of storage, for the quota of all tasks; returns the bytes
+    /// that were freed. The newest output stays: a segment is dropped only if enough has come after
+    /// it. Until then this makes the writer begin another one.
     pub fn drop_oldest(&self, store: StorageKind, end_line: u64) -> u64 {
         let dropped = {
             let mut index = self.index.lock();

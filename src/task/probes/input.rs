@@ -269,7 +269,7 @@ impl InputDetection {
         let mut waits = Waits::new(Some(source), view.shell, view.processes);
         let mut unreadable = Vec::new();
         let mut seen = Vec::new();
-        // A stopped process reads nothing, although the kernel names the call that it will
+        // A stopped process reads nothing, although the kernel shows the call that it will
         // continue.
         for process in candidates.iter().filter(|process| !is_stopped(process)) {
             let waits = waits.of(process);
@@ -398,7 +398,7 @@ fn sightings(view: &TreeView<'_>) -> Vec<Sighting> {
 
 /// Programs whose terminals are held by a server that is not their child.
 const MULTIPLEXERS: [&str; 2] = ["tmux", "screen"];
-/// The beginning of the names of all variants of the program that asks for a passphrase.
+/// The name prefix of all variants of the program that asks for a passphrase.
 const PINENTRY: &str = "pinentry";
 
 /// The process that most certainly waits for input.

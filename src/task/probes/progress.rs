@@ -303,8 +303,8 @@ impl ProgressProbe {
     }
 }
 
-/// The part of a core that was used between two probes, if the tree is busy: if it used
-/// enough, or would have on a machine that is not loaded, and more than printing takes.
+/// The part of a core that was used between two probes, if the tree is busy: if it used enough, or
+/// would have on an idle machine, and more than printing needs.
 fn computing(before: &Totals, now: &Totals, time: Duration, waited: Duration) -> Option<f64> {
     let seconds = time.as_secs_f64();
     let share = now.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds;
