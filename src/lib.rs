@@ -81,7 +81,7 @@
 //!   the cursor, under the task's lock. Ranges, grep, `full_output` and results of MCP tasks do
 //!   not move it.
 //! - When a client stops waiting for a call's answer, the call's command continues; when it
-//!   cancels the call, the command ends ([`mcp::ceilings`]).
+//!   cancels the call, the command ends (`mcp::ceilings`).
 //! - The server never sends its client a request.
 //! - A run is recorded before any caller can see its end ([`task::completion`]), so that the next
 //!   call sees it. Command history advises; only an open circuit ([`neverhang`]) refuses.
@@ -153,7 +153,7 @@
 //! - **A reason, a state, an outcome**: a variant that carries its data; [`mcp::render`]
 //!   and [`commands`] put it into words.
 //! - **A program** whose subcommands matter: a line in [`shell`]'s tables, a fixture's row.
-//! - **A client** whose calls may wait longer or less: an arm in [`mcp::ceilings`].
+//! - **A client** whose calls may wait longer or less: an arm in `mcp::ceilings`.
 //! - **A path of the monitor**: an arm in [`monitor::api`]; `http::connection` checks tokens.
 //! - **An agent program**: an entry in `data/executors.yaml`, with fixtures.
 //! - **A system call**: a function in [`process`] with its `SAFETY:` line.

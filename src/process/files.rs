@@ -2,7 +2,7 @@
 //! inherits them.
 
 use std::ffi::{CString, OsStr};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, DirEntry, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -303,6 +303,11 @@ fn replace(
         let _ = std::fs::remove_file(&temporary);
     }
     replaced
+}
+
+/// The entries of a directory, as far as they can be read.
+pub(crate) fn entries(directory: &Path) -> impl Iterator<Item = DirEntry> + use<> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten()
 }
 
 /// Makes files that were created or renamed in a directory survive a crash of the machine.

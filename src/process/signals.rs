@@ -166,15 +166,21 @@ pub(crate) fn is_ignored(number: i32) -> bool {
 /// Unblocks signals for this thread and for those that it starts from now on: the handler of a
 /// signal that the parent process had blocked would never run.
 pub(crate) fn unblock(numbers: impl IntoIterator<Item = i32>) {
-    // SAFETY: the set is initialised by sigemptyset before it is used; a number that is
-    // none is refused.
+    // SAFETY: only reads the set, and changes the mask of this thread.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &set_of(numbers), std::ptr::null_mut()) };
+}
+
+/// A set of signals for the C library. Safe between fork and exec.
+pub(super) fn set_of(numbers: impl IntoIterator<Item = i32>) -> libc::sigset_t {
+    // SAFETY: sigemptyset initialises the set before it is used; sigaddset refuses a number that
+    // is no signal.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
         for number in numbers {
             libc::sigaddset(&mut set, number);
         }
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        set
     }
 }
 
@@ -195,12 +201,8 @@ pub(super) fn reset_all() {
         // SAFETY: sets the default action; SIGKILL and SIGSTOP refuse, harmlessly.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    // SAFETY: the set is initialised by sigemptyset before it is used.
-    unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-    }
+    // SAFETY: only reads the set, and changes the mask of this process, which has one thread.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &set_of([]), std::ptr::null_mut()) };
 }
 
 /// Whether a process lives and the kernel refuses to let this process signal it.

@@ -143,8 +143,7 @@ pub fn servers_folder(state: &Path) -> PathBuf {
 /// The directories of all servers, including ended ones. Leaves out those that a server is still
 /// creating: their locks must not be tested while the server takes them.
 pub fn servers(state: &Path) -> Vec<PathBuf> {
-    let servers = std::fs::read_dir(state.join(SERVERS));
-    let servers = servers.into_iter().flatten().flatten();
+    let servers = files::entries(&servers_folder(state));
     servers.map(|server| server.path()).filter(|path| !is_being_created(path)).collect()
 }
 
@@ -161,9 +160,9 @@ pub fn read_all(state: &Path) -> Vec<(PathBuf, Entry)> {
 
 /// The tasks of one server, in no order.
 pub fn read_server(server: &Path) -> Vec<Entry> {
-    let files = std::fs::read_dir(server).into_iter().flatten().flatten();
     let is_entry = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
-    files.map(|file| file.path()).filter(is_entry).filter_map(|path| read_entry(&path)).collect()
+    let paths = files::entries(server).map(|file| file.path());
+    paths.filter(is_entry).filter_map(|path| read_entry(&path)).collect()
 }
 
 /// One task of a server.
@@ -199,8 +198,7 @@ pub fn server_client(directory: &Path) -> Option<Identity> {
 /// The files that now hold a task's output, by number, in order. Missing numbers were dropped for
 /// the quota.
 pub fn output_files(directory: &Path, task: &str) -> Vec<(u64, PathBuf)> {
-    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut found: Vec<(u64, PathBuf)> = files
+    let mut found: Vec<(u64, PathBuf)> = files::entries(directory)
         .filter_map(|file| {
             let path = file.path();
             let number = path.extension()?.to_str()?.parse().ok()?;
@@ -301,8 +299,7 @@ pub fn write_last(
     spool: &Spool,
     redactor: &Redactor,
 ) -> io::Result<()> {
-    let entry = serde_json::to_vec(&Entry::of(task, spool, redactor))?;
-    files::replace_private(&entry_path(directory, &task.facts.id), &entry)
+    write_json(&entry_path(directory, &task.facts.id), &Entry::of(task, spool, redactor))
 }
 
 /// Records how much results have shown, in the file of a task whose owner is gone.
@@ -310,7 +307,11 @@ pub(crate) fn write_shown(directory: &Path, task: &str, shown: ShownMark) -> io:
     let path = entry_path(directory, task);
     let mut entry: Entry = serde_json::from_slice(&files::read_private(&path, MAX_ENTRY_BYTES)?)?;
     entry.shown = Some(shown);
-    files::replace_private(&path, &serde_json::to_vec(&entry)?)
+    write_json(&path, &entry)
+}
+
+pub(super) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    files::replace_private(path, &serde_json::to_vec(value)?)
 }
 
 /// A task as the state directory describes it.

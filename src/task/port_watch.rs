@@ -104,10 +104,9 @@ impl PortWatch {
     /// Checks once.
     pub(super) fn check(&mut self) -> Option<PortFound> {
         let own = std::process::id() as i32;
-        let Some(mut listening) = listening::listeners(own) else {
+        let Some(listening) = listeners_at(self.port, own) else {
             return self.accepts_connections().then_some(PortFound::Served(None));
         };
-        listening.retain(|listener| self.port.is_served_by(listener.address));
         let age = if listening.is_empty() { MAX_SCAN_AGE } else { Duration::ZERO };
         let snapshot = self.snapshots.recent(age);
         let members = self.processes.living(&snapshot);
@@ -143,8 +142,7 @@ impl PortWatch {
             if there.is_none() || there == here {
                 return false;
             }
-            let mut listening = listening::listeners(member.id.pid).unwrap_or_default();
-            listening.retain(|listener| self.port.is_served_by(listener.address));
+            let listening = listeners_at(self.port, member.id.pid).unwrap_or_default();
             holds(member, &listening) == Some(true)
         })
     }
@@ -155,10 +153,17 @@ impl PortWatch {
     }
 }
 
+/// The sockets that serve a port in the network namespace of a process; `None` where they cannot be
+/// read.
+fn listeners_at(port: Port, pid: i32) -> Option<Vec<Listener>> {
+    let mut listening = listening::listeners(pid)?;
+    listening.retain(|listener| port.is_served_by(listener.address));
+    Some(listening)
+}
+
 /// Which process holds a port now; `None` if none does.
 pub(crate) fn holder_of(port: Port) -> Option<PortHolder> {
-    let mut listening = listening::listeners(std::process::id() as i32)?;
-    listening.retain(|listener| port.is_served_by(listener.address));
+    let listening = listeners_at(port, std::process::id() as i32)?;
     (!listening.is_empty()).then(|| port_holder(listening::holder(&listening), &listening))
 }
 

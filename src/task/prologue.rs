@@ -177,16 +177,13 @@ impl PrologueContext<'_> {
 
     fn sources(&self, kind: ShellKind) -> String {
         let source = |startup_file: &StartupFile| {
-            let path = match kind {
-                ShellKind::Zsh | ShellKind::Bash => quoted(&startup_file.path),
-                ShellKind::Sh => single_quoted(&startup_file.path.to_string_lossy()),
-            };
             let errors = if startup_file.show_errors { "" } else { " 2>/dev/null" };
-            match kind {
-                ShellKind::Zsh | ShellKind::Bash => format!("source {path}{errors}; "),
-                // A missing file would end a POSIX shell.
-                ShellKind::Sh => format!("[ -r {path} ] && . {path}{errors}; "),
+            if kind != ShellKind::Sh {
+                return format!("source {}{errors}; ", quoted(&startup_file.path));
             }
+            let path = single_quoted(&startup_file.path.to_string_lossy());
+            // A missing file would end a POSIX shell.
+            format!("[ -r {path} ] && . {path}{errors}; ")
         };
         self.startup_files.iter().map(source).collect()
     }

@@ -92,10 +92,7 @@ impl ServerEnd {
     /// Writes the record. Without it the end is known only by the files' times.
     pub fn write(&self, directory: &Path) {
         let path = directory.join(RECORD);
-        let written = serde_json::to_vec(self)
-            .map_err(std::io::Error::from)
-            .and_then(|text| files::replace_private(&path, &text));
-        if let Err(error) = written {
+        if let Err(error) = journal::write_json(&path, self) {
             tracing::warn!("cannot write {}: {error}", path.display());
         }
     }
@@ -108,9 +105,8 @@ impl ServerEnd {
     /// The presumed end of a server without a record: it was alive when its newest file was
     /// written.
     fn guess(directory: &Path) -> ServerEnd {
-        let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
         let (mut newest, mut bytes) = (SystemTime::UNIX_EPOCH, 0);
-        for found in files.filter_map(|file| file.metadata().ok()) {
+        for found in files::entries(directory).filter_map(|file| file.metadata().ok()) {
             newest = found.modified().map_or(newest, |time| time.max(newest));
             bytes += found.len();
         }
@@ -125,9 +121,8 @@ pub fn conclude(directory: &Path, cause: EndCause, reaped: &[(i32, Exit)]) {
     if ServerEnd::read(directory).is_some() {
         return;
     }
-    let found = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let (kept, unused): (Vec<PathBuf>, Vec<PathBuf>) =
-        found.map(|file| file.path()).partition(|path| is_kept(path));
+        files::entries(directory).map(|file| file.path()).partition(|path| is_kept(path));
     for path in unused {
         let _ = std::fs::remove_file(path);
     }
@@ -182,7 +177,7 @@ pub fn sweep(state: &Path, keep: Duration, quota: u64) {
     }
     let now = SystemTime::now();
     let mut ended = Vec::new();
-    for entry in std::fs::read_dir(servers).into_iter().flatten().flatten() {
+    for entry in files::entries(&servers) {
         let path = entry.path();
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) || journal::server_lives(&path) {
             continue;

@@ -13,6 +13,7 @@ use procfs::FromRead;
 use procfs::process::Syscall;
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags};
 
+use crate::process::files;
 use crate::process::probe::ProcessInfo;
 use crate::process::processes;
 use crate::progress::wait::{Lock, Thread, WaitSource};
@@ -41,8 +42,7 @@ pub(super) fn threads(process: &ProcessInfo) -> Vec<ThreadDirectory> {
         let only = Some(only).filter(|only| only.exists());
         return only.map(ThreadDirectory).into_iter().collect();
     }
-    let threads = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    threads.map(|entry| ThreadDirectory(entry.path())).collect()
+    files::entries(&directory).map(|entry| ThreadDirectory(entry.path())).collect()
 }
 
 impl ThreadDirectory {

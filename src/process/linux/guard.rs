@@ -340,18 +340,11 @@ impl SignalSet {
     fn block() -> SignalSet {
         let ending = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
         let ending = ending.into_iter().filter(|number| !is_ignored(*number));
-        // SAFETY: the set is initialised by sigemptyset before use, the former mask by
-        // sigprocmask, and the mask of the only thread is changed.
-        unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            let mut before: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            for signal in ending.chain([libc::SIGCHLD, libc::SIGIO]) {
-                libc::sigaddset(&mut set, signal);
-            }
-            libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);
-            SignalSet { set, before }
-        }
+        let set = signals::set_of(ending.chain([libc::SIGCHLD, libc::SIGIO]));
+        let mut before = signals::set_of([]);
+        // SAFETY: changes the mask of the only thread, and writes the former one to `before`.
+        unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before) };
+        SignalSet { set, before }
     }
 
     /// Waits for one of them; returns the signal to forward, or `None` for a child's end, a

@@ -93,7 +93,7 @@ pub(crate) fn write_note(
     files::private_dir(state)?;
     let notes = state.join(NOTES);
     files::private_subdir(&notes)?;
-    for other in std::fs::read_dir(&notes).into_iter().flatten().flatten() {
+    for other in files::entries(&notes) {
         let name = other.file_name();
         let pid = name.to_str().and_then(|name| name.split('-').next()?.parse().ok());
         let lives = pid
@@ -117,10 +117,7 @@ pub(crate) enum NoteError {
 
 /// The hooks' files in a session's directory that are not empty and belong to this user.
 fn files_in(directory: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<((usize, u32), PathBuf)> = std::fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
+    let mut found: Vec<((usize, u32), PathBuf)> = files::entries(directory)
         .filter_map(|entry| Some((sourcing_order(&entry.file_name())?, entry.path())))
         .filter(|(_, path)| files::is_own_with_content(path))
         .collect();

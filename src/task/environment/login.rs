@@ -98,7 +98,7 @@ impl LoginShell {
         // Ends the run even if this thread panics.
         let mut running = Running { shell: self, answer: None };
         let files = start_files(shell, &settings.inherited);
-        let mut versions = versions(&files);
+        let mut versions: Vec<_> = files.iter().cloned().map(with_version).collect();
         let result = run(settings, shell);
         let problem = result.as_ref().err().map(|error| {
             format!(
@@ -111,10 +111,8 @@ impl LoginShell {
         let variables = result.ok().map(Arc::new);
         if let Some(variables) = &variables {
             // A start file may have set ZDOTDIR.
-            let more = start_files(shell, variables);
-            let more: Vec<PathBuf> =
-                more.into_iter().filter(|path| !files.contains(path)).collect();
-            versions.extend(self::versions(&more));
+            let more = start_files(shell, variables).into_iter();
+            versions.extend(more.filter(|path| !files.contains(path)).map(with_version));
         }
         running.answer = Some(Arc::new(Answer { files: versions, variables: variables.clone() }));
         (variables, problem)
@@ -135,8 +133,9 @@ impl Drop for Running<'_> {
     }
 }
 
-fn versions(files: &[PathBuf]) -> Vec<(PathBuf, Option<FileVersion>)> {
-    files.iter().map(|path| (path.clone(), version(path))).collect()
+fn with_version(path: PathBuf) -> (PathBuf, Option<FileVersion>) {
+    let version = version(&path);
+    (path, version)
 }
 
 fn start_files(shell: &Shell, environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
