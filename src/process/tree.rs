@@ -517,6 +517,7 @@ mod tests {
 
     // Above any pid of a live machine, so that no environment is found for them.
     const BASE: i32 = 50_000_000;
+    const SHELL: Identity = Identity { pid: BASE, started: 100 };
 
     fn criteria(shell: Identity) -> MatchCriteria {
         MatchCriteria { shell, cookie: "i/t".to_owned(), output: None, daemons: Arc::default() }
@@ -524,8 +525,7 @@ mod tests {
 
     #[test]
     fn members_are_found_by_parent_chain_and_session() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut task = TaskProcesses::new(criteria(shell));
+        let mut task = TaskProcesses::new(criteria(SHELL));
         let snapshot = Snapshot::of([
             process(BASE, 1, BASE, 100),
             process(BASE + 1, BASE, BASE, 101),
@@ -539,8 +539,7 @@ mod tests {
 
     #[test]
     fn a_member_once_seen_stays_one_when_its_parent_is_gone() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut task = TaskProcesses::new(criteria(shell));
+        let mut task = TaskProcesses::new(criteria(SHELL));
         let both = [process(BASE, 1, BASE, 100), process(BASE + 2, BASE, BASE + 2, 102)];
         task.living(&Snapshot::of(both));
         let left = task.living(&Snapshot::of([process(BASE + 2, 1, BASE + 2, 102)]));
@@ -549,8 +548,7 @@ mod tests {
 
     #[test]
     fn a_scan_that_finds_an_orphan_in_the_middle_of_exec_is_inconclusive() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut task = TaskProcesses::new(criteria(shell));
+        let mut task = TaskProcesses::new(criteria(SHELL));
         let mut is_inconclusive = |all: &[ProcessInfo]| {
             task.living(&Snapshot::of(all.iter().cloned()));
             task.is_inconclusive()
@@ -587,8 +585,7 @@ mod tests {
 
     #[test]
     fn a_pid_used_again_is_a_stranger() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut task = TaskProcesses::new(criteria(shell));
+        let mut task = TaskProcesses::new(criteria(SHELL));
         task.living(&Snapshot::of([process(BASE, 1, BASE, 100)]));
         let reused = [process(BASE, 1, 1, 900)];
         assert_eq!(task.living(&Snapshot::of(reused)), []);
@@ -596,10 +593,9 @@ mod tests {
 
     #[test]
     fn a_daemon_that_has_left_the_session_is_spared_with_what_it_started() {
-        let shell = Identity { pid: BASE, started: 100 };
         let mut task = TaskProcesses::new(MatchCriteria {
             daemons: Arc::new([format!("p{}", BASE + 1), format!("p{}", BASE + 3)]),
-            ..criteria(shell)
+            ..criteria(SHELL)
         });
         let snapshot = Snapshot::of([
             process(BASE, 1, BASE, 100),
@@ -613,16 +609,14 @@ mod tests {
 
     #[test]
     fn older_processes_with_the_same_session_number_are_left_out() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut task = TaskProcesses::new(criteria(shell));
+        let mut task = TaskProcesses::new(criteria(SHELL));
         let snapshot = Snapshot::of([process(BASE + 9, 1, BASE, 99)]);
         assert_eq!(task.living(&snapshot), []);
     }
 
     #[test]
     fn a_failed_scan_forgets_no_member() {
-        let shell = Identity { pid: BASE, started: 100 };
-        let mut task = TaskProcesses::new(criteria(shell));
+        let mut task = TaskProcesses::new(criteria(SHELL));
         let child = || process(BASE + 2, BASE, BASE + 2, 102);
         let both = [process(BASE, 1, BASE, 100), child()];
         task.living(&Snapshot::of(both));

@@ -411,6 +411,21 @@ mod tests {
         })
     }
 
+    /// A machine whose output was silent, but open, after exit code 0 at `t`.
+    fn silent_after_exit(t: Instant) -> Machine {
+        let mut machine = Machine::new(Deadline::default());
+        machine.step(Event::Exited(Exit::Code(0)), t);
+        machine.step(Event::Time, at(t, 50));
+        machine
+    }
+
+    /// Ends all processes by SIGTERM; returns the outcome.
+    fn end_by_term(machine: &mut Machine, now: Instant) -> Option<Outcome> {
+        machine.step(Event::OutputClosed, now);
+        machine.step(Event::Exited(TERM), now);
+        finished(&machine.step(Event::TreeGone, now))
+    }
+
     #[test]
     fn ends_at_once_when_exit_and_end_of_output_agree() {
         let t = Instant::now();
@@ -438,9 +453,7 @@ mod tests {
     #[test]
     fn output_during_the_scan_for_its_holders_restarts_the_silence() {
         let t = Instant::now();
-        let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Time, at(t, 50));
+        let mut machine = silent_after_exit(t);
         assert_eq!(machine.step(Event::Output, at(t, 52)), []);
         assert_eq!(machine.step(Event::OutputHeld(true), at(t, 53)), []);
         assert_eq!(machine.step(Event::Time, at(t, 101)), []);
@@ -450,9 +463,7 @@ mod tests {
     #[test]
     fn output_that_nothing_holds_open_is_read_to_its_end() {
         let t = Instant::now();
-        let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Time, at(t, 50));
+        let mut machine = silent_after_exit(t);
         assert_eq!(machine.step(Event::OutputHeld(false), at(t, 51)), []);
         assert_eq!(machine.step(Event::Time, at(t, 4_999)), []);
         let effects = machine.step(Event::OutputClosed, at(t, 4_999));
@@ -468,9 +479,7 @@ mod tests {
     #[test]
     fn an_end_of_output_that_does_not_come_delays_the_end_by_its_limit_only() {
         let t = Instant::now();
-        let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Time, at(t, 50));
+        let mut machine = silent_after_exit(t);
         machine.step(Event::OutputHeld(false), at(t, 51));
         assert_eq!(machine.next_wake(), Some(t + END_OF_OUTPUT_PATIENCE));
         let effects = machine.step(Event::Time, t + END_OF_OUTPUT_PATIENCE);
@@ -486,9 +495,7 @@ mod tests {
     #[test]
     fn a_shutdown_does_not_wait_for_an_end_of_output() {
         let t = Instant::now();
-        let mut machine = Machine::new(Deadline::default());
-        machine.step(Event::Exited(Exit::Code(0)), t);
-        machine.step(Event::Time, at(t, 50));
+        let mut machine = silent_after_exit(t);
         machine.step(Event::OutputHeld(false), at(t, 51));
         machine.step(Event::Shutdown, at(t, 60));
         let effects = machine.step(Event::TreeGone, at(t, 61));
@@ -539,10 +546,7 @@ mod tests {
         assert_eq!(machine.step(Event::Time, at(t, 1000)), []);
         assert_eq!(machine.step(Event::Probed { progressing: true }, at(t, 8999)), []);
         assert_eq!(machine.step(Event::Time, at(t, 9000)), [TERMINATE]);
-        machine.step(Event::OutputClosed, at(t, 9001));
-        machine.step(Event::Exited(TERM), at(t, 9001));
-        let effects = machine.step(Event::TreeGone, at(t, 9002));
-        assert_eq!(finished(&effects), Some(Outcome::Timeout));
+        assert_eq!(end_by_term(&mut machine, at(t, 9001)), Some(Outcome::Timeout));
     }
 
     #[test]
@@ -631,10 +635,7 @@ mod tests {
         machine.step(Event::Time, at(t, 500));
         assert_eq!(machine.next_wake(), Some(at(t, 3000)));
         assert_eq!(machine.step(Event::Time, at(t, 3000)), [TERMINATE]);
-        machine.step(Event::Exited(TERM), at(t, 3001));
-        machine.step(Event::OutputClosed, at(t, 3001));
-        let effects = machine.step(Event::TreeGone, at(t, 3002));
-        assert_eq!(finished(&effects), Some(Outcome::Timeout));
+        assert_eq!(end_by_term(&mut machine, at(t, 3001)), Some(Outcome::Timeout));
     }
 
     #[test]
@@ -644,10 +645,7 @@ mod tests {
         machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         machine.step(Event::Kill(KillRequest::Escalate), at(t, 60_000));
-        machine.step(Event::Exited(TERM), at(t, 60_001));
-        machine.step(Event::OutputClosed, at(t, 60_001));
-        let effects = machine.step(Event::TreeGone, at(t, 60_002));
-        assert_eq!(finished(&effects), Some(Outcome::Killed));
+        assert_eq!(end_by_term(&mut machine, at(t, 60_001)), Some(Outcome::Killed));
     }
 
     #[test]
@@ -657,10 +655,7 @@ mod tests {
         machine.step(Event::Kill(KillRequest::Only(Signal::Int)), t);
         machine.step(Event::Time, at(t, 500));
         machine.step(Event::Shutdown, at(t, 900));
-        machine.step(Event::Exited(TERM), at(t, 901));
-        machine.step(Event::OutputClosed, at(t, 901));
-        let effects = machine.step(Event::TreeGone, at(t, 902));
-        assert_eq!(finished(&effects), Some(Outcome::Interrupted));
+        assert_eq!(end_by_term(&mut machine, at(t, 901)), Some(Outcome::Interrupted));
     }
 
     #[test]
