@@ -76,7 +76,7 @@ impl Supervisor {
         let Some(remains) = tombstone::find(state, &self.instance, task.id()) else { return };
         let shown = task.live.state().shown_mark();
         if let Err(error) = journal::write_shown(&remains.directory, task.id(), shown) {
-            tracing::warn!("cannot keep what was shown of task {}: {error}", task.id());
+            tracing::warn!("cannot record how much of task {} was shown: {error}", task.id());
         }
     }
 }

@@ -217,7 +217,7 @@ fn remove(directory: &Path) {
     }
 }
 
-/// Moves the file of an evicted task into the log of evicted ones.
+/// Moves the file of an evicted task into the log of evicted tasks.
 pub fn note_evicted(directory: &Path, task: &str) {
     let file = entry_path(directory, task);
     let log = directory.join(EVICTED);
@@ -232,7 +232,7 @@ pub fn note_evicted(directory: &Path, task: &str) {
         }
     });
     if let Err(error) = noted {
-        tracing::debug!("task {task} is evicted without a note: {error}");
+        tracing::debug!("cannot log the evicted task {task}: {error}");
     }
     let _ = std::fs::remove_file(file);
 }
