@@ -341,7 +341,7 @@ fn a_resume_whose_auditor_is_not_there_is_refused_and_changes_nothing() {
     let id = runs.id();
     let ended = runs.ran(&["--resume", &id, "--auditor", "checker"]);
     assert_eq!(ended.code, 1, "{}", ended.stderr);
-    for words in ["/nonexistent/checker is not there", "--auditor"] {
+    for words in ["/nonexistent/checker was not found", "--auditor"] {
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }
     assert_eq!(runs.file()["history"], before["history"]);
