@@ -65,10 +65,12 @@ fn describe_stop(stopped: StopOutcome) -> String {
         StopOutcome::ByRunner { state } => format!("stopped, {state}"),
         StopOutcome::Here { survivors: 0 } => "stopped; it was not running".to_owned(),
         StopOutcome::Here { survivors: 1 } => {
-            "stopped; it was not running, and 1 leftover process was ended".to_owned()
+            "stopped; it was not running, and 1 process that it left behind was ended".to_owned()
         }
         StopOutcome::Here { survivors } => {
-            format!("stopped; it was not running, and {survivors} leftover processes were ended")
+            format!(
+                "stopped; it was not running, and {survivors} processes that it left behind were ended"
+            )
         }
     }
 }
