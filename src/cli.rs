@@ -349,7 +349,7 @@ pub struct OneshotRunArguments {
 /// What to do about a stuck agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnStuck {
-    /// Ask at the terminal; the agent continues meanwhile.
+    /// Ask at the terminal while the agent continues.
     Ask,
     /// Keep waiting.
     Wait,

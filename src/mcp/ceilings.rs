@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_lowers_the_ceiling_of_that_client_alone() {
+    fn what_was_learned_lowers_the_ceiling_of_that_client_only() {
         let learned = [timed_out("claude-code", 60.0, 0.0), timed_out("x", 3.0, 0.0)];
         let ceiling = |name| ceiling(&client(name), false, None, &learned).as_secs();
         assert_eq!((ceiling("claude-code"), ceiling("x"), ceiling("y")), (50, 20, 50));

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_alone_does_not_make_a_page_of_another_origin_ours() {
+    fn a_cookie_does_not_admit_a_page_of_another_origin() {
         let check = |line: &str, more: &str| {
             let cookie = format!("Cookie: zsh-tool-8080={DIGITS}");
             let headers = ["Host: 127.0.0.1:8080", &cookie, more];
