@@ -1,10 +1,10 @@
-//! `zsh-tool monitor`: the dashboard and the HTTP interface for the tasks and runs of all
-//! servers. Other commands serve them too, by [`start_beside`].
+//! `zsh-tool monitor`: the dashboard and the HTTP interface for the tasks and runs of all servers.
+//! Other commands serve them too, with [`start_beside`].
 //!
-//! The link with the token is printed once on stdout, and kept in a file in the server's own
-//! directory where there is one. It is not written to a server's stderr: clients keep that
-//! in logs that others may read. Limits: plain HTTP; on an address that other machines can
-//! reach, anyone who listens on the network sees everything, and a warning says so.
+//! The link with the token is printed once on stdout, and kept in a file in the server's directory,
+//! if any. It is not written to a server's stderr, which clients keep in logs that others may read.
+//! Limits: plain HTTP; on an address that other machines can reach, anyone on the network can read
+//! everything, and a warning says so.
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -90,13 +90,13 @@ impl Monitor {
         self.server.link()
     }
 
-    /// Its URL for a server's start line: with the token only if stderr is a terminal.
+    /// The URL for a server's start line: with the token only if stderr is a terminal.
     pub(crate) fn announcement(&self) -> String {
-        if io::stderr().is_terminal() { self.link() } else { self.place().to_string() }
+        if io::stderr().is_terminal() { self.link() } else { self.location().to_string() }
     }
 
-    /// Its URL without the token, and the file that has it.
-    pub(crate) fn place(&self) -> MonitorAt {
+    /// The URL without the token, and the file that contains the link.
+    pub(crate) fn location(&self) -> MonitorAt {
         let file: Option<&PathBuf> = self.link_file.as_ref().map(|Temporary(path)| path);
         MonitorAt {
             address: format!("http://{}/", self.server.address()),
@@ -156,10 +156,10 @@ impl Routes for WithJudges {
 pub(crate) fn run(address: SocketAddr) -> ExitCode {
     memory::close_to_others();
     let (config, _) = setup::start();
-    let ended = match take_signals() {
+    let ended = match watch_signals() {
         Ok(ended) => ended,
         Err(error) => {
-            output::complain(format_args!("cannot take signals: {error}"));
+            output::complain(format_args!("cannot handle signals: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -184,12 +184,13 @@ pub(crate) fn run(address: SocketAddr) -> ExitCode {
     code
 }
 
-/// Receives once the first signal asks for the end; the second ends the process at once.
-fn take_signals() -> io::Result<Receiver<()>> {
+/// Receives a message at the first signal that asks for the end. The second ends the process at
+/// once.
+fn watch_signals() -> io::Result<Receiver<()>> {
     let (end, ended) = bounded(1);
-    signals::take(None, &[], move |asked| match asked {
+    signals::handle(None, &[], move |request| match request {
         StopRequest::EndAtOnce(number) => std::process::exit(signals::EXIT_SIGNALLED + number),
-        StopRequest::End(_) | StopRequest::Else(_) => {
+        StopRequest::End(_) | StopRequest::Other(_) => {
             let _ = end.try_send(());
         }
     })?;

@@ -1,7 +1,6 @@
 //! The tools: their names, arguments, schemas and descriptions.
 //!
-//! The schemas come from the argument types, closed and inline, the same bytes every
-//! time.
+//! The schemas are generated from the argument types: closed, inline, and the same bytes every time.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,12 +18,13 @@ pub const INSTRUCTIONS: &str = "\
 Runs shell commands. Prefer `zsh` to your built-in shell (Bash, exec_command) for builds, tests, servers, ssh and \
 anything slow, interactive or likely to hang: it returns while a command runs, says why it is silent, and loses no \
 output and no failure. \
-A command that outlasts yield_after runs on as a task: wait with one zsh_poll (wait_for=end with a long listen, or \
-until=REGEX), not with many short ones; `next:` says how. Pass background: true for servers and long jobs. \
+A command that outlasts yield_after continues as a task: wait with one zsh_poll (wait_for=end with a long listen, or \
+until=REGEX), not with many short ones; `next:` names the call. Pass background: true for servers and long jobs. \
 ⌨ WAITING FOR INPUT or A PASSWORD: answer with zsh_send. \
 exit=N is the shell's own exit code, pipestatus=[…] that of each part of a pipeline. \
-A.L.A.N. lines say how such commands went before: act on ⚠, and change something before you retry what keeps failing. \
-`┌ notify` reports tasks that ended meanwhile. `zsh-tool help reading` explains answers.";
+A.L.A.N. lines report how such commands went before: act on ⚠, and change something before you retry a command that \
+keeps failing. \
+`┌ notify` reports tasks that ended since the last answer. `zsh-tool help reading` explains answers.";
 
 /// Arguments of `zsh`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -32,7 +32,7 @@ A.L.A.N. lines say how such commands went before: act on ⚠, and change somethi
 pub struct RunArguments {
     /// Text for zsh; several lines are fine.
     pub command: String,
-    /// Host that the user listed, to run there.
+    /// Run it on this host, which the user has listed.
     #[allow(dead_code, reason = "read before the call is carried out, here or there")]
     pub host: Option<String>,
     /// Deadline in seconds. Default 120, at most 600 (configurable); 0 = none, with background, detach, stdin_open or pty.
@@ -40,33 +40,33 @@ pub struct RunArguments {
     pub timeout: Option<f64>,
     /// progress: extended, up to the maximum, while there is progress. Default deadline.
     pub timeout_mode: Option<TimeoutMode>,
-    /// Seconds until the call returns with the command still running. Default 2, from 0 to 600.
+    /// Seconds until the call returns even if the command still runs. Default 2, from 0 to 600.
     #[schemars(range(min = 0, max = 600))]
     pub yield_after: Option<f64>,
-    /// What it is for; shown in zsh_tasks.
+    /// Its purpose, for zsh_tasks.
     pub description: Option<String>,
-    /// Run on a terminal; a full-screen program shows its screen.
+    /// Run it on a terminal. A full-screen program shows its screen.
     pub pty: Option<bool>,
     /// Directory to start in. Default: the project directory.
     pub cwd: Option<String>,
     /// Environment variables to add.
     pub env: Option<BTreeMap<String, String>>,
-    /// Start with the directory and exported variables that the last command of this session left.
+    /// Start with the directory and exported variables of the last command in this session.
     pub session: Option<String>,
     /// Text for stdin, then end of file.
     pub stdin: Option<String>,
     /// Keep stdin open for zsh_send.
     pub stdin_open: Option<bool>,
-    /// Returns after 0.3 s; no deadline unless timeout is given.
+    /// Return after 0.3 s; no deadline unless timeout is given.
     pub background: Option<bool>,
-    /// Like background, but outlives this server and the client: for dev servers and jobs of hours.
+    /// Like background, but it outlives this server and the client: for dev servers and jobs of hours.
     pub detach: Option<bool>,
     /// Hours until a detached command is killed. Default 24; 0 = never.
     #[schemars(range(min = 0))]
     pub detached_hours: Option<f64>,
     /// Return when a line matches this regex (Rust syntax).
     pub until: Option<String>,
-    /// Return when it listens at this TCP port: 3000 or host:port.
+    /// Return when it listens on this TCP port: 3000 or host:port.
     pub until_port: Option<String>,
     /// Terminal lines. Default 24.
     #[schemars(range(min = 1, max = 500))]
@@ -85,7 +85,7 @@ pub struct RunArguments {
 pub struct PollArguments {
     /// `task=…` of a result.
     pub task_id: String,
-    /// Show all output, not only what is new.
+    /// Show all output, not only new output.
     pub full_output: Option<bool>,
     /// Maximum seconds to wait. Default 2, from 0 to 600.
     #[schemars(range(min = 0, max = 600))]
@@ -163,7 +163,7 @@ pub struct TasksArguments {
     pub host: Option<String>,
     /// List ended tasks too. Default false.
     pub all: Option<bool>,
-    /// How many at most, newest first. Default 50, from 1 to 1000.
+    /// Maximum number of tasks, newest first. Default 50, from 1 to 1000.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
 }
@@ -172,7 +172,7 @@ pub struct TasksArguments {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryArguments {
-    /// The command text as for zsh. It is not run.
+    /// The command text, as for zsh. It is not run.
     pub command: String,
     /// Look the command up on this host.
     #[allow(dead_code, reason = "read before the call is carried out, here or there")]
@@ -208,7 +208,7 @@ pub enum WaitFor {
     End,
 }
 
-/// Which tool.
+/// The tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolName {
     /// `zsh`
@@ -254,13 +254,13 @@ pub struct Tool {
     effect: Effect,
     /// The closed schema of its arguments.
     pub schema: Value,
-    /// The schema of its structured result, where it has one. Clients show a structured
-    /// result instead of the text, so what runs commands has none.
+    /// The schema of its structured result, if any. Clients show a structured result instead of the
+    /// text, so tools about commands have none.
     output: Option<Value>,
 }
 
-/// Characters of a result at most: Claude Code passes on 495,000, and of a longer one only
-/// the beginning (measured).
+/// The maximum number of characters of a result: Claude Code passes on 495,000, and of a longer
+/// result only the beginning (measured).
 pub const RESULT_CHARS: usize = 490_000;
 
 /// All tools, in the order in which they are listed.
@@ -271,7 +271,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh",
             title: "Run a command in zsh",
             description: "Runs a command in zsh. Returns when it ends, or after yield_after seconds with the output so \
-                far; it then runs on as a task. stdout and stderr are one stream. There is no \
+                far, while it continues as a task. stdout and stderr are one stream. There is no \
                 terminal and stdin is empty: pass pty: true for passwords, REPLs and editors, or stdin_open for a \
                 pipe, and answer with zsh_send. cd carries over only if the user has set keep_cwd. After timeout \
                 seconds the whole process tree is killed; processes left behind (server &) are named.",
@@ -283,8 +283,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Poll,
             wire_name: "zsh_poll",
             title: "Read a task's output",
-            description: "Shows what a task has written since the last result, numbered, and its status. Waits up to \
-                listen seconds for new output; with wait_for=end for the end, with until=REGEX for a line: both save \
+            description: "Shows a task's output since the last result, with line numbers, and its status. Waits up to \
+                listen seconds for new output, with wait_for=end for the end, with until=REGEX for a line: both save \
                 turns. from_line, to_line and grep show any part again without waiting, also after the end.",
             effect: Effect::ReadOnly,
             schema: schema_of::<PollArguments>(),
@@ -307,8 +307,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Kill,
             wire_name: "zsh_kill",
             title: "Kill a task",
-            description: "Kills a task with all its processes, also those left behind after its end: TERM, then KILL \
-                after 2 s. The receipt says how many are gone, and which survived and why.",
+            description: "Kills a task with all its processes, including those left behind after its end: TERM, then \
+                KILL after 2 s. The receipt says how many are gone, and which survived and why.",
             effect: Effect::DestructiveIdempotent,
             schema: schema_of::<KillArguments>(),
             output: None,
@@ -317,8 +317,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Tasks,
             wire_name: "zsh_tasks",
             title: "List tasks",
-            description: "Lists running tasks and those with processes left behind: id, status, age, silence, \
-                what it waits for or what stopped it, command. With all, ended ones too.",
+            description: "Lists running tasks and tasks with processes left behind: id, status, age, silence, \
+                what it waits for or what stopped it, command. With all, also ended tasks.",
             effect: Effect::ReadOnly,
             schema: schema_of::<TasksArguments>(),
             output: Some(outputs::schema_of::<TasksOutput>()),
@@ -327,8 +327,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::Health,
             wire_name: "zsh_health",
             title: "Health of the server",
-            description: "Shows the server's version, shell, limits and how far they are used, its state directory, \
-                and problems of its configuration.",
+            description: "Shows the server's version, shell, limits and their use, state directory, and configuration \
+                problems.",
             effect: Effect::ReadOnly,
             schema: schema_of::<NoArguments>(),
             output: Some(outputs::schema_of::<HealthOutput>()),
@@ -337,7 +337,7 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             name: ToolName::AlanStats,
             wire_name: "zsh_alan_stats",
             title: "Statistics of the command history",
-            description: "Shows how much of the command history A.L.A.N. holds: how many runs, the most frequent kinds \
+            description: "Shows what the command history (A.L.A.N.) holds: the number of runs, the most frequent kinds \
                 of commands, and the path of the database.",
             effect: Effect::ReadOnly,
             schema: schema_of::<NoArguments>(),
@@ -348,8 +348,8 @@ pub static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
             wire_name: "zsh_alan_query",
             title: "History of a command",
             description: "Shows the history of a command without running it: how often it succeeded, how long it takes, \
-                retries in this session, its host, pitfalls in its text, and whether NEVERHANG would refuse it. Worth \
-                a call before something long or risky.",
+                retries in this session, its host, pitfalls in its text, and whether NEVERHANG would refuse it. Call it \
+                before a long or risky command.",
             effect: Effect::ReadOnly,
             schema: schema_of::<QueryArguments>(),
             output: Some(outputs::schema_of::<QueryOutput>()),
@@ -393,7 +393,7 @@ pub fn find(wire_name: &str) -> Option<&'static Tool> {
 }
 
 impl Tool {
-    /// Whether clients that otherwise load tools on demand keep it at hand.
+    /// Whether clients that load tools on demand should always load it.
     fn is_always_loaded(&self) -> bool {
         matches!(self.name, ToolName::Run | ToolName::Poll | ToolName::Send | ToolName::Kill)
     }
@@ -442,7 +442,7 @@ impl Tool {
 fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = outputs::generated_schema::<T>();
     if let Value::Object(fields) = &mut schema {
-        // The type's own name and documentation are none of the client's business.
+        // Clients do not need the type's name and documentation.
         fields.remove("title");
         fields.remove("description");
         fields.entry("properties").or_insert_with(|| json!({}));
@@ -451,7 +451,7 @@ fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Optional arguments are left out, not null: a plain type says so better than a union.
+/// Replaces unions with null by the plain type: callers leave optional arguments out.
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

@@ -28,7 +28,7 @@ pub(crate) struct Session {
     pub kind: &'static str,
     /// The command line or the beginning of the prompt, redacted.
     pub title: String,
-    /// The purpose that the caller gave.
+    /// The caller's description.
     pub description: Option<String>,
     /// The directory it started in.
     pub directory: String,
@@ -48,7 +48,7 @@ pub(crate) struct Session {
     pub waiting_for: Option<&'static str>,
     /// Whether a person is attached to it, and may type.
     pub attached: bool,
-    /// The prompt that it shows.
+    /// The prompt of the process that waits.
     pub prompt: Option<String>,
     /// Unix seconds.
     pub started_at: f64,
@@ -68,13 +68,13 @@ pub(crate) struct Session {
     pub server: ServerName,
     /// Null for a task that ends with its server.
     pub detached: Option<Detached>,
-    /// Whether it is a task that takes calls, and of which something is left to kill.
+    /// Whether it is a task that has processes and can be reached.
     pub can_kill: bool,
     /// Whether it is a live run, which can be stopped.
     pub can_stop: bool,
     /// The last lines of its output, or of its log.
     pub tail: Vec<String>,
-    /// What only runs have.
+    /// Null for a task.
     pub run: Option<RunFacts>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Answering {
     pub version: &'static str,
 }
 
-/// What only runs have.
+/// Facts that only runs have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunFacts {
@@ -126,14 +126,14 @@ pub(crate) struct RunFacts {
     pub auditor: String,
     /// Why it is in its state, if there is a reason.
     pub reason: Option<String>,
-    /// What the last auditor asked for.
+    /// The last auditor's feedback.
     pub feedback: Option<String>,
     /// Whether a process runs it.
     pub live: bool,
 }
 
 impl Session {
-    /// A copy without the fields that change with time alone, for comparison.
+    /// A copy without the fields that always change with time, for comparison.
     pub(crate) fn without_times(&self) -> Session {
         Session { elapsed_ms: 0, silent_ms: None, remaining_ms: None, ..self.clone() }
     }

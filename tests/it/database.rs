@@ -229,7 +229,8 @@ fn doctor_makes_no_database_and_takes_none_over() {
     command.env("ALAN_DB_PATH", &own).env("CLAUDE_PLUGIN_ROOT", &root);
     let finished = run(command);
     let found = doctor(&finished);
-    let wanted = format!("ok       database: {}, made when the first command runs", own.display());
+    let wanted =
+        format!("ok       database: {}, created when the first command runs", own.display());
     assert_eq!(found, [wanted]);
     // Rows taken over into the check's scratch would be lost.
     assert!(root.join("data/alan.db").exists() && !own.exists());

@@ -456,7 +456,7 @@ fn doctor_connects_to_a_host_and_reports_what_is_there() {
     assert!(report.contains("ok       host: build1: connected, Linux "), "{report}");
     assert!(report.contains("shell /"), "{report}");
     let listed = ran(&env, &["doctor"]).text();
-    assert!(listed.contains("host: build1, by ssh, not connected to"), "{listed}");
+    assert!(listed.contains("host: build1, via ssh, not connected"), "{listed}");
     wait_until("the far side is gone", || far_sides(&env).is_empty().then_some(()));
 }
 

@@ -1,10 +1,10 @@
-//! Parses the head of a request into a method, a path, a query and headers, or into a fault
-//! with the status that answers it. Pure.
+//! Parses the head of a request into a method, a path, a query and headers, or into a fault with its
+//! status. Pure.
 //!
-//! Limits: HTTP/1.0 and 1.1, one request per connection. The target must be a path, and a
-//! body needs a Content-Length (chunked bodies are refused with 411). All input is
-//! untrusted: nothing panics, and ambiguous input is refused (two lengths, two hosts, folded
-//! headers, invalid percent encoding).
+//! Limits: HTTP/1.0 and 1.1, one request per connection. The target must be a path, and a body needs
+//! a Content-Length (chunked bodies are refused with 411). All input is untrusted: nothing panics,
+//! and ambiguous input is refused (two lengths, two hosts, folded headers, invalid percent
+//! encoding).
 
 /// The maximum size of a request line and its headers, including the blank line, in bytes.
 pub(crate) const MAX_HEAD: usize = 16 * 1024;
@@ -15,7 +15,7 @@ const MAX_HEADERS: usize = 100;
 /// The supported methods, as in the `Allow` header.
 pub(crate) const METHODS: &str = "GET, HEAD, POST";
 
-/// A request's method. HEAD is a GET whose answer has no body ([`Head::without_body`]).
+/// A request's method. HEAD becomes a GET whose answer has no body ([`Head::without_body`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Reads.
@@ -59,8 +59,8 @@ impl Request {
         Ok(Request { method, segments, query, headers, body: Vec::new() })
     }
 
-    /// The segments of the path, each decoded on its own, so that one may contain a slash.
-    /// `/` has none; `/api/` has two, the second of which is empty.
+    /// The segments of the path, each decoded separately, so that a segment may contain a slash. `/`
+    /// has no segment; `/api/` has two, of which the second is empty.
     pub fn segments(&self) -> Vec<&str> {
         self.segments.iter().map(String::as_str).collect()
     }
@@ -196,7 +196,7 @@ fn body_length(request: &Request) -> Result<usize, Fault> {
     let Some(length) = length else {
         return Ok(0);
     };
-    // Digits alone: `parse` by itself would take a sign.
+    // `parse` would also accept a sign.
     if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Fault::Malformed("the Content-Length is not a number"));
     }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_taken_apart() {
+    fn a_request_is_parsed() {
         let text = "POST /api/sessions/3dc8%2Fc9/events?wait_ms=5000&q=a+b%20c&flag HTTP/1.1\r\n\
                     Host: 127.0.0.1:8080\r\nLAST-event-id:  12 \r\nContent-Length: 5\r\n\r\n";
         let head = head(text).unwrap();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_refused() {
+    fn ambiguous_heads_are_refused() {
         for headers in [
             "Host: b\r\n",
             "Content-Length: 1\r\nContent-Length: 1\r\n",
