@@ -23,12 +23,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use choices::JudgeWord;
+use choices::JudgeParser;
 use dirs::{base_directory, state_dir, variable};
 use layers::{Layer, Sources, check_key};
 use value::{
-    Address, BASE_URL, Choice, Choices, Count, Field, File, Flag, Maybe, Names, PROGRAM, Raw, Size,
-    Time, VARIABLE_NAME, ValueParser, WORD,
+    Address, BASE_URL, Choice, Choices, Count, Field, File, Flag, NAME, Names, Optional, PROGRAM,
+    Raw, Size, Time, VARIABLE_NAME, ValueParser,
 };
 
 pub use choices::{
@@ -59,10 +59,8 @@ const fn hours(hours: u64) -> Duration {
 pub(crate) const MAX_WAIT: Duration = seconds(600);
 
 /// On macOS, programs started from the Dock do not have the user's PATH.
-const ENVIRONMENT: EnvironmentChoice = match cfg!(target_os = "macos") {
-    true => EnvironmentChoice::Login,
-    false => EnvironmentChoice::Inherit,
-};
+const ENVIRONMENT: EnvironmentChoice =
+    if cfg!(target_os = "macos") { EnvironmentChoice::Login } else { EnvironmentChoice::Inherit };
 
 /// Programs that are meant to outlive the command that started them: process names, and main
 /// classes of Java programs.
@@ -193,7 +191,7 @@ settings! {
     /// After how long the client abandons a call. Calls wait 10 s less, but at least 5 s and at
     /// most 600 s. Seconds, from 1 to a day; default by client, for unknown ones 60.
     client_timeout: Option<Duration> = None,
-        Maybe(Time::seconds(seconds(1)..=hours(24)), "by client");
+        Optional(Time::seconds(seconds(1)..=hours(24)), "by client");
 
     /// The deadline of a command whose call sets none. Seconds; default 120, from 0.1 to a week,
     /// and at most `timeout_max`.
@@ -250,7 +248,7 @@ settings! {
 
     /// The size of a whole result, for clients that shorten longer ones. Bytes; default 40000
     /// for Codex and no limit for others, from 6000 to 1 GiB.
-    client_output: Option<u64> = None, Maybe(Size(6_000..=GIB), "by client");
+    client_output: Option<u64> = None, Optional(Size(6_000..=GIB), "by client");
 
     /// Programs that may outlive their command without being reported or stopped: process names, or
     /// main classes of Java programs. Default: the usual agents, multiplexers and build daemons.
@@ -312,7 +310,7 @@ settings! {
 
     /// The judge of an agent run's progress: `heuristic` (no model); `openai`, the endpoint at
     /// `openai.base_url`; `command:NAME`, the executor with that name. Default heuristic.
-    judge: JudgeChoice = JudgeChoice::Heuristic, JudgeWord;
+    judge: JudgeChoice = JudgeChoice::Heuristic, JudgeParser;
 
     /// Whether runs may be judged while they run. Default true.
     enable_concurrent_checks: bool = true, Flag;
@@ -322,7 +320,7 @@ settings! {
     openai_base_url as "openai.base_url": Option<String> = None, BASE_URL;
 
     /// The model to use at the endpoint. Default none.
-    openai_model as "openai.model": Option<String> = None, Maybe(WORD, "none");
+    openai_model as "openai.model": Option<String> = None, Optional(NAME, "none");
 
     /// The environment variable that contains the endpoint's key; if it is not set, no key is sent.
     /// Default `OPENAI_API_KEY`.

@@ -166,20 +166,16 @@ impl Circuit {
         owner: &str,
         rules: &Rules,
     ) -> Decision {
-        let refusal = match &self.state {
+        let left = self.retry_in(now, rules);
+        match &self.state {
             CircuitState::Closed => return Decision::Allow,
-            CircuitState::Open { since } => {
-                let left = self.left(now, *since, rules);
-                let refused = left > 0.0 && !self.has_more_time(deadline);
-                refused.then(|| self.refusal(left, false))
+            CircuitState::Open { .. } if left > 0.0 && !self.has_more_time(deadline) => {
+                return Decision::Refuse(self.refusal(left, false));
             }
-            CircuitState::HalfOpen { lease } => {
-                let lease = lease.as_ref().filter(|lease| lease.holds(now));
-                lease.map(|lease| self.refusal(lease.until - now, true))
+            CircuitState::HalfOpen { .. } if left > 0.0 => {
+                return Decision::Refuse(self.refusal(left, true));
             }
-        };
-        if let Some(refusal) = refusal {
-            return Decision::Refuse(refusal);
+            CircuitState::Open { .. } | CircuitState::HalfOpen { .. } => {}
         }
         let time = deadline.map_or(LEASE_WITHOUT_DEADLINE, |deadline| deadline + LEASE_GRACE);
         let lease = Lease { owner: owner.to_owned(), taken_at: now, until: now + time };
@@ -214,19 +210,13 @@ impl Circuit {
     pub fn retry_in(&self, now: f64, rules: &Rules) -> f64 {
         match &self.state {
             CircuitState::Closed => 0.0,
-            CircuitState::Open { since } => self.left(now, *since, rules),
+            CircuitState::Open { since } if now < *since => 0.0,
+            CircuitState::Open { since } => (since + rules.recovery - now).max(0.0),
             CircuitState::HalfOpen { lease } => {
                 let lease = lease.as_ref().filter(|lease| lease.holds(now));
                 lease.map_or(0.0, |lease| lease.until - now)
             }
         }
-    }
-
-    fn left(&self, now: f64, since: f64, rules: &Rules) -> f64 {
-        if now < since {
-            return 0.0;
-        }
-        (since + rules.recovery - now).max(0.0)
     }
 
     /// Forgets timeouts outside the window, except those that opened the circuit.

@@ -13,7 +13,7 @@ pub enum Activity {
         /// The id by which to find its storage.
         id: String,
     },
-    /// It said something.
+    /// It wrote text.
     Text(String),
     /// It uses a tool.
     ToolCall {
@@ -118,7 +118,7 @@ impl Answer {
     }
 
     /// Adds the next activity.
-    pub fn see(&mut self, activity: &Activity) {
+    pub fn add(&mut self, activity: &Activity) {
         match activity {
             Activity::Text(text) => {
                 if self.texts == Texts::Messages && !self.text.is_empty() {
@@ -239,7 +239,7 @@ mod tests {
     fn answer(texts: Texts, activities: &[Activity]) -> Answer {
         let mut answer = Answer::new(texts);
         for activity in activities {
-            answer.see(activity);
+            answer.add(activity);
         }
         answer
     }

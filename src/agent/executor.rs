@@ -329,7 +329,7 @@ mod tests {
         for record in &records {
             let activities = executor.classify(record);
             assert!(!activities.is_empty(), "{record:?}");
-            activities.iter().for_each(|activity| answer.see(activity));
+            activities.iter().for_each(|activity| answer.add(activity));
         }
         classify_failure(&String::from_utf8_lossy(stdout), answer.text());
         records.len()

@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::activity::Activity;
+use crate::text::lines::cut;
 
 /// How much of a tool call's argument is kept for display, logs and comparison.
 const MAX_ARGUMENT: usize = 2_000;
@@ -60,7 +61,7 @@ pub(super) fn call(name: &str, arguments: &Value) -> Activity {
     let informative = INFORMATIVE.iter().find_map(|key| arguments.get(key));
     Activity::ToolCall {
         name: name.to_owned(),
-        argument: shortened(&flat(informative.unwrap_or(arguments)), MAX_ARGUMENT),
+        argument: cut(&flat(informative.unwrap_or(arguments)), MAX_ARGUMENT).into_owned(),
     }
 }
 
@@ -73,14 +74,6 @@ fn flat(value: &Value) -> String {
         }
         Value::Array(_) => value.to_string(),
         other => text_of(other),
-    }
-}
-
-/// The first `max_chars` characters of a text, with an ellipsis if there are more.
-pub(super) fn shortened(text: &str, max_chars: usize) -> String {
-    match text.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }
 

@@ -132,13 +132,9 @@ impl Finding {
 
     /// The finding of a letter, in upper or lower case.
     pub(crate) fn of_letter(letter: char) -> Option<Finding> {
-        match letter.to_ascii_uppercase() {
-            'A' => Some(Finding::Progress),
-            'B' => Some(Finding::Loop),
-            'C' => Some(Finding::Blocked),
-            'D' => Some(Finding::Failed),
-            _ => None,
-        }
+        let findings = [Finding::Progress, Finding::Loop, Finding::Blocked, Finding::Failed];
+        let letter = Some(letter.to_ascii_uppercase());
+        findings.into_iter().find(|finding| finding.letter() == letter)
     }
 }
 

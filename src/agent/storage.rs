@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::activity::{Activity, Answer, Texts};
-use super::json::shortened;
+use crate::text::lines::cut;
 use files::FoundFile;
 
 pub use files::Reference;
@@ -93,7 +93,7 @@ impl Storage {
 fn recovery(activities: &[Activity]) -> Recovery {
     let mut answer = Answer::new(Texts::Messages);
     for activity in activities {
-        answer.see(activity);
+        answer.add(activity);
     }
     let text = answer.text().trim();
     if !text.is_empty() && answer.error().is_none() {
@@ -107,7 +107,7 @@ fn recovery(activities: &[Activity]) -> Recovery {
 fn reported_line(activity: &Activity) -> Option<String> {
     let text = activity.act()?;
     let line = text.lines().collect::<Vec<_>>().join(" ");
-    Some(shortened(&line, REPORTED_CHARS))
+    Some(cut(&line, REPORTED_CHARS).into_owned())
 }
 
 fn list(acts: &[String]) -> String {

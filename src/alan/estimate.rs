@@ -24,14 +24,14 @@ pub const RUNS_CONSIDERED: usize = 200;
 /// The fewest completed runs from which to estimate.
 pub const FEWEST_SAMPLES: usize = 3;
 /// With this many completed runs of the exact command, runs of its kind are not used.
-pub const FEWEST_EXACT_SAMPLES: usize = 5;
+pub const MIN_EXACT_SAMPLES: usize = 5;
 /// The fewest completed runs from which to measure the upper figure: the next run exceeds the
 /// longest of `n` runs in 1 of `n + 1` cases.
-pub const FEWEST_MEASURED: usize = 9;
+pub const MIN_MEASURED: usize = 9;
 /// A bound is at most this multiple of the longest run: three runs that differ by factors of a
 /// hundred would bound the next one at months. Simulated with deviations of the logarithm up to
 /// 0.8, this costs less than 1 % of coverage with three runs, and nothing with five.
-const LARGEST_BOUND: f64 = 3.0;
+const MAX_BOUND_RATIO: f64 = 3.0;
 /// The share of the runs above the upper figure.
 const UPPER: f64 = 0.1;
 /// The share above the median.
@@ -41,7 +41,7 @@ pub const SHORTEST_POLL_S: f64 = 2.0;
 /// The first suggested wait without an estimate, in seconds …
 const FIRST_BLIND_POLL_S: f64 = 20.0;
 /// … the longest one …
-const LONGEST_BLIND_POLL_S: f64 = 50.0;
+const MAX_BLIND_POLL_S: f64 = 50.0;
 /// … and the factor by which they grow with the elapsed time.
 const BLIND_POLL_GROWTH: f64 = 4.0;
 /// A wait lasts this multiple of the upper figure, so that a run that takes exactly that long ends
@@ -108,7 +108,7 @@ pub struct Estimate {
     /// Nine in ten runs finish within this time.
     pub p90: Quantile,
     curve: Curve,
-    /// The prediction from few runs; `None` from [`FEWEST_MEASURED`] on.
+    /// The prediction from few runs; `None` from [`MIN_MEASURED`] on.
     prediction: Option<Prediction>,
     longest: f64,
 }
@@ -118,7 +118,7 @@ impl Estimate {
     /// than 3 completed runs.
     pub fn new(template: &str, exact: &[Sample], alike: &[Sample]) -> Option<Estimate> {
         let (basis, samples) =
-            if is_enough(exact) { (Basis::Exact, exact) } else { (Basis::Template, alike) };
+            if suffices_alone(exact) { (Basis::Exact, exact) } else { (Basis::Template, alike) };
         let considered = newest(samples);
         let longest = longest(considered);
         let samples = drift::relevant(considered);
@@ -128,7 +128,7 @@ impl Estimate {
         }
         let curve = Curve::new(samples.to_vec());
         let median = curve.below(HALF);
-        let is_few = sample_size < FEWEST_MEASURED;
+        let is_few = sample_size < MIN_MEASURED;
         let measured = curve.next_run(UPPER, 1.0).filter(|_| !is_few);
         let (p90, prediction) = match measured {
             Some(seconds) => {
@@ -208,34 +208,34 @@ impl Estimate {
         }
         let prediction = self.prediction.filter(|_| elapsed < self.p90.seconds)?;
         let end = prediction.exceeded_after(elapsed, part);
-        Some((end.min(self.p90.seconds * LARGEST_BOUND) - elapsed).max(0.0))
+        Some((end.min(self.p90.seconds * MAX_BOUND_RATIO) - elapsed).max(0.0))
     }
 }
 
 /// The one-sided 90 % prediction bound: computed from all runs and from the completed runs, taking
 /// the greater, since runs that were cut off must never make a command look faster. With
-/// [`FEWEST_MEASURED`] or more completed runs it is at least the longest of them, since the curve
+/// [`MIN_MEASURED`] or more completed runs it is at least the longest of them, since the curve
 /// has not fallen far enough by then.
 fn bound(curve: &Curve, samples: &[Sample], of_all: Option<Prediction>) -> Quantile {
     let completed: Vec<Sample> = samples.iter().filter(|s| s.completed).copied().collect();
     let of_completed = Prediction::new(&completed);
     let bounds = [of_all, of_completed].into_iter().flatten();
-    let least = if curve.completed < FEWEST_MEASURED {
+    let least = if curve.completed < MIN_MEASURED {
         curve.below(HALF).seconds
     } else {
         curve.longest_completed
     };
     let seconds = bounds.map(|of| of.exceeded_by(UPPER)).fold(least, f64::max);
-    Quantile { seconds: seconds.min(longest(samples) * LARGEST_BOUND), at_least: true }
+    Quantile { seconds: seconds.min(longest(samples) * MAX_BOUND_RATIO), at_least: true }
 }
 
 /// Whether the runs of the exact command suffice without runs of its kind.
-pub fn is_enough(exact: &[Sample]) -> bool {
-    completed(newest(exact)) >= FEWEST_EXACT_SAMPLES
+pub fn suffices_alone(exact: &[Sample]) -> bool {
+    completed(newest(exact)) >= MIN_EXACT_SAMPLES
 }
 
 /// Whether these runs are enough for an estimate.
-pub fn says_something(samples: &[Sample]) -> bool {
+pub fn can_estimate(samples: &[Sample]) -> bool {
     completed(newest(samples)) >= FEWEST_SAMPLES
 }
 
@@ -250,7 +250,7 @@ fn longest(samples: &[Sample]) -> f64 {
 /// The suggested wait for a command without history or signs of progress. With it, the third poll
 /// sees the end of a 2-minute job.
 pub fn next_blind_poll(elapsed: f64) -> f64 {
-    (elapsed * BLIND_POLL_GROWTH).clamp(FIRST_BLIND_POLL_S, LONGEST_BLIND_POLL_S)
+    (elapsed * BLIND_POLL_GROWTH).clamp(FIRST_BLIND_POLL_S, MAX_BLIND_POLL_S)
 }
 
 fn newest(samples: &[Sample]) -> &[Sample] {
@@ -378,8 +378,8 @@ mod tests {
             assert_eq!(found.median.seconds, durations[n / 2], "median of {n}");
             assert!(!found.median.at_least);
             assert_eq!(found.sample_size, n);
-            assert_eq!(found.p90.at_least, n < FEWEST_MEASURED, "p90 of {n}");
-            if n >= FEWEST_MEASURED {
+            assert_eq!(found.p90.at_least, n < MIN_MEASURED, "p90 of {n}");
+            if n >= MIN_MEASURED {
                 // Of n runs the 0.9 (n + 1)th, counted from 1.
                 let rank = 0.9 * (n + 1) as f64 - 1.0;
                 let (below, above) = (rank.floor() as usize, rank.ceil() as usize);
@@ -555,7 +555,7 @@ mod tests {
                 prop_assert!(found.remaining(elapsed).is_none_or(|left| left >= 0.0));
                 prop_assert!(found.next_poll(elapsed, 50.0).is_finite());
                 prop_assert!(found.median.seconds <= found.p90.seconds);
-                prop_assert!(found.p90.seconds <= found.longest() * LARGEST_BOUND);
+                prop_assert!(found.p90.seconds <= found.longest() * MAX_BOUND_RATIO);
             }
         }
     }
@@ -769,7 +769,7 @@ mod simulation {
                 let found = Estimate::new("make *", &[], &history).expect("enough runs");
                 let next = |elapsed| found.next_poll(elapsed, next_blind_poll(elapsed)).min(50.0);
                 let most = turns(120.0, next);
-                assert!(most <= 4 || runs < FEWEST_MEASURED, "{most} turns");
+                assert!(most <= 4 || runs < MIN_MEASURED, "{most} turns");
                 sum += turns(dice.log_normal(120.0, 0.08), next);
             }
             assert!(f64::from(sum) / f64::from(trials) <= 4.2, "{sum} turns");

@@ -6,13 +6,13 @@
 pub mod after;
 pub mod before;
 
-use std::borrow::Cow;
 use std::fmt;
 
 use self::after::OutOfMemory;
 use super::history::{History, RETRY_WINDOW_MINUTES};
 use crate::shell::lint::Lint;
 use crate::shell::outcome::Outcome;
+pub use crate::text::lines::cut;
 use crate::text::quantity::size;
 
 /// How many characters of a kind of command an insight shows. That is enough, since its reader
@@ -20,14 +20,6 @@ use crate::text::quantity::size;
 pub const KIND_CHARS: usize = 60;
 /// How many characters of an error line an insight shows.
 const ERROR_CHARS: usize = 120;
-
-/// The beginning of a text, with an ellipsis if there is more.
-pub fn cut(text: &str, max_chars: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(max_chars) {
-        None => Cow::Borrowed(text),
-        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
-    }
-}
 
 /// How much an insight matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -20,7 +20,7 @@ const LATE_RATIO: f64 = 2.0;
 /// Shorter silences before a kill are not mentioned.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
 
-/// What is known at a kill. All counts include this one.
+/// The facts about a kill. All counts include this kill.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KillFacts {
     /// The kind of command.

@@ -406,7 +406,7 @@ pub(crate) mod tests {
         let rows = found.query_map([], |row| row.get(0)).expect("names");
         let mut rows: Vec<String> = rows.map(|row| row.expect("a name")).collect();
         for row in &mut rows {
-            // Columns that were there before stand in another place.
+            // Columns of the older tables are in another order.
             let mut names: Vec<&str> = row.split([' ', ',']).collect();
             names.sort_unstable();
             *row = names.join(",");

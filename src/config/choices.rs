@@ -73,9 +73,9 @@ pub enum JudgeChoice {
 }
 
 /// `heuristic`, `openai` or `command:NAME`.
-pub(crate) struct JudgeWord;
+pub(crate) struct JudgeParser;
 
-impl ValueParser for JudgeWord {
+impl ValueParser for JudgeParser {
     type Value = JudgeChoice;
 
     fn read(&self, raw: &Raw, _: Option<&Path>) -> Result<JudgeChoice, String> {
@@ -108,7 +108,7 @@ impl JudgeChoice {
     /// # Errors
     /// For any other word, with the expected words.
     pub(crate) fn of_word(word: &str) -> Result<JudgeChoice, String> {
-        JudgeWord.read(&Raw::Text(word.to_owned()), None)
+        JudgeParser.read(&Raw::Text(word.to_owned()), None)
     }
 }
 

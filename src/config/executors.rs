@@ -10,7 +10,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use super::layers::{SettingSource, Sources};
-use super::value::{Choice, Field, Raw, ValueParser, is_variable, listed};
+use super::value::{Choice, Field, Raw, ValueParser, is_name, is_variable, listed};
 
 pub(super) const KEY: &str = "executors";
 
@@ -92,7 +92,7 @@ fn executor(
     home: Option<&Path>,
     warn: &mut dyn FnMut(u64, &str, String),
 ) -> Result<UserExecutor, String> {
-    if !is_name(&field.key) {
+    if !is_name(&field.key, &['-', '_']) {
         return Err("a name takes letters, digits, - and _ only".to_owned());
     }
     let Raw::Map(parts) = &field.value else {
@@ -125,13 +125,6 @@ fn executor(
     Ok(executor)
 }
 
-/// Options of the command line and messages show names unchanged, so only safe characters are
-/// allowed.
-fn is_name(text: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
-}
-
 fn variables(raw: &Raw) -> Option<Vec<(String, String)>> {
     let fields = match raw {
         Raw::Map(fields) => fields.as_slice(),
@@ -150,7 +143,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// Loads a file of this text: the executors, and the faults without the file's path.
+    /// Loads a file with this text: the executors, and the errors without the file's path.
     fn load(yaml: &str) -> (Config, Vec<String>) {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("config.yaml");

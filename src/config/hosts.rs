@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::layers::{SettingSource, Sources};
-use super::value::{Choice, Field, Raw, Time, ValueParser, listed};
+use super::value::{Choice, Field, Raw, Time, ValueParser, is_name, listed};
 use super::{InstallChoice, hours};
 
 pub(super) const KEY: &str = "hosts";
@@ -113,10 +113,7 @@ impl fmt::Display for HostList {
 }
 
 fn host(field: &Field, home: Option<&Path>) -> Result<HostEntry, String> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if !field.key.starts_with(|c: char| c.is_ascii_alphanumeric())
-        || !field.key.chars().all(is_part)
-    {
+    if !is_name(&field.key, &['-', '_', '.']) {
         return Err("a name takes letters, digits, -, _ and . only".to_owned());
     }
     let Raw::Map(parts) = &field.value else {
@@ -188,7 +185,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// Loads a file of this text: the hosts, and the faults without the file's path.
+    /// Loads a file with this text: the hosts, and the errors without the file's path.
     fn load(yaml: &str) -> (Config, Vec<String>) {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("config.yaml");

@@ -15,7 +15,7 @@ use super::choices::StuckChoice;
 use super::dirs::{Env, directory};
 use super::file;
 use super::layers::{Layer, SettingSource, Sources, Warning, check_key};
-use super::value::{Choice, Count, Maybe, Raw, Time, ValueParser, WORD};
+use super::value::{Choice, Count, NAME, Optional, Raw, Time, ValueParser};
 use super::{Config, Row, SettingHelp, key_of, option_of, settings};
 
 /// The section of `config.yaml`.
@@ -26,7 +26,7 @@ const FILE_NAME: &str = ".oneshot.json";
 
 /// Keys that a repository's file must not set: sections of `config.yaml`, and how long other runs
 /// are kept.
-const COMMON_ONLY: [&str; 5] = ["executors", "hosts", "openai", "secrets", "keep_days"];
+const CONFIG_YAML_ONLY: [&str; 5] = ["executors", "hosts", "openai", "secrets", "keep_days"];
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -68,19 +68,19 @@ macro_rules! run_settings {
 
 run_settings! {
     /// The worker's executor. Default claude.
-    executor: String = "claude".to_owned(), WORD,
+    executor: String = "claude".to_owned(), NAME,
         env "ONESHOT_EXECUTOR", flag "--executor";
 
     /// The auditor's executor. Default: the worker's.
-    auditor: Option<String> = None, Maybe(WORD, "the executor"),
+    auditor: Option<String> = None, Optional(NAME, "the executor"),
         env "ONESHOT_AUDITOR", flag "--auditor";
 
     /// The model for the worker. Default: its program's own.
-    model: Option<String> = None, Maybe(WORD, "none"),
+    model: Option<String> = None, Optional(NAME, "none"),
         env "ONESHOT_MODEL", flag "--model";
 
     /// The model for the auditor. Default: its program's own.
-    auditor_model: Option<String> = None, Maybe(WORD, "none"),
+    auditor_model: Option<String> = None, Optional(NAME, "none"),
         env "ONESHOT_AUDITOR_MODEL", flag "--auditor-model";
 
     /// The most iterations of a run. Default 5, from 1 to 1000.
@@ -101,12 +101,12 @@ run_settings! {
         env "ONESHOT_ON_STUCK", flag "--on-stuck";
 
     /// The judge that decides whether an agent is stuck. Default: `judge`.
-    judge: Option<String> = None, Maybe(WORD, "the judge"),
+    judge: Option<String> = None, Optional(NAME, "the judge"),
         env "ONESHOT_JUDGE", flag "--judge";
 
     /// How often progress is measured. Seconds; default: `heartbeat_interval`; from 0.1 to 600.
     heartbeat: Option<Duration> = None,
-        Maybe(
+        Optional(
             Time::seconds(Duration::from_millis(100)..=Duration::from_secs(600)),
             "heartbeat_interval"
         ),
@@ -114,7 +114,7 @@ run_settings! {
 
     /// After how many consecutive measurements without progress an agent counts as stuck. Default:
     /// `stuck_threshold`; from 1 to 1000.
-    stuck_threshold: Option<usize> = None, Maybe(Count(1..=1_000), "stuck_threshold"),
+    stuck_threshold: Option<usize> = None, Optional(Count(1..=1_000), "stuck_threshold"),
         env "ONESHOT_STUCK_THRESHOLD", flag "--stuck-threshold";
 
     /// After how many days a new run removes a finished run that cannot be resumed. Default 30;
@@ -170,7 +170,7 @@ impl RunSettings {
         self.auditor.as_deref().unwrap_or(&self.executor)
     }
 
-    /// How long to keep finished runs; `None` for ever.
+    /// How long to keep finished runs; `None` means forever.
     pub fn keep(&self) -> Option<Duration> {
         let days = u32::try_from(self.keep_days).ok()?;
         (days > 0).then(|| days * DAY)
@@ -196,7 +196,7 @@ fn add_file(sources: &mut Sources<'_>, directory: &Path) {
     let path = directory.join(FILE_NAME);
     let entries = file::none_if_missing(file::read_json(&path));
     sources.add_file(path, entries, &|key| {
-        if COMMON_ONLY.contains(&key) {
+        if CONFIG_YAML_ONLY.contains(&key) {
             return Err("allowed only in config.yaml, ignored".to_owned());
         }
         check_key(key, RunSettings::KEYS)

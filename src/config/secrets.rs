@@ -325,7 +325,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// Loads a file of this text: what is listed, and the faults without the file's path.
+    /// Loads a file with this text: the listed secrets, and the errors without the file's path.
     fn load(yaml: &str) -> (Secrets, Vec<String>) {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("config.yaml");

@@ -16,6 +16,8 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
+use crate::text::lines::cut;
+
 /// The most characters of a value that a warning quotes.
 const QUOTED_CHARS: usize = 40;
 
@@ -103,11 +105,7 @@ impl Raw {
     pub(super) fn describe(&self) -> String {
         match self {
             Raw::Null => "nothing".to_owned(),
-            Raw::Text(text) if text.chars().count() > QUOTED_CHARS => {
-                let start: String = text.chars().take(QUOTED_CHARS).collect();
-                format!("{:?}", start + "…")
-            }
-            Raw::Text(text) => format!("{text:?}"),
+            Raw::Text(text) => format!("{:?}", cut(text, QUOTED_CHARS)),
             Raw::List(_) => "a list".to_owned(),
             Raw::Map(_) => "a mapping".to_owned(),
             Raw::NotUtf8(_) => "a value that is not UTF-8".to_owned(),
@@ -146,6 +144,12 @@ impl Raw {
 /// Whether this can be the name of an environment variable.
 pub(super) fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0', '$'])
+}
+
+/// Whether a text consists of letters, digits and `others`, beginning with a letter or digit.
+pub(super) fn is_name(text: &str, others: &[char]) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(&c))
 }
 
 /// Whether a text contains a literal `${…}`.
@@ -418,16 +422,16 @@ pub(crate) const PROGRAM: Text = Text {
 };
 
 /// A name in one line of text; other code looks it up.
-pub(crate) const WORD: Text = Text {
+pub(crate) const NAME: Text = Text {
     expected: "a name",
     accepts: |text| (!text.is_empty() && !text.contains(char::is_control)).then_some(text),
     is_secret: false,
 };
 
 /// An optional value, with the word for its absence.
-pub(crate) struct Maybe<K>(pub K, pub &'static str);
+pub(crate) struct Optional<K>(pub K, pub &'static str);
 
-impl<K: ValueParser> ValueParser for Maybe<K> {
+impl<K: ValueParser> ValueParser for Optional<K> {
     type Value = Option<K::Value>;
 
     fn read(&self, raw: &Raw, home: Option<&Path>) -> Result<Self::Value, String> {
@@ -513,7 +517,7 @@ impl<T: ValueEnum> ValueParser for Choices<T> {
 /// The address of an OpenAI-compatible endpoint: `http` or `https`, without a user, a query or a
 /// fragment. A user may write the key here or in place of its variable, so the errors of both do
 /// not quote the text.
-pub(crate) const BASE_URL: Maybe<Text> = Maybe(
+pub(crate) const BASE_URL: Optional<Text> = Optional(
     Text {
         expected: "an address such as http://127.0.0.1:11434/v1, \
                    without a user, a query or a fragment",

@@ -1,6 +1,6 @@
 //! Looks up the options of a program in its manual page.
 //!
-//! `man` runs with limits on its time and its output and leaves no process behind.
+//! `man` runs with limits on its time and its output, and no process outlives it.
 //! [`crate::shell::manpage`] parses what it prints. Limits: nothing is cached here, and shell
 //! builtins have no page of their own.
 
@@ -85,8 +85,8 @@ pub enum ManoptError {
 
 /// Looks up a command's options, for at most `limit`.
 ///
-/// `words` are the command's name without its directory, and its subcommands: `["git", "push"]`
-/// is the page git-push, or git if there is none. `environment` is that of commands.
+/// `words` are the command's name without its directory, and its subcommands: `["git", "push"]` is
+/// the page git-push, or git if that does not exist. `environment` is the environment of commands.
 ///
 /// # Errors
 /// If the name is invalid, no page or no option is found, or `man` fails.

@@ -32,7 +32,7 @@ struct RunRecords {
     tidy_at: usize,
 }
 
-/// What is known about a command.
+/// A summary of a command's history.
 #[derive(Debug, Clone)]
 pub struct CommandReport {
     pub known: CommandIdentity,
@@ -139,7 +139,7 @@ impl Recorder {
         self.context.settings.store.close();
     }
 
-    /// What is known about a command.
+    /// Summarises a command's history without running it.
     pub fn consult(&self, command: &str) -> CommandReport {
         let identity = self.identify(command);
         let pitfalls = lints(&identity.redacted, false);

@@ -85,7 +85,7 @@ struct EndFindings {
     facts: EndFacts,
     /// From the start to the request that killed it.
     killed_after: Option<Duration>,
-    asked: Option<StopContext>,
+    stop_context: Option<StopContext>,
 }
 
 impl RunRecord {
@@ -188,8 +188,8 @@ impl RunRecord {
         }
         let template = self.identity.pattern.template.clone();
         let counts = self.context.settings.store.kills(&template);
-        let asked = end.asked.as_ref();
-        let waiting = asked.and_then(|asked| asked.waiting.as_ref());
+        let stop = end.stop_context.as_ref();
+        let waiting = stop.and_then(|stop| stop.waiting.as_ref());
         Some(classify(KillFacts {
             template,
             elapsed,
@@ -197,7 +197,7 @@ impl RunRecord {
             runs: counts.runs,
             session_kills: counts.session_kills,
             estimate: self.history().estimate.clone(),
-            silent_for: asked.map(|asked| asked.silent_for),
+            silent_for: stop.map(|stop| stop.silent_for),
             waiting_at: waiting.map(|waiting| {
                 let prompt = waiting.prompt.trim();
                 self.context.settings.redactor.redact(prompt).into_owned()
@@ -258,7 +258,8 @@ impl RunRecord {
         }
         let out_of_memory = (code == KILLED).then(|| self.out_of_memory(ended)).flatten();
         let facts = end_facts(&self.identity, run, ended.output_end.offset == 0, out_of_memory);
-        let _ = self.end.set(EndFindings { facts, killed_after, asked: ended.asked.cloned() });
+        let _ =
+            self.end.set(EndFindings { facts, killed_after, stop_context: ended.asked.cloned() });
     }
 
     fn at_end(&self, facts: &EndFacts, history: &History) -> Vec<Insight> {

@@ -15,7 +15,7 @@ use super::log::{LineKind, Origin, RunLog, result_data};
 use super::pipeline::{
     ByteSource, Pipeline, PipelineDeps, PipelineEvent, Published, Received, Stream,
 };
-use super::policy::{Demand, Watch, WatchRules};
+use super::policy::{Watch, WatchAction, WatchRules};
 use super::reporter::{Reporter, RunNews};
 use super::run_files::FileError;
 use super::run_tracker::RunTracker;
@@ -197,7 +197,7 @@ impl AttemptState<'_> {
             while Instant::now() < last
                 && let PipelineEvent::Record(published) = self.pipeline.next(Instant::now())
             {
-                self.take(&published)?;
+                self.handle_record(&published)?;
             }
         }
         if self.asked {
@@ -212,8 +212,8 @@ impl AttemptState<'_> {
             return Ok(Some(outcome));
         }
         let now = Instant::now();
-        if let Some(demand) = self.watch.overdue(now) {
-            self.act_on(demand)?;
+        if let Some(action) = self.watch.overdue(now) {
+            self.act_on(action)?;
         }
         if now >= self.next_tick {
             self.next_tick = now + self.attempt.interval;
@@ -227,7 +227,7 @@ impl AttemptState<'_> {
         }
         let until = self.until();
         match self.pipeline.next(until) {
-            PipelineEvent::Record(published) => self.take(&published)?,
+            PipelineEvent::Record(published) => self.handle_record(&published)?,
             PipelineEvent::Quiet => {
                 let probed = self.note_probes()?;
                 let output_only = self.watch.counts_output_only();
@@ -237,8 +237,8 @@ impl AttemptState<'_> {
                 }
             }
             PipelineEvent::Inactive => {
-                if let Some(demand) = self.watch.silent() {
-                    self.act_on(demand)?;
+                if let Some(action) = self.watch.silent() {
+                    self.act_on(action)?;
                 }
                 self.pipeline.note_evidence(Instant::now());
             }
@@ -286,19 +286,19 @@ impl AttemptState<'_> {
         Ok(None)
     }
 
-    fn take(&mut self, published: &Published) -> Result<(), FileError> {
+    fn handle_record(&mut self, published: &Published) -> Result<(), FileError> {
         let role = self.attempt.role;
         let at = published.at.mono;
         self.watch.output(at);
         if published.stream == Stream::Stderr {
             if let Record::Line(line) = &published.record {
-                self.transcript.take_complaint(line);
+                self.transcript.add_stderr(line);
                 self.reporter.tell(&RunNews::Complaint { role, line });
             }
             return Ok(());
         }
-        self.transcript.take(&published.record, &published.activities);
-        self.run_tracker.take(&published.activities, at);
+        self.transcript.add(&published.record, &published.activities);
+        self.run_tracker.record(&published.activities, at);
         for activity in &published.activities {
             if let Activity::Session { id } = activity {
                 self.session = Some(id.clone());
@@ -355,21 +355,21 @@ impl AttemptState<'_> {
         self.pipeline.note(LineKind::Heartbeat, data)?;
         self.reporter.tell(&RunNews::Status(&status.to_string()));
         if self.ending.is_none()
-            && let Some(demand) = self.watch.tick(status == Status::Stuck)
+            && let Some(action) = self.watch.tick(status == Status::Stuck)
         {
-            self.act_on(demand)?;
+            self.act_on(action)?;
         }
         Ok(())
     }
 
-    fn act_on(&mut self, demand: Demand) -> Result<(), FileError> {
-        match demand {
-            Demand::End(event) => self.end(event),
-            Demand::Ask => {
+    fn act_on(&mut self, action: WatchAction) -> Result<(), FileError> {
+        match action {
+            WatchAction::End(event) => self.end(event),
+            WatchAction::Ask => {
                 self.asked = true;
                 self.reporter.tell(&RunNews::Ask);
             }
-            Demand::Judge => {
+            WatchAction::Judge => {
                 let evidence = self.evidence();
                 if let Err(reason) = self.attempt.ask_judge(&evidence) {
                     tracing::debug!("{reason}: the heuristic judges");
@@ -386,7 +386,7 @@ impl AttemptState<'_> {
         self.reporter.tell(&RunNews::Judged { finding, reason });
         let confirmed = matches!(judgement.finding, Finding::Loop | Finding::Failed);
         match self.watch.judged(confirmed) {
-            Some(demand) if self.ending.is_none() && !self.asked => self.act_on(demand),
+            Some(action) if self.ending.is_none() && !self.asked => self.act_on(action),
             _ => Ok(()),
         }
     }
@@ -478,7 +478,7 @@ impl AgentSource {
             let state = self.live().state();
             state.progress.as_ref()?.tracker.totals
         };
-        self.liveness.look(totals, Instant::now())
+        self.liveness.update(totals, Instant::now())
     }
 }
 

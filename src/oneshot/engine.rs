@@ -390,7 +390,7 @@ impl<'a> Engine<'a> {
     // Prompts.
 
     fn worker_prompt(&self) -> Result<String, EngineError> {
-        let cut_off = recovery::cut_off(self.run.directory(), self.run.file())
+        let cut_off = recovery::interrupted_work(self.run.directory(), self.run.file())
             .map_err(EngineError::OwnLog)?;
         Ok(prompts::worker(&self.task, self.feedback.as_deref(), cut_off.as_deref()))
     }
@@ -433,7 +433,8 @@ impl<'a> Engine<'a> {
         let read = move || {
             let context = RecoveryContext { home: &home, environment: &environment };
             // After a request, the receiver is gone.
-            let _ = sender.send(recovery::salvage(&directory, &file, &executor, context));
+            let _ =
+                sender.send(recovery::recover_last_worker(&directory, &file, &executor, context));
         };
         std::thread::Builder::new()
             .name("recovery".to_owned())

@@ -36,7 +36,7 @@ impl Liveness {
     }
 
     /// Updates the agent's totals and returns when it last gave a sign of life.
-    pub(crate) fn look(&mut self, totals: Totals, now: Instant) -> Option<Instant> {
+    pub(crate) fn update(&mut self, totals: Totals, now: Instant) -> Option<Instant> {
         let before = std::mem::replace(&mut self.seen, totals);
         let (bytes, since) = self.bytes;
         let bytes = bytes.saturating_add(totals.io.saturating_sub(before.io));
@@ -63,9 +63,9 @@ mod tests {
     fn last_life(seconds: u32, done: impl Fn(u64) -> Totals) -> Option<Duration> {
         let start = Instant::now();
         let mut life = Liveness::new(300 * SECOND, start);
-        let looks =
-            (1..=seconds).map(|second| life.look(done(second.into()), start + second * SECOND));
-        looks.last().flatten().map(|last| last - start)
+        let updates =
+            (1..=seconds).map(|second| life.update(done(second.into()), start + second * SECOND));
+        updates.last().flatten().map(|last| last - start)
     }
 
     fn io(bytes: u64) -> Totals {

@@ -56,7 +56,7 @@ pub struct WatchRules {
 
 /// An action on the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Demand {
+pub(crate) enum WatchAction {
     /// Ask the judge.
     Judge,
     /// Ask the person.
@@ -122,29 +122,29 @@ impl Watch {
         self.is_blind() || self.rules.measure == Measure::Time
     }
 
-    /// When [`Watch::overdue`] may next return a demand.
+    /// When [`Watch::overdue`] may next return an action.
     pub(crate) fn due(&self) -> Option<Instant> {
         let exit = self.finished.and_then(|at| at.checked_add(EXIT_PATIENCE));
         exit.into_iter().chain(self.rules.runtime_ends).min()
     }
 
-    /// The demand that an expired time limit causes.
-    pub(crate) fn overdue(&self, now: Instant) -> Option<Demand> {
+    /// The action that an expired time limit causes.
+    pub(crate) fn overdue(&self, now: Instant) -> Option<WatchAction> {
         if self.rules.runtime_ends.is_some_and(|end| now >= end) {
-            return Some(Demand::End(Event::MaxRuntime));
+            return Some(WatchAction::End(Event::MaxRuntime));
         }
         let hangs = |at| now.saturating_duration_since(at) >= EXIT_PATIENCE;
-        self.finished.is_some_and(hangs).then_some(Demand::End(Event::ExitHang))
+        self.finished.is_some_and(hangs).then_some(WatchAction::End(Event::ExitHang))
     }
 
-    /// The demand that a long silence causes. After its result, an agent may be silent.
-    pub(crate) fn silent(&self) -> Option<Demand> {
+    /// The action that a long silence causes. After its result, an agent may be silent.
+    pub(crate) fn silent(&self) -> Option<WatchAction> {
         let waits = self.finished.is_none();
-        waits.then_some(Demand::End(Event::Inactivity))
+        waits.then_some(WatchAction::End(Event::Inactivity))
     }
 
     /// Records the tracker's verdict, once per interval.
-    pub(crate) fn tick(&mut self, stuck: bool) -> Option<Demand> {
+    pub(crate) fn tick(&mut self, stuck: bool) -> Option<WatchAction> {
         if !stuck || self.finished.is_some() || self.counts_output_only() {
             self.stuck_probes = 0;
             self.judge_from = STUCK_PROBES;
@@ -155,21 +155,21 @@ impl Watch {
             return None;
         }
         self.judging = true;
-        Some(Demand::Judge)
+        Some(WatchAction::Judge)
     }
 
     /// Records the judge's answer. `confirmed` is set if the agent loops or has failed.
-    pub(crate) fn judged(&mut self, confirmed: bool) -> Option<Demand> {
+    pub(crate) fn judged(&mut self, confirmed: bool) -> Option<WatchAction> {
         self.judging = false;
         self.judge_from = self.stuck_probes.saturating_add(self.rules.judge_again_after);
         if !confirmed || self.stuck_probes < STUCK_PROBES {
             return None;
         }
         match self.rules.on_stuck {
-            OnStuck::Ask => Some(Demand::Ask),
+            OnStuck::Ask => Some(WatchAction::Ask),
             OnStuck::Wait => None,
-            OnStuck::Recover => Some(Demand::End(Event::Stuck { fails: false })),
-            OnStuck::Fail => Some(Demand::End(Event::Stuck { fails: true })),
+            OnStuck::Recover => Some(WatchAction::End(Event::Stuck { fails: false })),
+            OnStuck::Fail => Some(WatchAction::End(Event::Stuck { fails: true })),
         }
     }
 
@@ -229,14 +229,14 @@ mod tests {
     #[test]
     fn a_result_gives_the_process_five_seconds_and_silence_no_longer_counts() {
         let (mut watch, start) = watch(|_, _| {});
-        assert_eq!(watch.silent(), Some(Demand::End(Event::Inactivity)));
+        assert_eq!(watch.silent(), Some(WatchAction::End(Event::Inactivity)));
         watch.finish(start);
         watch.finish(start + 4 * SECOND);
         assert_eq!(watch.silent(), None);
         assert_eq!(watch.overdue(start + 4 * SECOND), None);
         assert_eq!(watch.due(), Some(start + EXIT_PATIENCE));
         let ended = watch.overdue(start + EXIT_PATIENCE);
-        assert_eq!(ended, Some(Demand::End(Event::ExitHang)));
+        assert_eq!(ended, Some(WatchAction::End(Event::ExitHang)));
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         let end = start + 3 * SECOND;
         watch.output(end);
         assert_eq!(watch.due(), Some(end));
-        assert_eq!(watch.overdue(end), Some(Demand::End(Event::MaxRuntime)));
+        assert_eq!(watch.overdue(end), Some(WatchAction::End(Event::MaxRuntime)));
     }
 
     #[test]
@@ -256,21 +256,21 @@ mod tests {
         assert_eq!(watch.tick(true), None);
         assert_eq!(watch.tick(false), None);
         assert_eq!(watch.tick(true), None);
-        assert_eq!(watch.tick(true), Some(Demand::Judge));
+        assert_eq!(watch.tick(true), Some(WatchAction::Judge));
         assert_eq!(watch.tick(true), None, "it has not answered yet");
         let ended = watch.judged(true);
-        assert_eq!(ended, Some(Demand::End(Event::Stuck { fails: false })));
+        assert_eq!(ended, Some(WatchAction::End(Event::Stuck { fails: false })));
     }
 
     #[test]
     fn a_judge_that_does_not_confirm_is_asked_again_later() {
         let (mut watch, _) = watch(|_, _| {});
         watch.tick(true);
-        assert_eq!(watch.tick(true), Some(Demand::Judge));
+        assert_eq!(watch.tick(true), Some(WatchAction::Judge));
         assert_eq!(watch.judged(false), None);
         assert_eq!(watch.tick(true), None);
         assert_eq!(watch.tick(true), None);
-        assert_eq!(watch.tick(true), Some(Demand::Judge));
+        assert_eq!(watch.tick(true), Some(WatchAction::Judge));
     }
 
     #[test]
@@ -283,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_has_its_demand() {
+    fn each_setting_has_its_action() {
         for (on_stuck, demand) in [
-            (OnStuck::Ask, Some(Demand::Ask)),
+            (OnStuck::Ask, Some(WatchAction::Ask)),
             (OnStuck::Wait, None),
-            (OnStuck::Fail, Some(Demand::End(Event::Stuck { fails: true }))),
+            (OnStuck::Fail, Some(WatchAction::End(Event::Stuck { fails: true }))),
         ] {
             let (mut watch, _) = watch(|rules, _| rules.on_stuck = on_stuck);
             watch.tick(true);

@@ -30,7 +30,7 @@ pub struct RecoveryContext<'a> {
 ///
 /// # Errors
 /// If the run's log cannot be read.
-pub(crate) fn salvage(
+pub(crate) fn recover_last_worker(
     directory: &Path,
     run: &RunFile,
     executor: &Executor,
@@ -97,7 +97,7 @@ fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
         |line| {
             let mut own = own.borrow_mut();
             if is_worker(line) {
-                own.take(line, executor);
+                own.add(line, executor);
             }
             // Lines before the prompt belong to another worker.
             own.result.is_some() && own.sealed || (is_worker(line) && line.kind == LineKind::Prompt)
@@ -107,14 +107,14 @@ fn read_own_log(directory: &Path, executor: &Executor) -> io::Result<OwnLog> {
     let mut own = own.into_inner();
     if own.result.as_deref() == Some("") {
         let mut answer = executor.answer();
-        own.texts.iter().rev().for_each(|text| answer.see(text));
+        own.texts.iter().rev().for_each(|text| answer.add(text));
         own.result = Some(answer.text().to_owned());
     }
     Ok(own)
 }
 
 impl OwnLog {
-    fn take(&mut self, line: &LogLine, executor: &Executor) {
+    fn add(&mut self, line: &LogLine, executor: &Executor) {
         match line.kind {
             LineKind::Result
                 if !self.final_error_seen && line.data.get("error").is_none_or(Value::is_null) =>
@@ -125,14 +125,14 @@ impl OwnLog {
             }
             LineKind::Activity => {
                 for activity in executor.classify(&record(&line.data)).iter().rev() {
-                    self.take_activity(activity);
+                    self.add_activity(activity);
                 }
             }
             _ => {}
         }
     }
 
-    fn take_activity(&mut self, activity: &Activity) {
+    fn add_activity(&mut self, activity: &Activity) {
         self.sealed |= self.result.is_some() && activity.is_act();
         match activity {
             Activity::Final(Final { text, error: None }) if !self.final_error_seen => {
@@ -165,7 +165,7 @@ pub(crate) fn record(data: &Value) -> Record {
 ///
 /// # Errors
 /// If the log cannot be read.
-pub(crate) fn cut_off(directory: &Path, run: &RunFile) -> io::Result<Option<String>> {
+pub(crate) fn interrupted_work(directory: &Path, run: &RunFile) -> io::Result<Option<String>> {
     let pauses = |state| matches!(state, RunState::Interrupted | RunState::ReiterationPending);
     let mut entries = run.history.iter().rev();
     let before = entries.find(|entry| !pauses(entry.state));

@@ -320,7 +320,7 @@ mod tests {
     use crate::agent::executor::Executors;
     use crate::arbitrary;
     use crate::base::clock::{Clock, FakeClock};
-    use crate::oneshot::recovery::{RecoveryContext, salvage};
+    use crate::oneshot::recovery::{RecoveryContext, recover_last_worker};
     use crate::oneshot::sessions;
 
     /// Recorded files of a finished run and of an unfinished one.
@@ -381,7 +381,7 @@ mod tests {
             for name in executors.names() {
                 let around = RecoveryContext { home: directory.path(), environment: &[] };
                 let executor = executors.find(name).unwrap();
-                let _ = salvage(directory.path(), run.file(), executor, around);
+                let _ = recover_last_worker(directory.path(), run.file(), executor, around);
             }
             let _ = run.resume(None);
             let now = FakeClock::default().now();

@@ -73,7 +73,7 @@ impl RunTracker {
     }
 
     /// Records activities of the agent.
-    pub(crate) fn take(&mut self, activities: &[Activity], now: Instant) {
+    pub(crate) fn record(&mut self, activities: &[Activity], now: Instant) {
         if activities.is_empty() {
             return;
         }
@@ -209,7 +209,7 @@ mod tests {
     fn an_agent_whose_build_computes_is_not_stuck() {
         let (mut run_tracker, start) = run_tracker();
         for interval in 1..=6 {
-            run_tracker.take(&[call("make")], start + interval * INTERVAL);
+            run_tracker.record(&[call("make")], start + interval * INTERVAL);
             look(&mut run_tracker, start + interval * INTERVAL, u64::from(interval));
         }
         let now = start + 7 * INTERVAL;
@@ -233,7 +233,7 @@ mod tests {
         let (mut run_tracker, start) = run_tracker();
         for round in 1..=5 {
             let now = start + round * INTERVAL;
-            run_tracker.take(&[call("cat config.json")], now);
+            run_tracker.record(&[call("cat config.json")], now);
             look(&mut run_tracker, now, u64::from(round) * 100);
         }
         assert_eq!(run_tracker.status(start + 5 * INTERVAL), Status::Stuck);
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_long_wait_after_something_new_is_slow() {
         let (mut run_tracker, start) = run_tracker();
-        run_tracker.take(&[call("make")], start);
+        run_tracker.record(&[call("make")], start);
         for round in 1..=20 {
             look(&mut run_tracker, start + round * INTERVAL, u64::from(round));
         }
@@ -253,7 +253,7 @@ mod tests {
     fn a_first_call_that_takes_long_is_slow_whatever_the_stream_begins_with() {
         let (mut run_tracker, start) = run_tracker();
         let id = "1".to_owned();
-        run_tracker.take(&[Activity::Session { id }, Activity::Other], start);
+        run_tracker.record(&[Activity::Session { id }, Activity::Other], start);
         for round in 1..=20 {
             look(&mut run_tracker, start + round * INTERVAL, u64::from(round));
         }
@@ -265,7 +265,7 @@ mod tests {
         let (mut run_tracker, start) = run_tracker();
         for (round, name) in (1..).zip(["ls", "cat a", "make"]) {
             let now = start + round * INTERVAL;
-            run_tracker.take(&[call(name)], now);
+            run_tracker.record(&[call(name)], now);
             look(&mut run_tracker, now, u64::from(round));
             assert_eq!(run_tracker.status(now), Status::Progressing, "{name}");
         }

@@ -43,26 +43,26 @@ impl Transcript {
     }
 
     /// Adds a record of stdout with its activities.
-    pub(crate) fn take(&mut self, record: &Record, activities: &[Activity]) {
+    pub(crate) fn add(&mut self, record: &Record, activities: &[Activity]) {
         if let Record::Line(line) = record {
             add_line(&mut self.stdout, line, MAX_STDOUT);
         }
         for activity in activities {
-            self.take_activity(activity);
+            self.add_activity(activity);
         }
     }
 
     /// Adds a line of stderr.
-    pub(crate) fn take_complaint(&mut self, line: &str) {
+    pub(crate) fn add_stderr(&mut self, line: &str) {
         add_line(&mut self.stderr, line, MAX_STDERR);
     }
 
-    fn take_activity(&mut self, activity: &Activity) {
+    fn add_activity(&mut self, activity: &Activity) {
         if activity.is_act() && !self.answer.text().is_empty() {
             self.before = self.answer.text().to_owned();
         }
         if !self.is_plain {
-            self.answer.see(activity);
+            self.answer.add(activity);
         }
         let words = match activity {
             Activity::Text(text) | Activity::Reflection(text) | Activity::Plan(text) => {
@@ -150,47 +150,47 @@ mod tests {
 
     #[test]
     fn the_final_text_is_the_terminal_events_else_the_last_text() {
-        let mut said = of_messages();
-        said.take(&line("starting"), &[]);
-        assert_eq!(said.final_text(), "starting\n");
-        said.take(&line("x"), &[text("I look"), act()]);
-        assert_eq!(said.final_text(), "I look");
-        said.take(&line("x"), &[text("it is done")]);
-        assert_eq!(said.final_text(), "it is done");
-        assert!(!said.has_ended());
-        said.take(&line("{}"), &[end("")]);
-        assert_eq!((said.final_text(), said.has_ended()), ("it is done", true));
-        said.take(&line("{}"), &[end("DONE")]);
-        assert_eq!((said.final_text(), said.error()), ("DONE", None));
+        let mut transcript = of_messages();
+        transcript.add(&line("starting"), &[]);
+        assert_eq!(transcript.final_text(), "starting\n");
+        transcript.add(&line("x"), &[text("I look"), act()]);
+        assert_eq!(transcript.final_text(), "I look");
+        transcript.add(&line("x"), &[text("it is done")]);
+        assert_eq!(transcript.final_text(), "it is done");
+        assert!(!transcript.has_ended());
+        transcript.add(&line("{}"), &[end("")]);
+        assert_eq!((transcript.final_text(), transcript.has_ended()), ("it is done", true));
+        transcript.add(&line("{}"), &[end("DONE")]);
+        assert_eq!((transcript.final_text(), transcript.error()), ("DONE", None));
     }
 
     #[test]
     fn pieces_of_an_answer_are_joined() {
-        let mut said = Transcript::new(Answer::new(Texts::Pieces), false);
+        let mut transcript = Transcript::new(Answer::new(Texts::Pieces), false);
         let pieces = [text("I look."), act(), text("It is "), text("done."), end("")];
-        said.take(&line("x"), &pieces);
-        assert_eq!(said.final_text(), "It is done.");
+        transcript.add(&line("x"), &pieces);
+        assert_eq!(transcript.final_text(), "It is done.");
     }
 
     #[test]
     fn the_whole_stdout_of_a_plain_program_is_the_answer() {
-        let mut said = Transcript::new(Answer::new(Texts::Pieces), true);
+        let mut transcript = Transcript::new(Answer::new(Texts::Pieces), true);
         for words in ["one", "two"] {
-            said.take(&line(words), &[text(&format!("{words}\n"))]);
+            transcript.add(&line(words), &[text(&format!("{words}\n"))]);
         }
-        assert_eq!(said.final_text(), "one\ntwo\n");
+        assert_eq!(transcript.final_text(), "one\ntwo\n");
     }
 
     #[test]
     fn the_kept_text_is_bounded_and_newest() {
-        let mut said = Transcript::new(Answer::new(Texts::Pieces), true);
+        let mut transcript = Transcript::new(Answer::new(Texts::Pieces), true);
         for number in 0..200_000 {
-            said.take(&line(&format!("line {number} of a flood, émigré")), &[]);
-            said.take_complaint("a line of stderr");
+            transcript.add(&line(&format!("line {number} of a flood, émigré")), &[]);
+            transcript.add_stderr("a line of stderr");
         }
-        let text = said.final_text();
+        let text = transcript.final_text();
         assert!(text.len() <= 2 * MAX_STDOUT);
         assert!(text.ends_with("line 199999 of a flood, émigré\n"));
-        assert!(said.stderr().len() <= 2 * MAX_STDERR);
+        assert!(transcript.stderr().len() <= 2 * MAX_STDERR);
     }
 }

@@ -17,7 +17,7 @@ use self::wait_loop::waits_without_deadline;
 use super::interpreters::{Interpreter, ScriptOption};
 use super::lexer::lex;
 use super::options::is_option;
-use super::prefix::{base_name, part};
+use super::prefix::{base_name, split_prefix};
 use super::syntax::{Simple, simple_commands};
 use super::token::Separator;
 use super::unquote::Unquoted;
@@ -221,11 +221,11 @@ fn detaches(commands: &[Simple]) -> bool {
 /// Whether one of the prefixes detaches the command.
 fn is_detached(words: &[Unquoted]) -> bool {
     let mut words = words;
-    while let Some(parted) = part(words) {
+    while let Some(split) = split_prefix(words) {
         if is_named(words, &["nohup", "setsid"]) {
             return true;
         }
-        words = parted.command;
+        words = split.command;
     }
     false
 }
@@ -238,9 +238,9 @@ fn is_named(words: &[Unquoted], names: &[&str]) -> bool {
 fn script_of(simple: &Simple) -> Option<Script> {
     let mut words = simple.words.as_slice();
     let mut has_deadline = false;
-    while let Some(parted) = part(words) {
+    while let Some(split) = split_prefix(words) {
         has_deadline |= is_named(words, &["timeout"]);
-        words = parted.command;
+        words = split.command;
     }
     let (name, arguments) = words.split_first()?;
     let name = base_name(name.fixed()?);

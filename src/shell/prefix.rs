@@ -107,7 +107,7 @@ const UV_RUN: &str = "--with --python --extra --group --directory --project --en
 
 /// The words of a command, split into a prefix and the command that it runs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parted<'a> {
+pub(super) struct PrefixSplit<'a> {
     pub prefix: Prefix,
     /// The prefix's own words, including its name.
     pub own: &'a [Unquoted],
@@ -117,7 +117,7 @@ pub(super) struct Parted<'a> {
 
 /// Splits off the first prefix. `None` if there is no prefix, or if it runs no command (`sudo -l`,
 /// `command -v git`).
-pub(super) fn part(words: &[Unquoted]) -> Option<Parted<'_>> {
+pub(super) fn split_prefix(words: &[Unquoted]) -> Option<PrefixSplit<'_>> {
     let name = base_name(words.first()?.fixed()?);
     let subcommand = words.get(1).and_then(Unquoted::fixed);
     let prefix = PREFIXES
@@ -139,14 +139,14 @@ pub(super) fn part(words: &[Unquoted]) -> Option<Parted<'_>> {
     }
     own += prefix.operands;
     let command = words.get(own..).filter(|command| !command.is_empty())?;
-    Some(Parted { prefix: *prefix, own: words.get(..own)?, command })
+    Some(PrefixSplit { prefix: *prefix, own: words.get(..own)?, command })
 }
 
 /// The command itself, without its prefixes.
 pub(super) fn innermost(words: &[Unquoted]) -> &[Unquoted] {
     let mut words = words;
-    while let Some(parted) = part(words) {
-        words = parted.command;
+    while let Some(split) = split_prefix(words) {
+        words = split.command;
     }
     words
 }

@@ -14,7 +14,7 @@
 use super::interpreters::{Interpreter, ScriptOption};
 use super::lexer::lex;
 use super::options::is_option;
-use super::prefix::{base_name, part};
+use super::prefix::{base_name, split_prefix};
 use super::programs::{Program, takes_operand_first};
 use super::syntax::{Simple, is_lower_case_word, is_subcommand, take};
 use super::token::{Reserved, Role, Separator, TokenKind};
@@ -114,11 +114,11 @@ fn simple(command: Option<Simple>, template: &mut Writer) {
 
 fn command_words(words: &[Unquoted], template: &mut Writer) {
     let mut words = words;
-    while let Some(parted) = part(words) {
-        if parted.prefix.is_kept {
-            plain_words(parted.own, template);
+    while let Some(split) = split_prefix(words) {
+        if split.prefix.is_kept {
+            plain_words(split.own, template);
         }
-        words = parted.command;
+        words = split.command;
     }
     let Some((first, rest)) = words.split_first() else {
         return;

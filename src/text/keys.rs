@@ -7,6 +7,7 @@
 //! Limits: no separate keypad, no function keys above F12, no newer keyboard protocols that
 //! programs may request. Pure.
 
+use super::lines::cut;
 use super::screen::Modes;
 
 const ESCAPE: u8 = 0x1b;
@@ -344,11 +345,7 @@ fn nearest_name(name: &str) -> Option<&'static str> {
 }
 
 fn shown(name: &str) -> String {
-    if name.chars().count() <= SHOWN_CHARS {
-        return name.to_owned();
-    }
-    let head: String = name.chars().take(SHOWN_CHARS).collect();
-    format!("{head}…")
+    cut(name, SHOWN_CHARS).into_owned()
 }
 
 /// The bytes that a terminal sends for typed or pasted text: lines end with CR. Text of several

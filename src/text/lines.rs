@@ -8,6 +8,7 @@
 
 mod rows;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -426,6 +427,12 @@ fn end_of_line(number: u64, rest: &[u8], missing: Cut, layout: &Layout) -> LineR
     row
 }
 
+/// The first `max_chars` characters, with an ellipsis if there are more.
+pub fn cut(text: &str, max_chars: usize) -> Cow<'_, str> {
+    let head = first_chars(text, max_chars);
+    if head.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{head}…")) }
+}
+
 /// The first `count` characters.
 pub fn first_chars(text: &str, count: usize) -> &str {
     let end = text.char_indices().nth(count);
@@ -435,7 +442,7 @@ pub fn first_chars(text: &str, count: usize) -> &str {
 
 /// The last `count` characters.
 pub fn last_chars(text: &str, count: usize) -> &str {
-    let start = text.char_indices().rev().take(count).last().map_or(text.len(), |(place, _)| place);
+    let start = text.char_indices().rev().take(count).last().map_or(text.len(), |(index, _)| index);
     text.get(start..).unwrap_or_default()
 }
 

@@ -51,7 +51,7 @@ impl Share {
 
 impl Run {
     /// Adds the next line; returns whether it replaces the previous one.
-    pub fn takes(&mut self, line: &str) -> bool {
+    pub fn add(&mut self, line: &str) -> bool {
         let step = step(line);
         let continues = match (&self.last, &step) {
             (Some(last), Some(next)) => last.shape == next.shape && last.share.leads_to(next.share),
@@ -105,7 +105,7 @@ mod tests {
 
     fn kept(lines: &[&str]) -> usize {
         let mut run = Run::default();
-        lines.iter().filter(|line| !run.takes(line)).count()
+        lines.iter().filter(|line| !run.add(line)).count()
     }
 
     #[test]

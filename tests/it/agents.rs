@@ -231,7 +231,7 @@ fn said(executor: &Executor, path: &str) -> (Vec<Activity>, Answer) {
         records.iter().flat_map(|record| executor.classify(record)).collect();
     let mut answer = executor.answer();
     for activity in &activities {
-        answer.see(activity);
+        answer.add(activity);
     }
     (activities, answer)
 }

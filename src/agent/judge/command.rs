@@ -146,7 +146,7 @@ impl CommandJudge {
         records.extend(framer.finish());
         let mut answer = executor.answer();
         for activity in records.iter().flat_map(|record| executor.classify(record)) {
-            answer.see(&activity);
+            answer.add(&activity);
         }
         match (answer.error(), answer.text()) {
             (Some(error), text) => Err(format!("the agent ended with {}: {text}", describe(error))),

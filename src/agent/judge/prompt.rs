@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::Evidence;
-use crate::agent::json::shortened;
+use crate::text::lines::cut;
 use crate::text::redact::Redactor;
 
 /// How much of the command line or prompt is shown, in characters.
@@ -44,7 +44,7 @@ pub(crate) fn prompt(evidence: &Evidence, redactor: &Redactor) -> String {
 
 fn context(evidence: &Evidence, redactor: &Redactor) -> Value {
     let safe =
-        |text: &str, limit: usize| shortened(&redactor.redact(&shortened(text, MAX_READ)), limit);
+        |text: &str, limit: usize| cut(&redactor.redact(&cut(text, MAX_READ)), limit).into_owned();
     let signs = evidence.evidence.iter().take(MAX_EVIDENCE);
     let signs: Vec<String> = signs.map(|sign| safe(sign, MAX_LINE)).collect();
     json!({
@@ -66,13 +66,13 @@ fn context(evidence: &Evidence, redactor: &Redactor) -> Value {
 fn recent(lines: &[String], redactor: &Redactor) -> Vec<String> {
     let oldest = lines.len().saturating_sub(MAX_RECENT);
     let newest = lines.iter().skip(oldest);
-    let text: Vec<String> = newest.map(|line| shortened(line, MAX_READ)).collect();
+    let text: Vec<_> = newest.map(|line| cut(line, MAX_READ)).collect();
     let text = text.join("\n");
     let text = redactor.redact(&text);
     let lines: Vec<&str> = text.lines().collect();
     let oldest = lines.len().saturating_sub(MAX_RECENT);
     let newest = lines.into_iter().skip(oldest);
-    newest.map(|line| shortened(line, MAX_LINE)).collect()
+    newest.map(|line| cut(line, MAX_LINE).into_owned()).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! Limits: English; the letter must be at the beginning (not `Answer: B`). Pure.
 
 use super::{Finding, Judgement};
-use crate::agent::json::shortened;
+use crate::text::lines::cut;
 
 /// How much of the reason is kept, in characters.
 const MAX_REASON: usize = 400;
@@ -37,10 +37,11 @@ const NEGATING: &[&str] = &["not", "wrong", "incorrect", "false", "unlikely", "n
 /// reason.
 pub(crate) fn parse(reply: &str) -> Judgement {
     let reply = without_thoughts(reply).trim();
-    match answer(reply) {
-        Some((finding, rest)) => Judgement { finding, reason: shortened(reason(rest), MAX_REASON) },
-        None => Judgement { finding: Finding::Unknown, reason: shortened(reply, MAX_REASON) },
-    }
+    let (finding, reason) = match answer(reply) {
+        Some((finding, rest)) => (finding, reason(rest)),
+        None => (Finding::Unknown, reply),
+    };
+    Judgement { finding, reason: cut(reason, MAX_REASON).into_owned() }
 }
 
 /// The reply without the thinking that some models put before it.

@@ -26,7 +26,7 @@ const TOO_MANY: usize = 5;
 /// How many of the newest runs count after a change.
 const RUNS_AFTER_CHANGE: usize = 20;
 /// The fewest older completed runs that give meaningful quartiles.
-const FEWEST_OLDER: usize = 12;
+const MIN_OLDER: usize = 12;
 
 /// The runs that count. `samples` are newest first.
 pub(super) fn relevant(samples: &[Sample]) -> &[Sample] {
@@ -53,7 +53,7 @@ fn has_changed(newest: &[Sample], older: &[Sample]) -> bool {
 fn quartiles(samples: &[Sample]) -> Option<(f64, f64)> {
     let completed = samples.iter().filter(|sample| sample.completed);
     let mut sorted: Vec<f64> = completed.map(|sample| sample.seconds).collect();
-    if sorted.len() < FEWEST_OLDER {
+    if sorted.len() < MIN_OLDER {
         return None;
     }
     sorted.sort_by(f64::total_cmp);

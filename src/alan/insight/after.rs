@@ -14,7 +14,7 @@ const MIN_SIMILARITY: f64 = 0.8;
 /// The text before or after the name of a command that was not found.
 const NOT_FOUND: &str = "command not found";
 
-/// What is known when a command has ended.
+/// The facts about a command's end.
 #[derive(Debug, Clone, Default)]
 pub struct EndFacts {
     /// `None` while it is unknown.

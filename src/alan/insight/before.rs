@@ -16,7 +16,7 @@ const RELIABLE_RUNS: usize = 5;
 /// The median in seconds above which a duration is reported.
 const LONG_SECONDS: f64 = 10.0;
 /// The fewest connections or remote runs from which a host or remote command is judged.
-const FEWEST_TRIES: u64 = 3;
+const MIN_TRIES: u64 = 3;
 /// The percentage of failed connections from which they are reported.
 const HOST_FAILURE_PERCENT: u64 = 30;
 /// The fewest hosts on which a remote command must succeed to be reliable.
@@ -91,7 +91,7 @@ fn duration(history: &History) -> Option<Insight> {
 
 fn host(history: &HostHistory) -> Option<Insight> {
     let HostHistory { host, tries, failed } = history.clone();
-    if tries < FEWEST_TRIES {
+    if tries < MIN_TRIES {
         None
     } else if failed * 100 >= tries * HOST_FAILURE_PERCENT {
         Some(Insight::HostFails { host, failed, tries })
@@ -104,7 +104,7 @@ fn host(history: &HostHistory) -> Option<Insight> {
 
 fn remote(history: &RemoteHistory) -> Option<Insight> {
     let RemoteHistory { template, runs, failed, hosts } = history.clone();
-    if runs < FEWEST_TRIES {
+    if runs < MIN_TRIES {
         None
     } else if failed * 2 > runs {
         Some(Insight::RemoteFails { template, failed, runs })
@@ -258,8 +258,8 @@ mod tests {
             ),
             (Lint::EditorWithoutTerminal { program: "vim".to_owned() }, "pty: true"),
         ] {
-            let said = insights(&History::default(), &[pitfall]);
-            let text = said.last().map(ToString::to_string).unwrap_or_default();
+            let shown = insights(&History::default(), &[pitfall]);
+            let text = shown.last().map(ToString::to_string).unwrap_or_default();
             assert!(text.contains(instead), "{text}");
         }
     }

@@ -379,7 +379,7 @@ mod tests {
 
     /// Runs the queries of a run of this command: before, during and after it.
     fn query(database: &Connection, hash: &str, template: &str, host: &str, now: f64) {
-        let look = ReadView::new(Some(database), "me", Vec::new()).expect("a view");
+        let view = ReadView::new(Some(database), "me", Vec::new()).expect("a view");
         let remote = RemoteCommand { preview: template.to_owned(), template: template.to_owned() };
         let pattern = Pattern {
             hash: hash.to_owned(),
@@ -387,7 +387,7 @@ mod tests {
             ssh: Some(Ssh { host: host.to_owned(), remote: Some(remote) }),
             ..Pattern::default()
         };
-        let history = look.history(&pattern, "s", now).expect("a history");
+        let history = view.history(&pattern, "s", now).expect("a history");
         let rates = history.rates();
         for rate in [rates.success, rates.timeout] {
             assert!((0.0..=1.0).contains(&rate), "{rate} of {history:?}");
@@ -398,9 +398,9 @@ mod tests {
                 let _ = (estimate.remaining(elapsed), estimate.completion_probability(elapsed));
             }
         }
-        look.usual_success(hash).expect("a time");
-        look.kills(template, "s").expect("kills");
-        look.options(template).expect("options");
+        view.usual_success(hash).expect("a time");
+        view.kills(template, "s").expect("kills");
+        view.options(template).expect("options");
         let mut circuit = circuits::circuit(database, hash).expect("a circuit");
         let rules = Rules::default();
         assert!(circuit.retry_in(now, &rules).is_finite());

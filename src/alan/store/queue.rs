@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_the_oldest_success_goes_and_is_counted() {
+    fn beyond_the_limit_the_oldest_success_is_dropped_and_counted() {
         let mut queue = Queue::default();
         queue.push(job(1));
         for _ in 1..MAX_QUEUED {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_success_the_oldest_goes() {
+    fn without_a_success_the_oldest_entry_is_dropped() {
         let mut queue = Queue::default();
         for _ in 0..=MAX_QUEUED {
             queue.push(job(1));

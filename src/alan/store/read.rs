@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::queue::{Job, Queued};
 use super::tables;
-use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample, is_enough, says_something};
+use crate::alan::estimate::{Estimate, RUNS_CONSIDERED, Sample, can_estimate, suffices_alone};
 use crate::alan::history::{
     History, HostHistory, PastRun, RETRY_WINDOW_MINUTES, RemoteHistory, RunPlace, failures_in_a_row,
 };
@@ -230,12 +230,12 @@ impl<'a> ReadView<'a> {
     /// too few. Prefers the kind with a possible subcommand if that has enough runs.
     pub fn estimate(&self, pattern: &Pattern) -> rusqlite::Result<Option<Estimate>> {
         let exact = self.samples(Key::Command, &pattern.hash)?;
-        if is_enough(&exact) {
+        if suffices_alone(&exact) {
             return Ok(Estimate::new(&pattern.template, &exact, &[]));
         }
         if let Some(kind) = &pattern.subcommand_template {
             let alike = self.samples(Key::Subcommand, kind)?;
-            if says_something(&alike) {
+            if can_estimate(&alike) {
                 return Ok(Estimate::new(kind, &exact, &alike));
             }
         }

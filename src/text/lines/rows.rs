@@ -211,7 +211,7 @@ pub(super) fn progress_rows(rows: Vec<LineRow>) -> Vec<LineRow> {
     let mut run = progress_lines::Run::default();
     for mut row in rows {
         let replaces = match row.as_line() {
-            Some(line) => run.takes(&line.text),
+            Some(line) => run.add(&line.text),
             None => {
                 run = progress_lines::Run::default();
                 false

@@ -165,7 +165,7 @@ fn found(pid: u32) -> Found {
 
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold spaces and brackets; the fields follow its last bracket.
+    // The name may contain spaces and brackets; the fields follow its last bracket.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?;
