@@ -517,7 +517,22 @@ mod tests {
     use std::fs;
     use std::os::unix::ffi::OsStringExt;
 
-    /// Loads a file of this text under this environment; `HOME` is a new directory.
+    /// Loads a file with this text for the home directory `/home/me`; the warnings call it `FILE`.
+    pub(super) fn load_file(yaml: &str) -> (Config, Vec<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        fs::write(&path, yaml).unwrap();
+        let (config, warnings) = Config::load(&|name| match name {
+            "HOME" => Some("/home/me".into()),
+            "ZSH_TOOL_CONFIG" => Some(path.clone().into()),
+            _ => None,
+        });
+        let shown = path.display().to_string();
+        let warnings = warnings.iter().map(Warning::to_string);
+        (config, warnings.map(|text| text.replace(&shown, "FILE")).collect())
+    }
+
+    /// Loads a file with this text and these variables; `HOME` is a new directory.
     fn load(yaml: &str, variables: &[(&str, &str)]) -> (Config, Vec<Warning>, PathBuf) {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join(".config/zsh-tool/config.yaml");

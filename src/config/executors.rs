@@ -141,23 +141,7 @@ fn variables(raw: &Raw) -> Option<Vec<(String, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
-
-    /// Loads a file with this text: the executors, and the errors without the file's path.
-    fn load(yaml: &str) -> (Config, Vec<String>) {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("config.yaml");
-        std::fs::write(&path, yaml).unwrap();
-        let (config, warnings) = Config::load(&|name| match name {
-            "HOME" => Some("/home/me".into()),
-            "ZSH_TOOL_CONFIG" => Some(path.clone().into()),
-            _ => None,
-        });
-        let shown = path.display().to_string();
-        let warnings = warnings.iter().map(|warning| warning.to_string());
-        let warnings = warnings.map(|text| text.replace(&shown, "FILE")).collect();
-        (config, warnings)
-    }
+    use crate::config::tests::load_file as load;
 
     #[test]
     fn programs_are_read_with_their_words_and_variables() {

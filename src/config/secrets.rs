@@ -323,21 +323,10 @@ fn without_line_end(mut bytes: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::tests::load_file;
 
-    /// Loads a file with this text: the listed secrets, and the errors without the file's path.
     fn load(yaml: &str) -> (Secrets, Vec<String>) {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("config.yaml");
-        std::fs::write(&path, yaml).unwrap();
-        let (config, warnings) = Config::load(&|name| match name {
-            "HOME" => Some("/home/me".into()),
-            "ZSH_TOOL_CONFIG" => Some(path.clone().into()),
-            _ => None,
-        });
-        let shown = path.display().to_string();
-        let warnings = warnings.iter().map(|warning| warning.to_string());
-        let warnings = warnings.map(|text| text.replace(&shown, "FILE")).collect();
+        let (config, warnings) = load_file(yaml);
         (config.secrets, warnings)
     }
 

@@ -270,7 +270,7 @@ pub(super) fn shorten(path: &Path, quota: &Quota, relied_on: Option<u64>) -> io:
     let is_before = |line: &&LogSpan| line.head.is_some_and(|head| head.seq < at.seq);
     let marked = kept.iter().take_while(is_before).count();
     let (before, after) = kept.split_at(marked);
-    let mut log = lines.into_file();
+    let mut log = lines.reader.into_inner();
     files::replace_durably(path, |new| {
         copy(&mut log, 0, first_ends, new)?;
         for line in before {
@@ -329,10 +329,6 @@ impl Lines {
             length: file.metadata()?.len(),
             reader: BufReader::with_capacity(BLOCK, file),
         })
-    }
-
-    fn into_file(self) -> File {
-        self.reader.into_inner()
     }
 
     /// The next line with its first bytes. Only the last line may lack a newline.

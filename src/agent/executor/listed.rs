@@ -147,13 +147,12 @@ impl Rule {
 
     fn activity(&self, event: &Value) -> Option<Activity> {
         let text_in = |path: &Option<String>| Some(json::text_of(json::at(event, path.as_ref()?)?));
+        let error = text_in(&self.error).filter(|error| !error.is_empty());
         if self.end.is_some() {
             let text = text_in(&self.end).unwrap_or_default();
-            let problem = text_in(&self.error).filter(|problem| !problem.is_empty());
-            return Some(Activity::Final(final_event(text, problem)));
+            return Some(Activity::Final(final_event(text, error)));
         }
         if self.result.is_some() {
-            let error = text_in(&self.error).filter(|error| !error.is_empty());
             let failed = error.is_some();
             let text = text_in(&self.result).filter(|text| !text.is_empty()).or(error);
             let text = text.unwrap_or_default();
