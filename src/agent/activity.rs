@@ -247,17 +247,17 @@ mod tests {
     #[test]
     fn an_answer_is_the_text_since_the_last_act() {
         let act = Activity::ToolResult { text: "x".to_owned(), failed: false };
-        let said = [text("I look."), act, text("It is "), text("done.")];
-        assert_eq!(answer(Texts::Pieces, &said).text(), "It is done.");
-        assert_eq!(answer(Texts::Messages, &said).text(), "It is \ndone.");
+        let activities = [text("I look."), act, text("It is "), text("done.")];
+        assert_eq!(answer(Texts::Pieces, &activities).text(), "It is done.");
+        assert_eq!(answer(Texts::Messages, &activities).text(), "It is \ndone.");
     }
 
     #[test]
     fn an_endless_answer_is_bounded_and_keeps_its_end() {
         let piece = "é".repeat(1 << 20);
-        let mut said: Vec<Activity> = (0..8).map(|_| text(&piece)).collect();
-        said.push(text("the end"));
-        let answer = answer(Texts::Pieces, &said);
+        let mut activities: Vec<Activity> = (0..8).map(|_| text(&piece)).collect();
+        activities.push(text("the end"));
+        let answer = answer(Texts::Pieces, &activities);
         assert!(answer.text().len() <= 2 * MAX_ANSWER);
         assert!(answer.text().len() >= MAX_ANSWER);
         assert!(answer.text().ends_with("éthe end"));

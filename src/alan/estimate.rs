@@ -220,12 +220,12 @@ fn bound(curve: &Curve, samples: &[Sample], of_all: Option<Prediction>) -> Quant
     let completed: Vec<Sample> = samples.iter().filter(|s| s.completed).copied().collect();
     let of_completed = Prediction::new(&completed);
     let bounds = [of_all, of_completed].into_iter().flatten();
-    let least = if curve.completed < MIN_MEASURED {
+    let minimum = if curve.completed < MIN_MEASURED {
         curve.below(HALF).seconds
     } else {
         curve.longest_completed
     };
-    let seconds = bounds.map(|of| of.exceeded_by(UPPER)).fold(least, f64::max);
+    let seconds = bounds.map(|of| of.exceeded_by(UPPER)).fold(minimum, f64::max);
     Quantile { seconds: seconds.min(longest(samples) * MAX_BOUND_RATIO), at_least: true }
 }
 
@@ -355,9 +355,9 @@ mod tests {
     fn shuffled(mut durations: Vec<f64>) -> Vec<Sample> {
         let mut dice = Dice(durations.len() as u64 + 1);
         loop {
-            for place in (1..durations.len()).rev() {
-                let other = (dice.uniform() * (place + 1) as f64) as usize;
-                durations.swap(place, other);
+            for index in (1..durations.len()).rev() {
+                let other = (dice.uniform() * (index + 1) as f64) as usize;
+                durations.swap(index, other);
             }
             let samples: Vec<Sample> = durations.iter().copied().map(completed).collect();
             if !has_changed(&samples) {
@@ -513,10 +513,10 @@ mod tests {
         ) {
             let whole: Vec<Sample> = durations.iter().map(|s| completed(f64::from(*s))).collect();
             let mut cut = whole.clone();
-            for which in killed {
-                let place = which % cut.len();
+            for number in killed {
+                let index = number % cut.len();
                 if cut.iter().filter(|sample| sample.completed).count() > FEWEST_SAMPLES {
-                    cut[place].completed = false;
+                    cut[index].completed = false;
                 }
             }
             prop_assume!(!has_changed(&whole) && !has_changed(&cut));
@@ -768,8 +768,8 @@ mod simulation {
                     .collect();
                 let found = Estimate::new("make *", &[], &history).expect("enough runs");
                 let next = |elapsed| found.next_poll(elapsed, next_blind_poll(elapsed)).min(50.0);
-                let most = turns(120.0, next);
-                assert!(most <= 4 || runs < MIN_MEASURED, "{most} turns");
+                let worst = turns(120.0, next);
+                assert!(worst <= 4 || runs < MIN_MEASURED, "{worst} turns");
                 sum += turns(dice.log_normal(120.0, 0.08), next);
             }
             assert!(f64::from(sum) / f64::from(trials) <= 4.2, "{sum} turns");

@@ -18,7 +18,7 @@ const EARLY_RATIO: f64 = 0.5;
 /// A kill after this multiple of the median is late.
 const LATE_RATIO: f64 = 2.0;
 /// Shorter silences before a kill are not mentioned.
-const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
+const MIN_SILENCE: Duration = Duration::from_secs(1);
 
 /// The facts about a kill. All counts include this kill.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -105,7 +105,7 @@ pub fn classify(facts: KillFacts) -> KillInsight {
         class,
         template: estimate.map_or(facts.template, |estimate| estimate.template),
         elapsed: facts.elapsed,
-        silent_for: facts.silent_for.filter(|silent| *silent >= SHORTEST_SILENCE),
+        silent_for: facts.silent_for.filter(|silent| *silent >= MIN_SILENCE),
         waiting_at: facts.waiting_at,
     }
 }

@@ -127,26 +127,26 @@ impl<'a> Run<'a> {
 
     /// The rows of the run, under a unique id.
     pub fn rows(&self, id: &str, session: &str) -> RunRows {
-        let whole = self.whole(id);
+        let observation = self.observation(id);
         let recent = RecentCommand {
             session_id: session.to_owned(),
-            command_hash: whole.command_hash.clone(),
-            command_template: whole.command_template.clone(),
-            command_preview: whole.command_preview.clone(),
+            command_hash: observation.command_hash.clone(),
+            command_template: observation.command_template.clone(),
+            command_preview: observation.command_preview.clone(),
             timestamp: unix_seconds(self.ended.at),
-            duration_ms: whole.duration_ms,
-            exit_code: whole.exit_code,
-            timed_out: whole.timed_out,
+            duration_ms: observation.duration_ms,
+            exit_code: observation.exit_code,
+            timed_out: observation.timed_out,
             success: self.outcome == Outcome::Success,
-            outcome_type: whole.outcome_type.clone(),
+            outcome_type: observation.outcome_type.clone(),
         };
-        let ssh = self.ssh(&whole);
-        let mut observations = vec![whole];
+        let ssh = self.ssh(&observation);
+        let mut observations = vec![observation];
         observations.extend(self.segments(id));
         RunRows { observations, recent, ssh }
     }
 
-    fn whole(&self, id: &str) -> Observation {
+    fn observation(&self, id: &str) -> Observation {
         let kill_elapsed_ms = match self.ended.ending {
             Ending::Killed { after } => Some(milliseconds(after)),
             _ => None,

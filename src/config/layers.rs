@@ -114,8 +114,8 @@ impl<'a> Sources<'a> {
                 self.layers.push(layer);
             }
             Err(error) => {
-                let place = error.line().map_or(file.clone(), |line| file.at(line));
-                self.warn(place, None, format!("{error}; none of it is used"));
+                let source = error.line().map_or(file.clone(), |line| file.at(line));
+                self.warn(source, None, format!("{error}; none of it is used"));
             }
         }
     }
@@ -130,16 +130,16 @@ impl<'a> Sources<'a> {
     ) -> Layer {
         let mut layer = Layer::new();
         for entry in entries {
-            let place = file.at(entry.line);
+            let source = file.at(entry.line);
             // The key is empty if it is not text.
             let key = Some(format!("{prefix}{}", entry.key)).filter(|key| !key.is_empty());
             if let Err(text) = check(&entry.key) {
-                self.warn(place, key, text);
+                self.warn(source, key, text);
                 continue;
             }
-            let before = layer.insert(entry.key, (place.clone(), entry.value));
+            let before = layer.insert(entry.key, (source.clone(), entry.value));
             if let Some((SettingSource::File { line: Some(line), .. }, _)) = before {
-                self.warn(place, key, format!("given twice; line {line} is ignored"));
+                self.warn(source, key, format!("given twice; line {line} is ignored"));
             }
         }
         layer

@@ -379,9 +379,9 @@ mod tests {
             };
             let executors = Executors::new(&[]).unwrap();
             for name in executors.names() {
-                let around = RecoveryContext { home: directory.path(), environment: &[] };
+                let context = RecoveryContext { home: directory.path(), environment: &[] };
                 let executor = executors.find(name).unwrap();
-                let _ = recover_last_worker(directory.path(), run.file(), executor, around);
+                let _ = recover_last_worker(directory.path(), run.file(), executor, context);
             }
             let _ = run.resume(None);
             let now = FakeClock::default().now();

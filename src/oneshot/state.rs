@@ -885,8 +885,8 @@ mod tests {
             // Transitions that need a larger maximum.
             (failed(Reason::MaxIterations), more(), active(ReiterationPending), 2),
         ];
-        for which in [first, reminded] {
-            let from = || auditor(which);
+        for auditing in [first, reminded] {
+            let from = || auditor(auditing);
             rows.extend([
                 (from(), Event::Done, Stage::Completed, 2),
                 (from(), Event::Retry, active(ReiterationPending), 2),
@@ -906,7 +906,7 @@ mod tests {
                 (from(), error(AgentError::ApiError), failed(Reason::ApiError), 2),
                 (from(), error(AgentError::ToolError), failed(Reason::ToolError), 2),
                 (from(), Event::ExitHang, from(), 2),
-                (from(), Event::SupervisorDied, audit(which), 2),
+                (from(), Event::SupervisorDied, audit(auditing), 2),
                 (from(), Event::SpawnFailed, failed(Reason::SpawnFailed), 2),
             ]);
         }

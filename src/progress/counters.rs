@@ -323,7 +323,7 @@ impl Rise {
         let member = &known.member;
         let earlier = before.get(&member.key).map(|known| &known.member);
         let bytes = member.io.unwrap_or_default();
-        let seen = match earlier {
+        let counted = match earlier {
             _ if known.uncounted > 0 => bytes,
             // Bytes that have only become readable were not necessarily transferred in between.
             Some(earlier) => earlier.io.unwrap_or(bytes),
@@ -331,8 +331,8 @@ impl Rise {
         };
         let cpu = earlier.map_or(Duration::ZERO, |earlier| earlier.cpu);
         Rise {
-            all: bytes.all.since(seen.all),
-            own: bytes.own.since(seen.own),
+            all: bytes.all.since(counted.all),
+            own: bytes.own.since(counted.own),
             cpu: member.cpu.saturating_sub(cpu),
         }
     }

@@ -761,7 +761,7 @@ mod tests {
     use crate::shell::normalise::{hash, normalise};
     use crate::shell::ssh::ssh_of_segment;
     use crate::shell::syntax::{failing_command, last_pipeline_segments, reported_segments};
-    use crate::shell::template::{LONGEST_TEMPLATE, template};
+    use crate::shell::template::{MAX_TEMPLATE, template};
     use crate::shell::token::Token;
 
     /// Random sequences of parts of command lines.
@@ -802,7 +802,7 @@ mod tests {
         for span in lexed.substitutions.iter().chain(&lexed.blanks) {
             assert!(text.get(span.clone()).is_some(), "{text:?}: {span:?}");
         }
-        assert!(template.chars().count() <= LONGEST_TEMPLATE);
+        assert!(template.chars().count() <= MAX_TEMPLATE);
         assert_eq!(analyse(text), analyse(text), "{text:?}");
         let normal = normalise(text);
         assert_eq!(normalise(&normal), normal, "{text:?}");

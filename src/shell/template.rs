@@ -24,7 +24,7 @@ use super::unquote::Unquoted;
 pub const VERSION: u32 = 2;
 
 /// The longest template, in characters; longer ones are cut.
-pub(crate) const LONGEST_TEMPLATE: usize = 500;
+pub(crate) const MAX_TEMPLATE: usize = 500;
 
 /// Replaces everything that may differ.
 const ANY: &str = "*";
@@ -311,7 +311,7 @@ impl Writer {
     /// Whether further words would be cut.
     fn is_full(&self) -> bool {
         // A character has at most four bytes.
-        self.text.len() > 4 * LONGEST_TEMPLATE
+        self.text.len() > 4 * MAX_TEMPLATE
     }
 
     fn word(&mut self, word: &str) {
@@ -364,7 +364,7 @@ impl Writer {
     }
 
     fn finish(self) -> String {
-        match self.text.char_indices().nth(LONGEST_TEMPLATE) {
+        match self.text.char_indices().nth(MAX_TEMPLATE) {
             Some((end, _)) => self.text.get(..end).unwrap_or_default().to_owned(),
             None => self.text,
         }

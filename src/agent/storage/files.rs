@@ -130,8 +130,8 @@ pub(super) fn find(
     let directories = directories.into_iter().find(|directories| !directories.is_empty());
     let mut names_left = MAX_NAMES;
     let mut found = Vec::new();
-    for place in directories.unwrap_or_default() {
-        let Ok(root) = place.canonicalize() else {
+    for path in directories.unwrap_or_default() {
+        let Ok(root) = path.canonicalize() else {
             continue;
         };
         if root.is_file() {

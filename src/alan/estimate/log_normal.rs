@@ -15,7 +15,7 @@ use std::f64::consts::{FRAC_2_PI, TAU};
 use super::Sample;
 
 /// The resolution of durations in the database, in seconds.
-const SHORTEST_S: f64 = 0.001;
+const MIN_SECONDS: f64 = 0.001;
 /// The most steps of expectation and maximisation …
 const MAX_STEPS: usize = 40;
 /// … which end once mean and deviation move by less than this share of the deviation.
@@ -45,7 +45,7 @@ pub(super) struct Prediction {
 impl Prediction {
     /// Predicts from these runs; `None` with fewer than two completed runs.
     pub fn new(samples: &[Sample]) -> Option<Prediction> {
-        let log = |sample: &Sample| sample.seconds.max(SHORTEST_S).ln();
+        let log = |sample: &Sample| sample.seconds.max(MIN_SECONDS).ln();
         let (completed, cut): (Vec<&Sample>, Vec<&Sample>) =
             samples.iter().partition(|sample| sample.completed);
         let completed: Vec<f64> = completed.into_iter().map(log).collect();
@@ -74,7 +74,7 @@ impl Prediction {
     /// of few runs, would overestimate the median of the remaining time: in simulations 60 to
     /// 80 % of runs stayed below it, against 48 to 53 % here.
     pub fn exceeded_after(&self, elapsed: f64, part: f64) -> f64 {
-        let beyond = elapsed.max(SHORTEST_S).ln() - self.centre;
+        let beyond = elapsed.max(MIN_SECONDS).ln() - self.centre;
         if self.scale <= 0.0 {
             return elapsed.max(self.centre.exp());
         }

@@ -312,7 +312,7 @@ mod tests {
             place: RunPlace { cwd: Some("/b".to_owned()), git_head: None },
             ..ended(2, "make")
         };
-        let said = |runs| {
+        let insights_for = |runs| {
             let history = History {
                 runs,
                 last_success: Some(RunPlace { cwd: Some("/a".to_owned()), git_head: None }),
@@ -321,9 +321,9 @@ mod tests {
             let insights = insights(&facts, None, &history);
             insights.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(said(vec![success.clone()]), [""; 0]);
+        assert_eq!(insights_for(vec![success.clone()]), [""; 0]);
         assert_eq!(
-            said(vec![before.clone(), before, success]),
+            insights_for(vec![before.clone(), before, success]),
             ["Same failure 3 times: error: no. Since the last success: directory /a → /b."]
         );
     }

@@ -69,11 +69,11 @@ impl Store {
         if let Some(status) = self.circuits.lock().get_mut(hash) {
             return check(&mut status.circuit);
         }
-        let Some(mut seen) = self.read(|connection| circuit(connection, hash)) else {
+        let Some(mut current) = self.read(|connection| circuit(connection, hash)) else {
             return Decision::Allow;
         };
         // Only a lease changes the circuit.
-        match check(&mut seen) {
+        match check(&mut current) {
             Decision::Probe(_) => {
                 self.change_circuit(pattern, LEASE_PATIENCE, check).unwrap_or(Decision::Allow)
             }

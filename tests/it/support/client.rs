@@ -29,7 +29,7 @@ const PARTING: Duration = Duration::from_secs(5);
 pub const SECOND_THOUGHT: Duration = Duration::from_millis(100);
 
 /// This many kills end a task with any processes.
-const MOST_KILLS: usize = 5;
+const MAX_KILLS: usize = 5;
 
 /// How many characters of a frame a failure shows.
 const SHOWN_OF_A_FRAME: usize = 600;
@@ -176,7 +176,7 @@ impl Client {
     /// them.
     pub fn kill_all_of(&self, task: &str) -> ToolResult {
         let mut receipt = self.kill_task(task);
-        for _ in 1..MOST_KILLS {
+        for _ in 1..MAX_KILLS {
             let nobody = receipt.meta["survivors"] == json!([]);
             if nobody && receipt.status() != "running" {
                 break;
