@@ -1,5 +1,5 @@
-//! A host on the loopback: a real sshd with keys and a port of its own, and a home and a state
-//! directory on its far side that no other test has.
+//! A host on loopback: a real sshd with its own keys and port, and a home and a state directory on
+//! its far side that no other test has.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -75,14 +75,14 @@ impl SshHost {
         SshHost { sshd, carrier }
     }
 
-    /// The processes of its sessions.
+    /// The processes of the host's sessions.
     pub fn session_pids(&self) -> Vec<u32> {
         let below = descendants_of(self.sshd.id()).into_iter();
         let sessions = below.filter(|process| process.arguments.starts_with("sshd"));
         sessions.map(|process| process.pid).collect()
     }
 
-    /// The carrier to it, as the words of a list.
+    /// The carrier to the host, as a list of words.
     pub fn carrier(&self) -> &str {
         &self.carrier
     }
@@ -113,20 +113,20 @@ pub fn far_home(env: &Env, name: &str) -> PathBuf {
     env.path(name)
 }
 
-/// Where the program is installed below a far home.
+/// The path of the installed program below a far home.
 pub fn installed(env: &Env, name: &str) -> PathBuf {
     let place = format!("{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     far_home(env, name).join(".cache/zsh-tool").join(place).join("zsh-tool")
 }
 
-/// Makes the far side find the program: sending a large one takes long.
+/// Installs the program on the far side, since sending a large one takes long.
 pub fn install(env: &Env, name: &str) {
     let program = installed(env, name);
     fs::create_dir_all(program.parent().expect("a folder")).expect("a folder");
     symlink(binary(), program).expect("a link");
 }
 
-/// The far sides that run, the guards left out.
+/// The running far sides, without their guards.
 pub fn far_sides(env: &Env) -> Vec<Found> {
     let is_far = |process: &Found| {
         process.arguments.starts_with("zsh-tool far") && process.arguments.contains("--guarded")
