@@ -52,7 +52,7 @@ impl Tools {
         directory: &Path,
         variables: &mut Variables,
     ) -> Option<String> {
-        let key = (tool, directory.to_path_buf());
+        let mut key = (tool, directory.to_path_buf());
         let failed = |failure: &Failure| failure.again > Instant::now();
         if self.failures.lock().get(&key).is_some_and(failed) {
             return None;
@@ -61,14 +61,14 @@ impl Tools {
         if tool == EnvironmentTool::Direnv {
             set(variables, &changes);
         }
-        let (answer, problem, pause) = match ask(tool, directory, variables) {
-            Ok((answer, problem)) => (answer, problem, Duration::ZERO),
-            Err(error) => {
-                let is_late = matches!(error, AskError::Run(RunError::Late(_)));
-                let pause = if is_late { PAUSE } else { Duration::ZERO };
-                (Changes::new(), Some(error.to_string()), pause)
-            }
+        let asked = ask(tool, directory, variables);
+        let pause = match asked {
+            Err(AskError::Run(RunError::Late(_))) => PAUSE,
+            _ => Duration::ZERO,
         };
+        let is_missing = matches!(asked, Err(AskError::Missing(_)));
+        let (answer, problem) =
+            asked.unwrap_or_else(|error| (Changes::new(), Some(error.to_string())));
         set(variables, &answer);
         changes.extend(answer);
         let mut answers = self.answers.lock();
@@ -82,11 +82,21 @@ impl Tools {
             failures.remove(&key);
             return None;
         };
-        let text = format!(
-            "environment_tools: `{}` in {}: {problem}. Run it there to see why.",
-            tool.command_line().join(" "),
-            directory.display()
-        );
+        let [program, ..] = tool.command_line();
+        let text = match is_missing {
+            true => {
+                // In every directory.
+                key.1 = PathBuf::new();
+                format!(
+                    "environment_tools: {program} {problem}. Install it, or take it out of the setting."
+                )
+            }
+            false => format!(
+                "environment_tools: `{}` in {}: {problem}. Run it there to see why.",
+                tool.command_line().join(" "),
+                directory.display()
+            ),
+        };
         let again = Instant::now() + pause;
         let before = failures.insert(key, Failure { text: text.clone(), again });
         before.is_none_or(|before| before.text != text).then_some(text)
@@ -123,8 +133,12 @@ fn ask(
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons: None };
     let captured = capture::run(launch, &limits)?;
     let exit = captured.exit.ok_or(AskError::TooMuch)?;
+    let hint = match tool {
+        EnvironmentTool::Direnv => ": .envrc is not allowed (`direnv allow`), or fails",
+        EnvironmentTool::Mise => "",
+    };
     let problem =
-        (exit != Exit::Code(0)).then(|| format!("it ended with exit code {}", exit.code()));
+        (exit != Exit::Code(0)).then(|| format!("it ended with exit code {}{hint}", exit.code()));
     let output = captured.output.trim_ascii();
     match output.is_empty() {
         true => Ok((Changes::new(), problem)),
