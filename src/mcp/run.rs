@@ -33,7 +33,9 @@ impl Tools {
         call: &mut ToolCall,
     ) -> Answer {
         let ceiling = call.client.ceiling;
-        let (arguments, mut notes) = read_waiting::<RunArguments>(tool, arguments, ceiling)?;
+        let (mut arguments, mut notes) = read_waiting::<RunArguments>(tool, arguments, ceiling)?;
+        // Some models pass every argument.
+        arguments.session = arguments.session.filter(|name| !name.is_empty());
         let pattern = compile("until", arguments.until.as_deref())?;
         let port = until_port(arguments.until_port.as_deref())?;
         let detach = arguments.detach.unwrap_or(false);
