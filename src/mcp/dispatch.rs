@@ -512,8 +512,8 @@ impl Tools {
     }
 
     /// Notes in a result what the wait for a line or a port has found.
-    pub(super) fn note_found(&self, result: &mut TaskResult, found: WaitEnd, port: Option<Port>) {
-        match (found, port) {
+    pub(super) fn note_found(&self, result: &mut TaskResult, found: WaitEnd, until: Until<'_>) {
+        match (found, until.port) {
             (WaitEnd::Matched(found), _) => result.matched = Some(found),
             (WaitEnd::Port(PortFound::Served(server)), Some(port)) => {
                 result.served = Some((port, server));
@@ -521,7 +521,9 @@ impl Tools {
             (WaitEnd::Port(PortFound::Held(holder)), Some(port)) => {
                 result.insights.push(Insight::warning(self.port_in_use(port, &holder)));
             }
-            _ => {}
+            (_, port) => {
+                (result.awaited_port, result.awaited_line) = (port, until.pattern.is_some());
+            }
         }
     }
 
@@ -761,7 +763,6 @@ pub(super) fn newest_line(task: &TaskHandle) -> String {
     line.chars().take(PROGRESS_CHARS).collect()
 }
 
-/// The line that ended a wait, if one did.
 /// Reads the argument `until_port`.
 pub(super) fn until_port(text: Option<&str>) -> Result<Option<Port>, NoPort> {
     text.map(str::parse).transpose()

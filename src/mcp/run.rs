@@ -108,7 +108,7 @@ impl Tools {
             view.keeps_directory = self.supervisor.remember_cwd(directory);
         }
         let mut result = TaskResult::of(view, notes);
-        self.note_found(&mut result, stopped, port);
+        self.note_found(&mut result, stopped, until);
         self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
     }
 

@@ -31,18 +31,21 @@ const LIST_AGE: Duration = Duration::from_millis(200);
 
 /// The processes of a task that a list is about.
 pub(crate) struct Members {
-    /// The pid of its shell, which leads its session.
-    pub shell: i32,
+    /// The pid of its shell, which leads its session, unless the task is over.
+    pub shell: Option<i32>,
     /// What has outlived it.
     pub leftovers: Vec<i32>,
 }
 
 impl Members {
     fn pids(&self, snapshot: &Snapshot) -> BTreeSet<i32> {
-        let in_session = snapshot.processes().filter(|process| process.session == self.shell);
-        let below = snapshot.descendants(self.shell);
-        let pids = in_session.chain(below).map(|process| process.id.pid);
-        pids.chain(self.leftovers.iter().copied()).chain([self.shell]).collect()
+        let of_shell = self.shell.into_iter().flat_map(|shell| {
+            let in_session = snapshot.processes().filter(move |process| process.session == shell);
+            let below = snapshot.descendants(shell);
+            let pids = in_session.chain(below).map(|process| process.id.pid);
+            pids.chain([shell]).collect::<Vec<i32>>()
+        });
+        of_shell.chain(self.leftovers.iter().copied()).collect()
     }
 }
 

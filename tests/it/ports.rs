@@ -172,6 +172,30 @@ fn leftovers_and_tasks_name_their_ports() {
     let listed = client.call("zsh_tasks", json!({}));
     assert!(listed.text.contains(&format!("2 still running, {listening}")), "{}", listed.text);
     client.kill_all_of(&task);
+    // What is over listens on nothing, whatever other processes do.
+    let _other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listed = client.call("zsh_tasks", json!({"all": true}));
+    assert!(listed.text.contains(&task), "{}", listed.text);
+    assert!(!listed.text.contains("listening on"), "{}", listed.text);
+}
+
+#[test]
+fn a_port_that_is_not_served_yet_is_waited_for_by_the_call_that_is_named() {
+    let env = Env::new();
+    let client = env.client();
+    env.named_pipe("go");
+    let port = free_port();
+    let command = format!("read < go; exec {}", serve("127.0.0.1", port));
+    let (task, text) = until_port(&client, &command, json!(port), json!({"yield_after": 0}));
+    assert!(text.contains(&format!("port {port} is not served yet")), "{text}");
+    assert!(text.contains(&format!("next: zsh_poll until_port={port} listen=")), "{text}");
+    std::fs::write(env.work().join("go"), "\n").expect("a reader");
+    let polled = client.poll(&task, json!({"until_port": port, "listen": 40}));
+    assert!(polled.text.contains(&served(port)), "{}", polled.text);
+    assert!(!polled.text.contains("next: "), "a server that is ready: {}", polled.text);
+    let other = client.poll(&task, json!({"until": "never", "listen": 0}));
+    assert!(other.text.contains("until matched no line yet"), "{}", other.text);
+    client.kill_task(&task);
 }
 
 #[test]
@@ -188,6 +212,9 @@ fn what_names_no_port_is_refused() {
         );
     }
     assert!(!env.work().join("made").exists());
+    let refused = client.call("zsh", json!({"command": "touch made", "until_port": 3.5}));
+    let expected = "until_port must be a string or a whole number, not 3.5";
+    assert!(refused.text.contains(expected), "{}", refused.text);
     let ended = client.call("zsh", json!({"command": "true", "until_port": 1, "yield_after": 40}));
     assert_eq!(ended.status(), "completed", "{}", ended.text);
 }
