@@ -527,7 +527,7 @@ impl Tools {
         }
     }
 
-    /// `port 3000 is in use by 4711 node, task b6d464a7 (npm run dev)`
+    /// `port 3000 is in use by 4711 node, task b6d464a7 of another server (npm run dev)`
     fn port_in_use(&self, port: Port, holder: &PortHolder) -> String {
         let user = holder.user.as_ref().map(|user| format!(" of user {user}")).unwrap_or_default();
         let Some(process) = &holder.process else {
@@ -535,7 +535,10 @@ impl Tools {
             return format!("port {port} is in use by a process{whose}");
         };
         let task = match self.supervisor.task_of_process(process.pid) {
-            Some((id, command)) => format!(", task {id} ({})", result::command_line(&command)),
+            Some(task) => {
+                let whose = if task.is_elsewhere { " of another server" } else { "" };
+                format!(", task {}{whose} ({})", task.id, result::command_line(&task.command))
+            }
             None => String::new(),
         };
         format!("port {port} is in use by {} {}{user}{task}", process.pid, process.name)

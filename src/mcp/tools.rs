@@ -47,7 +47,7 @@ pub struct RunArguments {
     pub description: Option<String>,
     /// Run on a terminal; a full-screen program shows its screen.
     pub pty: Option<bool>,
-    /// Directory to start in. Default: the project directory.
+    /// Directory to start in. Default: the project's.
     pub cwd: Option<String>,
     /// Variables to add.
     pub env: Option<BTreeMap<String, String>>,
@@ -105,7 +105,7 @@ pub struct PollArguments {
     /// Last line to show again.
     #[schemars(range(min = 1))]
     pub to_line: Option<u64>,
-    /// Show only lines that match this regex.
+    /// Show only lines that match.
     pub grep: Option<String>,
     /// Lines around each match.
     #[schemars(range(min = 0, max = 100))]
@@ -480,8 +480,9 @@ fn simplify(schema: &mut Value) {
 mod tests {
     use super::*;
 
-    /// Every session pays for the instructions and the tools that are always loaded.
-    const ALWAYS_LOADED_CHARS: usize = 7_000;
+    /// Every session pays for the instructions and the tools that are always loaded: 7,000
+    /// characters with what a list of tools adds.
+    const ALWAYS_LOADED_CHARS: usize = 6_980;
 
     #[test]
     fn schemas_are_closed_inline_and_described() {

@@ -49,6 +49,15 @@ impl Members {
     }
 }
 
+/// The task whose process holds a port.
+pub(crate) struct HoldingTask {
+    pub id: String,
+    /// Redacted.
+    pub command: String,
+    /// It belongs to another server, whose tools alone can end it.
+    pub is_elsewhere: bool,
+}
+
 impl Supervisor {
     /// A wait for this task to listen at a port.
     pub(crate) fn port_watch(&self, task: &TaskHandle, port: Port) -> PortWatch {
@@ -78,19 +87,20 @@ impl Supervisor {
         members.iter().map(of_task).collect()
     }
 
-    /// The task that a process belongs to, with its command line redacted: one of this server, or
-    /// of another one of this user.
-    pub(crate) fn task_of_process(&self, pid: i32) -> Option<(String, String)> {
+    /// The task that a process belongs to: one of this server, or of another one of this user.
+    pub(crate) fn task_of_process(&self, pid: i32) -> Option<HoldingTask> {
         let cookie = tree::cookie_of(pid)?;
         let (instance, id) = cookie.split_once('/')?;
         if let Some(task) = self.task(id).filter(|_| instance == self.instance) {
             let command = self.settings.redactor.redact(&task.live.facts.command).into_owned();
-            return Some((id.to_owned(), command));
+            return Some(HoldingTask { id: id.to_owned(), command, is_elsewhere: false });
         }
         let servers = journal::servers(self.settings.state.as_ref().ok()?);
         let is_its = |path: &&std::path::PathBuf| path.ends_with(instance);
-        let Entry { command, .. } = journal::read(servers.iter().find(is_its)?, id)?;
-        Some((id.to_owned(), command))
+        let server = servers.iter().find(is_its)?;
+        let Entry { command, .. } = journal::read(server, id)?;
+        let is_elsewhere = !journal::is_shim(server);
+        Some(HoldingTask { id: id.to_owned(), command, is_elsewhere })
     }
 }
 

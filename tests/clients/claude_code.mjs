@@ -115,6 +115,8 @@ async function interactive(steps, drive, ...more) {
   let drawn = '';
   child.stdout.on('data', (more) => (drawn += more));
   const ended = new Promise((end) => child.on('close', end));
+  // It may end before the last key below.
+  child.stdin.on('error', () => {});
   await drive({
     api,
     // What has been drawn, without what moves the cursor and paints.

@@ -111,9 +111,9 @@ fn what_holds_the_port_instead_is_named() {
     let port = free_port();
     let holds = serve("127.0.0.1", port);
     let (holder, _) = until_port(&other, &holds, json!(port), json!({}));
-    for server in [&client, &other] {
+    for (server, of) in [(&client, " of another server"), (&other, "")] {
         let (task, text) = until_port(server, "sleep 600", json!(port), json!({}));
-        let whose = format!("task {holder} (python3 -c ");
+        let whose = format!("task {holder}{of} (python3 -c ");
         assert!(text.contains(&format!("⚠ port {port} is in use by ")), "{text}");
         assert!(text.contains(&whose), "{text}");
         server.kill_task(&task);
@@ -126,7 +126,8 @@ fn what_holds_the_port_instead_is_named() {
         let failed = client.run(&command);
         assert_eq!(failed.status(), "failed", "{}", failed.text);
         assert!(failed.text.contains(&format!("⚠ port {port} is in use by ")), "{}", failed.text);
-        assert!(failed.text.contains(&format!("task {holder} (")), "{}", failed.text);
+        let whose = format!("task {holder} of another server (");
+        assert!(failed.text.contains(&whose), "{}", failed.text);
     }
     other.kill_task(&holder);
     let free = client.run(&format!("echo 'Address already in use: port {port}'; exit 1"));
