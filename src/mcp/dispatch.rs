@@ -522,7 +522,8 @@ impl Tools {
                 result.insights.push(Insight::warning(self.port_in_use(port, &holder)));
             }
             (_, port) => {
-                (result.awaited_port, result.awaited_line) = (port, until.pattern.is_some());
+                result.awaited_port = port;
+                result.awaited_line = until.pattern.map(|pattern| pattern.as_str().to_owned());
             }
         }
     }

@@ -181,7 +181,7 @@ fn leftovers_and_tasks_name_their_ports() {
 }
 
 #[test]
-fn a_port_that_is_not_served_yet_is_waited_for_by_the_call_that_is_named() {
+fn what_has_not_come_yet_is_waited_for_by_the_call_that_is_named() {
     let env = Env::new();
     let client = env.client();
     env.named_pipe("go");
@@ -194,8 +194,11 @@ fn a_port_that_is_not_served_yet_is_waited_for_by_the_call_that_is_named() {
     let polled = client.poll(&task, json!({"until_port": port, "listen": 40}));
     assert!(polled.text.contains(&served(port)), "{}", polled.text);
     assert!(!polled.text.contains("next: "), "a server that is ready: {}", polled.text);
-    let other = client.poll(&task, json!({"until": "never", "listen": 0}));
+    let arguments = json!({"command": "read < go; echo", "until": "is ready", "yield_after": 0});
+    let other = client.call("zsh", arguments);
     assert!(other.text.contains("until matched no line yet"), "{}", other.text);
+    assert!(other.text.contains("next: zsh_poll until=\"is ready\" listen="), "{}", other.text);
+    client.kill_task(&other.task_id());
     client.kill_task(&task);
 }
 

@@ -36,6 +36,8 @@ const COMMAND_CHARS: usize = 120;
 const RULE: &str = "───";
 /// How many leftovers are named; the others are counted.
 const LEFTOVERS_NAMED: usize = 8;
+/// The longest pattern that a call that is named repeats.
+const PATTERN_CHARS: usize = 40;
 /// How much of a prompt is shown.
 const PROMPT_CHARS: usize = 120;
 
@@ -85,8 +87,8 @@ pub struct TaskResult {
     pub served: Option<(Port, Option<ProcessName>)>,
     /// The port that the call waited for and that is not served yet.
     pub awaited_port: Option<Port>,
-    /// Whether the call waited for a line that has not come.
-    pub awaited_line: bool,
+    /// The pattern of the line that the call waited for and that has not come.
+    pub awaited_line: Option<String>,
     /// The ports at which processes listen that the command has left, by pid.
     pub listening: BTreeMap<i32, Vec<u16>>,
     /// The screen whose rows are shown instead of lines of output.
@@ -107,7 +109,7 @@ impl TaskResult {
             matched: None,
             served: None,
             awaited_port: None,
-            awaited_line: false,
+            awaited_line: None,
             listening: BTreeMap::new(),
             screen: None,
             person_line: None,
@@ -177,7 +179,8 @@ impl TaskResult {
         }
         if self.view.running() {
             parts.extend(self.awaited_port.map(|port| format!("port {port} is not served yet")));
-            parts.extend(self.awaited_line.then(|| "until matched no line yet".to_owned()));
+            let line = self.awaited_line.as_ref();
+            parts.extend(line.map(|_| "until matched no line yet".to_owned()));
         }
         let shows_position = self.numbered || self.view.running();
         if shows_position && self.shown.to_line > 0 {
@@ -218,7 +221,14 @@ impl TaskResult {
     /// The call that waits on, for what this one waited for.
     fn wait_call(&self, id: Option<&str>, listen: f64) -> String {
         let port = self.awaited_port.map(|port| format!("until_port={port}"));
-        let line = self.awaited_line.then(|| "until=…".to_owned());
+        let line = self.awaited_line.as_ref().map(|pattern| {
+            let is_short = pattern.chars().count() <= PATTERN_CHARS;
+            match (is_short, pattern.contains(char::is_whitespace)) {
+                (true, false) => format!("until={pattern}"),
+                (true, true) => format!("until=\"{pattern}\""),
+                (false, _) => "until=…".to_owned(),
+            }
+        });
         let awaited: Vec<String> = port.into_iter().chain(line).collect();
         match awaited.is_empty() {
             true => wait_call(id, "wait_for=end", listen),
