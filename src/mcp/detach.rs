@@ -188,7 +188,7 @@ impl DetachedTask {
     fn members(&self) -> Members {
         let lives = self.lives && !self.entry.is_over();
         Members {
-            shell: if lives { self.entry.pid } else { 0 },
+            shell: lives.then_some(self.entry.pid),
             leftovers: if lives { self.entry.leftovers.clone() } else { Vec::new() },
         }
     }

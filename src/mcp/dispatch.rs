@@ -509,9 +509,9 @@ impl Tools {
         Ok(Watch { goal, pattern, port, limit, cancel, tick }.run(task)?)
     }
 
-    /// Adds the line or the port that ended the wait to the result.
-    pub(super) fn note_found(&self, result: &mut TaskResult, found: WaitEnd, port: Option<Port>) {
-        match (found, port) {
+    /// Adds the line or the port that ended the wait, or that the wait was for, to the result.
+    pub(super) fn note_found(&self, result: &mut TaskResult, found: WaitEnd, until: Until<'_>) {
+        match (found, until.port) {
             (WaitEnd::Matched(found), _) => result.matched = Some(found),
             (WaitEnd::Port(PortFound::Served(server)), Some(port)) => {
                 result.served = Some((port, server));
@@ -519,11 +519,14 @@ impl Tools {
             (WaitEnd::Port(PortFound::Held(holder)), Some(port)) => {
                 result.insights.push(Insight::warning(self.port_in_use(port, &holder)));
             }
-            _ => {}
+            (_, port) => {
+                result.awaited_port = port;
+                result.awaited_line = until.pattern.map(|pattern| pattern.as_str().to_owned());
+            }
         }
     }
 
-    /// `port 3000 is in use by 4711 node, task b6d464a7 (npm run dev)`
+    /// `port 3000 is in use by 4711 node, task b6d464a7 of another server (npm run dev)`
     fn port_in_use(&self, port: Port, holder: &PortHolder) -> String {
         let user = holder.user.as_ref().map(|user| format!(" of user {user}")).unwrap_or_default();
         let Some(process) = &holder.process else {
@@ -531,7 +534,10 @@ impl Tools {
             return format!("port {port} is in use by a process{owner}");
         };
         let task = match self.supervisor.task_of_process(process.pid) {
-            Some((id, command)) => format!(", task {id} ({})", result::command_line(&command)),
+            Some(task) => {
+                let whose = if task.is_elsewhere { " of another server" } else { "" };
+                format!(", task {}{whose} ({})", task.id, result::command_line(&task.command))
+            }
             None => String::new(),
         };
         format!("port {port} is in use by {} {}{user}{task}", process.pid, process.name)

@@ -85,7 +85,7 @@ impl Tools {
             reading::new_output(&task.spool, &delta, max_output)
         };
         let mut result = TaskResult::of(view, notes);
-        self.note_found(&mut result, stopped, port);
+        self.note_found(&mut result, stopped, until);
         self.show(&task, result, spans, Numbering::Numbered, max_output, call.client)
     }
 
@@ -128,7 +128,7 @@ impl Tools {
         let mut result = TaskResult::of(view, notes);
         result.shown = screen_rows(&screen.view, call.client.room(max_output), id);
         if let Some(stopped) = stopped {
-            self.note_found(&mut result, stopped, port);
+            self.note_found(&mut result, stopped, until);
         }
         result.screen = Some(screen);
         Ok(self.task_result(task, result, call.client))

@@ -32,7 +32,9 @@ impl Tools {
         call: &mut ToolCall,
     ) -> Answer {
         let ceiling = call.client.ceiling;
-        let (arguments, mut notes) = read_waiting::<RunArguments>(tool, arguments, ceiling)?;
+        let (mut arguments, mut notes) = read_waiting::<RunArguments>(tool, arguments, ceiling)?;
+        // Some models pass every argument.
+        arguments.session = arguments.session.filter(|name| !name.is_empty());
         let pattern = compile("until", arguments.until.as_deref())?;
         let port = until_port(arguments.until_port.as_deref())?;
         let detach = arguments.detach.unwrap_or(false);
@@ -105,7 +107,7 @@ impl Tools {
             view.keeps_directory = self.supervisor.remember_cwd(directory);
         }
         let mut result = TaskResult::of(view, notes);
-        self.note_found(&mut result, stopped, port);
+        self.note_found(&mut result, stopped, until);
         self.show(&task, result, spans, Numbering::Plain, max_output, call.client)
     }
 

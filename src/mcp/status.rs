@@ -179,7 +179,7 @@ impl Tools {
 fn members(task: &TaskHandle) -> Members {
     let state = task.live.state();
     let leftovers = state.leftovers.iter().map(|left| left.pid).collect();
-    Members { shell: if state.closed { 0 } else { task.live.facts.shell.pid }, leftovers }
+    Members { shell: (!state.closed).then_some(task.live.facts.shell.pid), leftovers }
 }
 
 /// A row of the list, with facts that only its line shows.

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
-use super::environment::search_path;
 use super::journal::ServerDir;
 use super::prologue::{ExportsReport, PrologueContext, StartupFile, WrappedCommand};
 use super::request::StartError;
@@ -32,6 +31,8 @@ pub(super) struct LaunchContext<'a> {
     pub startup_files: &'a [StartupFile],
     pub startup: &'a StartupFiles,
     pub environment: &'a [(OsString, OsString)],
+    /// Where the programs are that report: a session may have changed PATH.
+    pub search_path: &'a OsStr,
     /// This server's directory, or why there is none.
     pub directory: Result<&'a ServerDir, &'a str>,
     /// Whether the exported variables are to be reported, for a session.
@@ -69,8 +70,8 @@ pub(super) fn prepare(command: &str, with: &LaunchContext) -> Result<Prepared, S
     if with.reports_exports {
         let sideband = sideband.as_ref().filter(|_| with.shell.kind != ShellKind::Sh);
         let (_, sideband) = sideband.ok_or(StartError::NoSession)?;
-        let search_path = search_path(with.environment);
-        let find = |name| files::find_program(name, search_path).map_err(|_| StartError::NoSession);
+        let find =
+            |name| files::find_program(name, with.search_path).map_err(|_| StartError::NoSession);
         let room = Some(sideband.make_room()).filter(|room| *room > 0);
         programs = Some((find("env")?, find("head")?, room.ok_or(StartError::NoSession)?));
     }

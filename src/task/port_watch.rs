@@ -31,19 +31,31 @@ const MAX_LIST_AGE: Duration = Duration::from_millis(200);
 
 /// What identifies the processes of a listed task.
 pub(crate) struct Members {
-    /// The pid of its shell, which leads its session.
-    pub shell: i32,
+    /// The pid of its shell, which leads its session, unless the task is over.
+    pub shell: Option<i32>,
     /// The processes that have outlived it.
     pub leftovers: Vec<i32>,
 }
 
 impl Members {
     fn pids(&self, snapshot: &Snapshot) -> BTreeSet<i32> {
-        let in_session = snapshot.processes().filter(|process| process.session == self.shell);
-        let below = snapshot.descendants(self.shell);
-        let pids = in_session.chain(below).map(|process| process.id.pid);
-        pids.chain(self.leftovers.iter().copied()).chain([self.shell]).collect()
+        let of_shell = self.shell.into_iter().flat_map(|shell| {
+            let in_session = snapshot.processes().filter(move |process| process.session == shell);
+            let below = snapshot.descendants(shell);
+            let pids = in_session.chain(below).map(|process| process.id.pid);
+            pids.chain([shell]).collect::<Vec<i32>>()
+        });
+        of_shell.chain(self.leftovers.iter().copied()).collect()
     }
+}
+
+/// The task whose process holds a port.
+pub(crate) struct HoldingTask {
+    pub id: String,
+    /// Redacted.
+    pub command: String,
+    /// It belongs to another server, whose tools alone can end it.
+    pub is_elsewhere: bool,
 }
 
 impl Supervisor {
@@ -75,19 +87,20 @@ impl Supervisor {
         members.iter().map(of_task).collect()
     }
 
-    /// The task that a process belongs to, with its command line redacted: one of this server, or
-    /// of another one of this user.
-    pub(crate) fn task_of_process(&self, pid: i32) -> Option<(String, String)> {
+    /// The task that a process belongs to: one of this server, or of another one of this user.
+    pub(crate) fn task_of_process(&self, pid: i32) -> Option<HoldingTask> {
         let cookie = tree::cookie_of(pid)?;
         let (instance, id) = cookie.split_once('/')?;
         if let Some(task) = self.task(id).filter(|_| instance == self.instance) {
             let command = self.settings.redactor.redact(&task.live.facts.command).into_owned();
-            return Some((id.to_owned(), command));
+            return Some(HoldingTask { id: id.to_owned(), command, is_elsewhere: false });
         }
         let servers = journal::servers(self.settings.state.as_ref().ok()?);
         let is_its = |path: &&std::path::PathBuf| path.ends_with(instance);
-        let Entry { command, .. } = journal::read(servers.iter().find(is_its)?, id)?;
-        Some((id.to_owned(), command))
+        let server = servers.iter().find(is_its)?;
+        let Entry { command, .. } = journal::read(server, id)?;
+        let is_elsewhere = !journal::is_shim(server);
+        Some(HoldingTask { id: id.to_owned(), command, is_elsewhere })
     }
 }
 

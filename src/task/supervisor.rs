@@ -311,6 +311,7 @@ impl Supervisor {
                     .due(self.settings.startup_file.iter().chain(&files)),
                 startup: &self.startup_files,
                 environment: &environment,
+                search_path: search_path(&self.settings.environment.inherited),
                 directory: self.directory(),
                 reports_exports: session.is_some(),
             },

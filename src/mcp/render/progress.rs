@@ -22,8 +22,12 @@ const LINE_CHARS: usize = 160;
 /// `◷ silent 18s · 5 empty polls · typical 47s, 90% within 180s; 4 of 12 runs had finished by this
 /// time · ~25s left · progressing: read or wrote 5.5 MB · next: zsh_poll wait_for=end listen=25`
 ///
-/// `next` is the wait of the suggested call, in seconds; `None` if the advice names a call.
-pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) -> Option<String> {
+/// `next` is the suggested call; `None` if the advice names one.
+pub(crate) fn line(
+    view: &View,
+    estimate: Option<&Estimate>,
+    next: Option<String>,
+) -> Option<String> {
     let mut parts = Vec::new();
     if view.attached {
         parts.push("person attached".to_owned());
@@ -41,8 +45,7 @@ pub(crate) fn line(view: &View, estimate: Option<&Estimate>, next: Option<f64>) 
         parts.push(format!("{waits} of input wait to be read"));
     }
     let progress = view.progress.as_ref().and_then(ProgressStatus::summary);
-    let next =
-        next.map(|seconds| format!("next: zsh_poll wait_for=end listen={:.0}", seconds.ceil()));
+    let next = next.map(|call| format!("next: {call}"));
     let separator = " · ";
     let room = LINE_CHARS - next.as_ref().map_or(0, |next| separator.len() + next.len());
     let join = |detail| {
@@ -351,9 +354,10 @@ mod tests {
         let mut long = view(None);
         (long.silent_for, long.idle_polls) = (Duration::from_secs(4000), 1000);
         long.queued_input = 5_500_000;
-        let line = line(&long, Some(&estimate), Some(25.0)).expect("a line");
+        let line =
+            line(&long, Some(&estimate), Some("zsh_poll listen=25".to_owned())).expect("a line");
         assert!(line.contains("typical 72s, 90% within 118s · ~"), "{line}");
-        assert!(line.ends_with(" · next: zsh_poll wait_for=end listen=25"), "{line}");
+        assert!(line.ends_with(" · next: zsh_poll listen=25"), "{line}");
     }
 
     #[test]

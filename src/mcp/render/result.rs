@@ -36,6 +36,8 @@ const COMMAND_CHARS: usize = 120;
 const RULE: &str = "───";
 /// How many leftovers are named; the others are counted.
 const LEFTOVERS_NAMED: usize = 8;
+/// The longest pattern that a call that is named repeats.
+const PATTERN_CHARS: usize = 40;
 /// How much of a prompt is shown.
 const PROMPT_CHARS: usize = 120;
 
@@ -83,6 +85,10 @@ pub struct TaskResult {
     pub matched: Option<Match>,
     /// The port that the task now serves, and the listening process if known.
     pub served: Option<(Port, Option<ProcessName>)>,
+    /// The port that the call waited for and that is not served yet.
+    pub awaited_port: Option<Port>,
+    /// The pattern that the call waited for and that no line has matched yet.
+    pub awaited_line: Option<String>,
     /// The listening ports of leftover processes, by pid.
     pub listening: BTreeMap<i32, Vec<u16>>,
     /// The screen whose rows are shown instead of lines of output.
@@ -102,6 +108,8 @@ impl TaskResult {
             numbered: true,
             matched: None,
             served: None,
+            awaited_port: None,
+            awaited_line: None,
             listening: BTreeMap::new(),
             screen: None,
             person_line: None,
@@ -138,8 +146,10 @@ impl TaskResult {
             lines.push(format!("… {}", self.shown.omission));
         }
         let advice = progress::advice(view, self.new_bytes > 0, estimate);
-        if view.running() {
+        // What a server that is ready did before is not worth a line, nor is its end worth a wait.
+        if view.running() && self.served.is_none() {
             let next = progress::next_wait(view, estimate, ceiling).filter(|_| advice.is_none());
+            let next = next.map(|listen| self.wait_call(None, listen));
             lines.extend(progress::line(view, estimate, next));
         }
         lines.extend(view.waiting.as_ref().map(|waiting| waiting_line(waiting, facts.input)));
@@ -149,7 +159,7 @@ impl TaskResult {
         let by_person = self.person_line.is_some() && advice == Some(Advice::SendInput);
         if let Some(advice) = advice.filter(|_| !by_person) {
             let listen = progress::next_poll(view, estimate, ceiling);
-            lines.push(suggestion(&advice, &facts.id, listen));
+            lines.push(self.suggestion(&advice, &facts.id, listen));
         }
         lines.extend(insight_lines(&self.insights, palette));
         lines.join("\n")
@@ -165,6 +175,11 @@ impl TaskResult {
             let server =
                 server.as_ref().map(|server| format!(" by {} {}", server.pid, server.name));
             parts.push(format!("port {port} is served{}", server.unwrap_or_default()));
+        }
+        if self.view.running() {
+            parts.extend(self.awaited_port.map(|port| format!("port {port} is not served yet")));
+            let line = self.awaited_line.as_ref();
+            parts.extend(line.map(|_| "until matched no line yet".to_owned()));
         }
         let shows_position = self.numbered || self.view.running();
         if shows_position && self.shown.to_line > 0 {
@@ -186,6 +201,38 @@ impl TaskResult {
             });
         }
         (!parts.is_empty()).then(|| format!("↻ {}", parts.join("  |  ")))
+    }
+
+    /// The advice and the call that follows it; `listen` is how many seconds to wait.
+    fn suggestion(&self, advice: &Advice, id: &str, listen: f64) -> String {
+        let call = match advice {
+            Advice::SendInput => format!("zsh_send task_id={id}"),
+            Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
+            Advice::AwaitHolder { task } => wait_call(Some(task), "wait_for=end", listen),
+            Advice::OtherWork => return advice.to_string(),
+            Advice::NearingCompletion
+            | Advice::WorksSilently { .. }
+            | Advice::SpacePolls { .. } => self.wait_call(Some(id), listen),
+        };
+        format!("{advice} → {call}")
+    }
+
+    /// The call that waits on, for what this one waited for.
+    fn wait_call(&self, id: Option<&str>, listen: f64) -> String {
+        let port = self.awaited_port.map(|port| format!("until_port={port}"));
+        let line = self.awaited_line.as_ref().map(|pattern| {
+            let is_short = pattern.chars().count() <= PATTERN_CHARS;
+            match (is_short, pattern.contains(char::is_whitespace)) {
+                (true, false) => format!("until={pattern}"),
+                (true, true) => format!("until=\"{pattern}\""),
+                (false, _) => "until=…".to_owned(),
+            }
+        });
+        let awaited: Vec<String> = port.into_iter().chain(line).collect();
+        match awaited.is_empty() {
+            true => wait_call(id, "wait_for=end", listen),
+            false => wait_call(id, &awaited.join(" "), listen),
+        }
     }
 
     /// The result as JSON, `_meta["zsh-tool/result"]`.
@@ -257,21 +304,10 @@ fn leftover_line(
     Some(format!("{count} {noun} still running: {named} (zsh_kill task_id={id} ends {them})"))
 }
 
-/// The advice and the call that follows it; `listen` is how many seconds to wait.
-fn suggestion(advice: &Advice, id: &str, listen: f64) -> String {
-    let wait = format!("zsh_poll task_id={id} wait_for=end listen={:.0}", listen.ceil());
-    let call = match advice {
-        Advice::SendInput => format!("zsh_send task_id={id}"),
-        Advice::Hung { .. } | Advice::Stuck { .. } => format!("zsh_kill task_id={id}"),
-        Advice::AwaitHolder { task } => {
-            format!("zsh_poll task_id={task} wait_for=end listen={:.0}", listen.ceil())
-        }
-        Advice::OtherWork => return advice.to_string(),
-        Advice::NearingCompletion | Advice::WorksSilently { .. } | Advice::SpacePolls { .. } => {
-            wait
-        }
-    };
-    format!("{advice} → {call}")
+/// `zsh_poll task_id=3dc8c9ee wait_for=end listen=25`
+fn wait_call(id: Option<&str>, goal: &str, listen: f64) -> String {
+    let id = id.map(|id| format!(" task_id={id}")).unwrap_or_default();
+    format!("zsh_poll{id} {goal} listen={:.0}", listen.ceil())
 }
 
 /// The first line of a command, cut.

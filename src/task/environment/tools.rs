@@ -52,7 +52,7 @@ impl Tools {
         directory: &Path,
         variables: &mut Variables,
     ) -> Option<String> {
-        let key = (tool, directory.to_path_buf());
+        let mut key = (tool, directory.to_path_buf());
         let failed = |failure: &Failure| failure.retry_at > Instant::now();
         if self.failures.lock().get(&key).is_some_and(failed) {
             return None;
@@ -61,14 +61,14 @@ impl Tools {
         if tool == EnvironmentTool::Direnv {
             set(variables, &changes);
         }
-        let (answer, problem, pause) = match run(tool, directory, variables) {
-            Ok((answer, problem)) => (answer, problem, Duration::ZERO),
-            Err(error) => {
-                let is_late = matches!(error, ToolError::Run(RunError::Late(_)));
-                let pause = if is_late { PAUSE } else { Duration::ZERO };
-                (Changes::new(), Some(error.to_string()), pause)
-            }
+        let answer = run(tool, directory, variables);
+        let pause = match answer {
+            Err(ToolError::Run(RunError::Late(_))) => PAUSE,
+            _ => Duration::ZERO,
         };
+        let is_missing = matches!(answer, Err(ToolError::Missing(_)));
+        let (answer, problem) =
+            answer.unwrap_or_else(|error| (Changes::new(), Some(error.to_string())));
         set(variables, &answer);
         changes.extend(answer);
         let mut answers = self.answers.lock();
@@ -82,11 +82,20 @@ impl Tools {
             failures.remove(&key);
             return None;
         };
-        let text = format!(
-            "environment_tools: `{}` in {}: {problem}. Run it there to see why.",
-            tool.command_line().join(" "),
-            directory.display()
-        );
+        let [program, ..] = tool.command_line();
+        let text = if is_missing {
+            // It is missing in every directory.
+            key.1 = PathBuf::new();
+            format!(
+                "environment_tools: {program} {problem}. Install it, or remove it from the setting."
+            )
+        } else {
+            format!(
+                "environment_tools: `{}` in {}: {problem}. Run it there to see why.",
+                tool.command_line().join(" "),
+                directory.display()
+            )
+        };
         let retry_at = Instant::now() + pause;
         let before = failures.insert(key, Failure { text: text.clone(), retry_at });
         before.is_none_or(|before| before.text != text).then_some(text)
@@ -123,8 +132,12 @@ fn run(
     let limits = Limits { time: LIMIT, output: MAX_OUTPUT, daemons: None };
     let captured = capture::run(launch, &limits)?;
     let exit = captured.exit.ok_or(ToolError::TooMuch)?;
+    let hint = match tool {
+        EnvironmentTool::Direnv => ": .envrc is not allowed (`direnv allow`), or fails",
+        EnvironmentTool::Mise => "",
+    };
     let problem =
-        (exit != Exit::Code(0)).then(|| format!("it ended with exit code {}", exit.code()));
+        (exit != Exit::Code(0)).then(|| format!("it ended with exit code {}{hint}", exit.code()));
     let output = captured.output.trim_ascii();
     if output.is_empty() {
         Ok((Changes::new(), problem))
