@@ -463,6 +463,8 @@ pub mod monitor {
     mod changes;
     pub mod dashboard;
     mod events;
+    pub(crate) mod far;
+    mod hosts;
     mod output;
     mod readable;
     pub mod runs;

@@ -17,6 +17,7 @@ use crate::history::recorder::Recorder;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
+use crate::peer::hosts::Hosts;
 use crate::process::descriptors::Waiting;
 use crate::process::guard::{Launcher, Role};
 use crate::process::signals::Exit;
@@ -105,7 +106,8 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         return ExitCode::FAILURE;
     }
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
-    let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder);
+    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
+    let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder, &hosts);
     let place = monitor.as_ref().map(Monitor::place);
     let directory = supervisor.directory_made();
     let tools = Arc::new(Tools::new(
@@ -115,11 +117,11 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         warnings,
         place,
         launcher.map_or(Shims::Unavailable, Shims::Launcher),
+        Arc::clone(&hosts),
     ));
     if let Err(error) = ControlSocket::start(Arc::clone(&tools), request_limit, directory) {
         tracing::error!("no control socket: {error}");
     }
-    let hosting = Arc::clone(&tools);
     let server = Arc::new(Server::new(tools, Access::Full));
     let receiver = Arc::clone(&server);
     let receive = move |outbound: &Outbound, received| receiver.receive(outbound, received);
@@ -157,7 +159,7 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         server.await_calls(LAST_CALLS);
     }
     // Before the sweep, which ends their carriers.
-    hosting.hosts.end();
+    hosts.end();
     supervisor.shut_down();
     server.await_calls(INTERRUPTED_CALLS);
     transport.finish(FLUSH);
@@ -181,9 +183,10 @@ fn start_monitor(
     warnings: &mut Vec<Warning>,
     supervisor: &Arc<Supervisor>,
     recorder: &Arc<Recorder>,
+    hosts: &Arc<Hosts>,
 ) -> Option<Monitor> {
     let address = config.http?;
-    monitor::start_beside(supervisor, address, config, recorder)
+    monitor::start_beside(supervisor, address, config, recorder, Some(hosts))
         .inspect_err(|error| {
             output::complain(error);
             warnings.push(Warning {

@@ -28,6 +28,7 @@ use crate::process::files;
 use crate::process::spawn::{Errors, Launch, Wiring};
 use crate::protocol::framing::MAX_FRAME_BYTES;
 use crate::protocol::transport::Transport;
+use crate::task::supervisor::Supervisor;
 
 /// How long a host may take for its first report.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -144,6 +145,17 @@ impl Hosts {
         Hosts { by_name: list.iter().map(host).collect(), list }
     }
 
+    /// Those of the configuration, for the server that owns these tasks.
+    pub fn of_server(list: HostList, supervisor: &Supervisor) -> Hosts {
+        let settings = &supervisor.settings;
+        let context = HostContext {
+            purpose: Purpose::Server(supervisor.instance.clone()),
+            environment: settings.environment.inherited.to_vec(),
+            daemons: Arc::clone(&settings.daemons),
+        };
+        Hosts::new(list, &context)
+    }
+
     /// Looks a host up by its name.
     ///
     /// # Errors
@@ -241,6 +253,14 @@ impl Host {
         match passed? {
             true => Ok(Some(exit.map_or(EXIT_LOST, |exit| exit.code()))),
             false => Ok(None),
+        }
+    }
+
+    /// The connection, if there is one.
+    pub(crate) fn connected(&self) -> Option<Arc<Link>> {
+        match &self.connection.lock().state {
+            State::Connected { link, .. } => Some(Arc::clone(link)),
+            _ => None,
         }
     }
 

@@ -34,6 +34,7 @@ use crate::oneshot::run_files::{MAX_PROMPT_BYTES, RunFile};
 use crate::oneshot::runtime::{Runtime, check_agents};
 use crate::oneshot::sessions::{self, FindError, RunView};
 use crate::oneshot::state::{self, Event};
+use crate::peer::hosts::Hosts;
 use crate::process::{descriptors, memory};
 use crate::task::housekeeping::wake_housekeeping;
 
@@ -278,6 +279,7 @@ fn conclude(
     let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
     setup::start_housekeeping(&supervisor, woken, memory::give_back_free);
     let directory = supervisor.directory_made();
+    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
@@ -285,6 +287,7 @@ fn conclude(
         Vec::new(),
         None,
         Shims::Unavailable,
+        hosts,
     );
     let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
     if let Err(error) = ControlSocket::start(Arc::new(tools), message_limit, directory) {
@@ -292,7 +295,7 @@ fn conclude(
     }
     let mut monitor = None;
     if let Some(address) = arguments.http.or(config.http) {
-        match monitor::start_beside(&supervisor, address, config, &recorder) {
+        match monitor::start_beside(&supervisor, address, config, &recorder, None) {
             Ok(started) => {
                 let place = started.announcement();
                 output::say(format_args!("zsh-tool: dashboard at {place}"));
