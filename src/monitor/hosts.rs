@@ -144,11 +144,12 @@ fn listed(data: &str, host: &str, ahead: f64) -> Vec<Value> {
 fn localise(session: &mut Value, host: &str, ahead: f64) {
     with_host(session, host);
     let started = session.get("startedAt").and_then(Value::as_f64);
-    let server = session.pointer_mut("/server/own");
-    if let Some(own) = server {
-        *own = false.into();
-    }
+    let own = session.pointer_mut("/server/own").map(|own| std::mem::replace(own, false.into()));
     if let Some(fields) = session.as_object_mut() {
+        // The far side keeps its own tasks as if they were detached; they end with this server.
+        if own == Some(Value::Bool(true)) {
+            fields.insert("detached".to_owned(), Value::Null);
+        }
         fields.insert("host".to_owned(), host.into());
         if let Some(started) = started {
             fields.insert("startedAt".to_owned(), (started - ahead).into());

@@ -21,7 +21,7 @@ use crate::support::tmux::Window;
 const EXIT: Duration = Duration::from_secs(20);
 
 /// A host that is reached by a real sshd, with the program installed.
-fn by_ssh(linger: u32) -> (Env, SshHost) {
+pub fn by_ssh(linger: u32) -> (Env, SshHost) {
     let env = Env::new();
     let host = SshHost::start(&env);
     install(&env, "far");
@@ -30,19 +30,19 @@ fn by_ssh(linger: u32) -> (Env, SshHost) {
     (env, host)
 }
 
-fn on_host(client: &Client, command: &str, mut arguments: Value) -> ToolResult {
+pub fn on_host(client: &Client, command: &str, mut arguments: Value) -> ToolResult {
     arguments["command"] = json!(command);
     arguments["host"] = json!("build1");
     client.call("zsh", arguments)
 }
 
-fn carrier(client: &Client) -> Found {
+pub fn carrier(client: &Client) -> Found {
     let is_carrier = |process: &Found| process.arguments.starts_with("ssh ");
     descendants_of(client.pid()).into_iter().find(is_carrier).expect("a carrier")
 }
 
 /// Ends the connection as a crash does.
-fn cut(client: &Client) {
+pub fn cut(client: &Client) {
     send_signal("KILL", carrier(client).pid);
 }
 

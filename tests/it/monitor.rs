@@ -304,7 +304,7 @@ fn a_task_of_a_connected_host_is_shown_followed_typed_into_and_killed() {
     let command = "seq 20000; print -n 'Name? '; read name; echo hello $name; exit 3";
     let task = there(command, json!({"pty": true, "until": "Name", "yield_after": 25}));
     let shown = await_waiting(&watcher, &task);
-    assert_eq!(shown["host"], "build1");
+    assert_eq!((&shown["host"], &shown["detached"]), (&json!("build1"), &Value::Null));
     assert_eq!((&shown["server"]["own"], &shown["canKill"]), (&json!(false), &json!(true)));
     assert_eq!(progress(&watcher, &task)["sessionId"], json!(task));
     // The stream of the list shows it as well.
