@@ -104,7 +104,7 @@ impl Tools {
         let mut client = call.relayed_client();
         client.task_id = on_host.task.clone().filter(|_| starts);
         client.secret = secret.map(|secret| RelayedSecret { data: secret.bytes().to_vec() });
-        if let Some(task) = &on_host.task {
+        if let Some(task) = on_host.task.as_ref().filter(|_| starts) {
             host.note(task);
         }
         let request = PeerCall {
@@ -126,8 +126,10 @@ impl Tools {
         }
         match peer.call(&request, progress) {
             Ok(mut result) => {
+                if !explain_unknown(&mut result, host, on_host.task.as_deref()) {
+                    on_host.task.iter().for_each(|task| host.note(task));
+                }
                 with_host(&mut result, host, tool);
-                explain_unknown(&mut result, host, on_host.task.as_deref());
                 Ok((peer, result))
             }
             Err(PeerError::Cancelled) => Err(HostFailure::Cancelled),
@@ -223,10 +225,11 @@ fn ids_with_host(text: &str, host: &str, is_list: bool, knows: impl Fn(&str) -> 
     named + rest
 }
 
-/// A task that its host does not know, though its start was asked for here, never ran.
-fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) {
+/// A task that its host does not know, though its start was asked for here, never ran. Returns
+/// whether it is unknown.
+fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) -> bool {
     let Some(Value::String(text)) = result.pointer_mut("/content/0/text") else {
-        return;
+        return false;
     };
     if let Some(task) = task
         && text.starts_with(&format!("task_id {task} is unknown"))
@@ -236,7 +239,9 @@ fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) {
             "task_id {name}:{task} is unknown on {name}: if its zsh call was not answered, the command \
              never started; zsh_tasks with host={name} and all=true lists the tasks that are known"
         );
+        return true;
     }
+    false
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::hosts::{by_ssh, carrier, cut, on_host};
+use crate::hosts::{await_delivery, by_ssh, carrier, cut, on_host};
 use crate::support::client::{Client, PATIENCE, send_signal};
 use crate::support::env::{Env, binary};
 use crate::support::processes::{
@@ -98,6 +98,7 @@ pub fn sleep_and_wake(time: Duration, with_server: bool) {
     let go_on = env.named_pipe("go-on");
     let command = format!("echo one; read -r < {}; echo two; {sleep}", go_on.display());
     let task = on_host(&client, &command, json!({"until": "one", "yield_after": 25})).task_id();
+    await_delivery(&client);
     let mut frozen = vec![carrier(&client).pid];
     if with_server {
         frozen.push(client.server_pid());
