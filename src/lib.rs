@@ -115,7 +115,7 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `control` | 1 | `accept(2)` on the control socket |
 //! | `control-call` | one for each connection of it, at most 16, with a reader and a writer | their channels |
-//! | `call-…` | one for each call of a tool, about a client's task, for a stream of events or for a person attached, at most 64 | a task's monitor, the signal for events |
+//! | `call-…` | one for each call of a tool, about a client's task, for a stream of events, for a page or for a person attached, at most 64 | a task's monitor, the signal for events |
 //! | `store` | 1, from the first use of the database on | a condvar, SQLite |
 //! | `check-wait` | one for each check of a run's agent | a status check |
 //! | `recovery` | 1 for each recovery of a run; abandoned if the run is paused, cancelled or out of time | `read(2)` of logs |

@@ -12,12 +12,15 @@ use super::dispatch::{Answered, Progress, ToolCall, ToolResult, Tools};
 use super::relay;
 use super::tools::{Tool, ToolName};
 use crate::config::MAX_WAIT;
-use crate::peer::hosts::Host;
-use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError, RelayedSecret};
+use crate::peer::hosts::{self, Host};
+use crate::peer::{Peer, PeerCall, PeerError, RelayedSecret};
 use crate::process::files;
 use crate::protocol::message::put;
 use crate::task::journal::is_task_id;
 
+/// How much longer than its own wait a call may take: results may be large and lines slow. A
+/// connection that is lost is found before.
+const CALL_LIMIT: Duration = Duration::from_secs(2 * hosts::SILENCE_LIMIT.as_secs());
 /// What is before an id in our own words.
 const BEFORE_IDS: [&str; 5] = ["task=", "task_id=", "task '", "task ", "attach "];
 const ID_LENGTH: usize = 8;
@@ -111,7 +114,7 @@ impl Tools {
             tool: tool.wire_name,
             arguments: &on_host.arguments,
             client,
-            limit: on_host.wait(tool) + ANSWER_LIMIT,
+            limit: on_host.wait(tool) + CALL_LIMIT,
             cancel: call.cancel,
         };
         let mut passed_on;
@@ -136,13 +139,17 @@ impl Tools {
             Err(PeerError::Refused(text)) => {
                 Err(HostFailure::Error(format!("host {}: {text}", on_host.host)))
             }
-            Err(error) => {
-                let cause = match error {
-                    PeerError::Silent { waited, .. } => {
-                        format!("host {} has not answered for {} s", on_host.host, waited.as_secs())
-                    }
-                    _ => format!("connection to {} lost ({})", on_host.host, host.final_reason()),
-                };
+            Err(PeerError::Silent { waited, .. }) => {
+                let name = &on_host.host;
+                let cause = format!("host {name} has not answered for {} s", waited.as_secs());
+                Err(HostFailure::Error(match on_host.task.as_deref().filter(|_| !starts) {
+                    Some(task) => format!("{cause}: zsh_poll task_id={name}:{task} asks again"),
+                    None => unanswered(&cause, host, on_host.task.as_deref(), starts),
+                }))
+            }
+            Err(_) => {
+                let cause =
+                    format!("connection to {} lost ({})", on_host.host, host.final_reason());
                 Err(HostFailure::Error(unanswered(&cause, host, on_host.task.as_deref(), starts)))
             }
         }
