@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use uuid::Uuid;
 
 /// zsh-tool: the shell that reports the truth to AI agents.
 #[derive(Debug, Parser)]
@@ -335,6 +336,10 @@ pub struct OneshotRunArguments {
     /// Resume an interrupted run: its id, the beginning of it, or `latest`.
     #[arg(long, value_name = "ID", conflicts_with = "prompt")]
     pub resume: Option<String>,
+    /// Use this id, a UUID, for the run. The same command again resumes the run, or reports its
+    /// result.
+    #[arg(long, value_name = "UUID", conflicts_with = "resume")]
+    pub id: Option<Uuid>,
     /// Print one JSON object with the result.
     #[arg(long)]
     pub json: bool,
@@ -425,7 +430,7 @@ mod tests {
     use super::*;
 
     /// Words that command lines are made of.
-    const WORDS: [&str; 40] = [
+    const WORDS: [&str; 41] = [
         "serve",
         "exec",
         "oneshot",
@@ -457,6 +462,7 @@ mod tests {
         "--on-stuck",
         "ask",
         "--resume",
+        "--id",
         "latest",
         "--",
         "-",

@@ -116,7 +116,7 @@
 //! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
 //! | `control` | 1 | `accept(2)` on the control socket |
 //! | `control-call` | one for each control connection, at most 16, with a reader and a writer | their channels |
-//! | `call-…` | one for each tool call, request about an MCP task, event stream or attached person, at most 64 | a task's monitor, the signal for events |
+//! | `call-…` | one for each tool call, request about an MCP task or a page, event stream or attached person, at most 64 | a task's monitor, the signal for events |
 //! | `store` | 1, from the first use of the database | a condvar, SQLite |
 //! | `check-wait` | one for each check of a run's agent | a status check |
 //! | `recovery` | 1 for each recovery of a run; abandoned if the run is paused, cancelled or out of time | `read(2)` of logs |
@@ -464,6 +464,8 @@ pub mod monitor {
     mod changes;
     pub mod dashboard;
     mod events;
+    pub(crate) mod far;
+    mod hosts;
     mod output;
     mod readable;
     pub mod runs;

@@ -40,6 +40,7 @@ mod bootstrap;
 pub(crate) mod events;
 pub(crate) mod hosts;
 mod link;
+pub(crate) mod pages;
 pub(crate) mod payload;
 
 /// How long an answer may take beyond the wait that its call requests.
@@ -378,7 +379,7 @@ impl Peer {
     pub fn call(
         &mut self,
         call: &PeerCall,
-        mut progress: Option<&mut dyn FnMut(&Value)>,
+        progress: Option<&mut dyn FnMut(&Value)>,
     ) -> Result<Value, PeerError> {
         let mut meta = json!({RELAY_KEY: &call.client});
         if progress.is_some() {
@@ -392,17 +393,28 @@ impl Peer {
         });
         let begun = Instant::now();
         self.request(&request).map_err(|error| self.failed(error, begun))?;
+        self.await_result(begun, call.limit, call.cancel, progress)
+    }
+
+    /// Waits for the result of the request that began then.
+    fn await_result(
+        &mut self,
+        begun: Instant,
+        limit: Duration,
+        cancel: &Cancel,
+        mut progress: Option<&mut dyn FnMut(&Value)>,
+    ) -> Result<Value, PeerError> {
         let (waker, wakes) = Waker::new().map_err(|error| self.failed(error, begun))?;
-        call.cancel.wake_by(waker);
-        let input = AwaitedInput { stream: &self.stream, wakes, deadline: begun + call.limit };
+        cancel.wake_by(waker);
+        let input = AwaitedInput { stream: &self.stream, wakes, deadline: begun + limit };
         let mut frames = FrameReader::new(input, MAX_FRAME_BYTES);
         loop {
             let frame = match frames.next_frame() {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => return Err(self.failed(io::Error::other(error), begun)),
                 Ok(None) => return Err(PeerError::Gone(self.owner.clone())),
-                Err(_) if call.cancel.is_cancelled() => {
-                    if call.cancel.timed_out_after().is_some() {
+                Err(_) if cancel.is_cancelled() => {
+                    if cancel.timed_out_after().is_some() {
                         // Without this, the end of the connection would end the task.
                         let params = json!({"requestId": REQUEST_ID, "reason": "timed out"});
                         let _ = self.write(&json!({

@@ -174,7 +174,8 @@ function sessionFacts(session) {
     ['Input and output', isRun(session) ? null : session.pty ? 'terminal (PTY)' : 'pipes'],
     ['Left running', leftWords(session)],
     ...(session.detached ? detachedFacts(session.detached) : []),
-    ['Server', isRun(session) ? null : serverWords(session.server)],
+    ['Host', session.host],
+    ['Server', isRun(session) || session.host ? null : serverWords(session.server)],
     ['Id', session.id],
   ].filter((fact) => fact && fact[1] !== null && fact[1] !== undefined && fact[1] !== '');
 }

@@ -149,7 +149,7 @@ function factWords(session) {
 }
 
 function metaWords(session) {
-  const words = [session.id.slice(0, 8), session.directory];
+  const words = [shortId(session), session.directory];
   if (isRun(session) && session.run) words.splice(1, 0, runWords(session.run));
   if (leftOf(session)) words.push(`left running: ${leftWords(session)}`);
   if (!isRunning(session)) words.push(`ended ${ago(page.nowMs() - endOf(session) * SECOND)}`);

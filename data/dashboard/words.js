@@ -168,8 +168,15 @@ function runWords(run) {
 /** The processes that outlive a task. */
 const leftWords = (session) => (session.leftovers ?? []).map((pid) => `pid ${pid}`).join(', ');
 
-/** The server or runner of a session. */
+/** A short name; a host's ids begin with its name. */
+function shortId({ id, host }) {
+  const start = host ? host.length + 1 : 0;
+  return id.slice(0, start + 8);
+}
+
+/** The host, server or runner of a session. */
 function ownerWords(session) {
+  if (session.host) return `on ${session.host}`;
   if (!isRun(session)) return serverWords(session.server);
   return session.pid ? `runner pid ${session.pid}` : 'no runner';
 }

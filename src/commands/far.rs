@@ -14,12 +14,13 @@ use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{Receiver, after, bounded, select};
 
-use super::{output, serve, setup, shim};
+use super::{monitor, output, serve, setup, shim};
 use crate::cli::FarArguments;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
-use crate::peer::hosts;
+use crate::monitor::far::FarPages;
+use crate::peer::hosts::{self, Hosts};
 use crate::peer::{self, ANSWER_LIMIT, Owner, Peer, payload};
 use crate::process::descriptors::{self, Waiting};
 use crate::process::guard::{self, Launcher, Role};
@@ -143,6 +144,7 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     }
     let launcher = arguments.launcher.and_then(|number| Launcher::inherited(number).ok());
     let directory = supervisor.directory_made();
+    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Arc::new(Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
@@ -150,7 +152,12 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
         warnings,
         None,
         launcher.map_or(Shims::Unavailable, Shims::Launcher),
+        hosts,
     ));
+    let (shown, known) = (Arc::clone(&supervisor), Arc::clone(&recorder));
+    let config = tools.config.clone();
+    let routes = move || monitor::routes_beside(&shown, &config, &known, None);
+    let _ = tools.pages.set(Box::new(FarPages::new(routes)));
     let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);
     let control = control.inspect_err(|error| tracing::error!("no control socket: {error}")).ok();
     let release = setup::release_memory(&recorder);

@@ -26,6 +26,7 @@ use crate::monitor::http::listener::{Server, StartError};
 use crate::monitor::http::request::Request;
 use crate::monitor::http::response::{Response, Routes};
 use crate::monitor::sessions::Sessions;
+use crate::peer::hosts::Hosts;
 use crate::process::files::{self, Temporary};
 use crate::process::memory;
 use crate::task::supervisor::Supervisor;
@@ -77,9 +78,9 @@ pub(crate) fn start_beside(
     address: SocketAddr,
     config: &Config,
     recorder: &Arc<Recorder>,
+    hosts: Option<&Arc<Hosts>>,
 ) -> Result<Monitor, StartError> {
-    let redactor = &supervisor.settings.redactor;
-    let routes = routes(config, Some(Arc::clone(supervisor)), recorder, redactor);
+    let routes = routes_beside(supervisor, config, recorder, hosts);
     let directory = supervisor.directory().ok();
     start(address, routes, directory.map(|directory| directory.path.as_path()))
 }
@@ -105,24 +106,36 @@ impl Monitor {
     }
 }
 
-/// The routes for everything in the state directory, and for the tasks of this process, if
-/// it runs any.
+/// The routes of a process that runs tasks.
+pub(super) fn routes_beside(
+    supervisor: &Arc<Supervisor>,
+    config: &Config,
+    recorder: &Arc<Recorder>,
+    hosts: Option<&Arc<Hosts>>,
+) -> Arc<dyn Routes> {
+    let redactor = &supervisor.settings.redactor;
+    routes(config, Some(Arc::clone(supervisor)), hosts.cloned(), recorder, redactor)
+}
+
+/// The routes for everything in the state directory, and for the tasks and the hosts of this
+/// process, if it has any.
 fn routes(
     config: &Config,
     own: Option<Arc<Supervisor>>,
+    hosts: Option<Arc<Hosts>>,
     recorder: &Arc<Recorder>,
     redactor: &Arc<Redactor>,
 ) -> Arc<dyn Routes> {
     let state = config.state_dir.as_ref().ok().cloned();
     let (recorder, redactor) = (Arc::clone(recorder), Arc::clone(redactor));
-    let api = |own: Option<Arc<Supervisor>>, judges: &Arc<Supervisor>| {
+    let api = move |own: Option<Arc<Supervisor>>, judges: &Arc<Supervisor>| {
         let judge = setup::judge(&config.judge, config, judges);
         let checks = Checks::new(judge, config.enable_concurrent_checks);
         let executors = setup::executors(config)
             .inspect_err(|error| tracing::warn!("agents' records are shown unformatted: {error}"))
             .ok();
         let sessions = Sessions::new(state, own, recorder, redactor, executors);
-        Api::new(sessions, checks)
+        Api::new(sessions, checks, hosts)
     };
     match own {
         Some(own) => Arc::new(api(Some(Arc::clone(&own)), &own)),
@@ -165,7 +178,7 @@ pub(crate) fn run(address: SocketAddr) -> ExitCode {
     };
     let redactor = setup::redactor(&config);
     let recorder = setup::recorder(&config, &redactor);
-    let routes = routes(&config, None, &recorder, &redactor);
+    let routes = routes(&config, None, None, &recorder, &redactor);
     let code = match start(address, routes, None) {
         Ok(monitor) => {
             let printed = output::print(&format!("{}\n", monitor.link()));

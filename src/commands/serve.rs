@@ -17,6 +17,7 @@ use crate::history::recorder::Recorder;
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
+use crate::peer::hosts::Hosts;
 use crate::process::descriptors::Waiting;
 use crate::process::guard::{Launcher, Role};
 use crate::process::signals::Exit;
@@ -104,7 +105,8 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         return ExitCode::FAILURE;
     }
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
-    let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder);
+    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
+    let monitor = start_monitor(&config, &mut warnings, &supervisor, &recorder, &hosts);
     let location = monitor.as_ref().map(Monitor::location);
     let directory = supervisor.directory_made();
     let tools = Arc::new(Tools::new(
@@ -114,11 +116,12 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         warnings,
         location,
         launcher.map_or(Shims::Unavailable, Shims::Launcher),
+        Arc::clone(&hosts),
     ));
     if let Err(error) = ControlSocket::start(Arc::clone(&tools), message_limit, directory) {
         tracing::error!("no control socket: {error}");
     }
-    let server = Arc::new(Server::new(Arc::clone(&tools), Access::Full));
+    let server = Arc::new(Server::new(tools, Access::Full));
     let receiver = Arc::clone(&server);
     let receive = move |outbound: &Outbound, received| receiver.receive(outbound, received);
     let connect = || {
@@ -151,7 +154,7 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         server.await_calls(LAST_CALLS);
     }
     // Before the supervisor kills all processes, including the hosts' carriers.
-    tools.hosts.end();
+    hosts.end();
     supervisor.shut_down();
     server.await_calls(INTERRUPTED_CALLS);
     transport.finish(FLUSH);
@@ -175,9 +178,10 @@ fn start_monitor(
     warnings: &mut Vec<Warning>,
     supervisor: &Arc<Supervisor>,
     recorder: &Arc<Recorder>,
+    hosts: &Arc<Hosts>,
 ) -> Option<Monitor> {
     let address = config.http?;
-    monitor::start_beside(supervisor, address, config, recorder)
+    monitor::start_beside(supervisor, address, config, recorder, Some(hosts))
         .inspect_err(|error| {
             output::complain(error);
             warnings.push(Warning {

@@ -16,6 +16,7 @@ use super::{serve, setup};
 use crate::mcp::control::ControlSocket;
 use crate::mcp::dispatch::{Shims, Tools};
 use crate::mcp::server::{Access, Server};
+use crate::peer::hosts::Hosts;
 use crate::process::guard::Role;
 use crate::process::{descriptors, files, guard, memory};
 use crate::protocol::transport::{Outbound, Transport};
@@ -67,6 +68,7 @@ fn hold(instance: String) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let directory = supervisor.directory_made();
+    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Arc::new(Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
@@ -74,6 +76,7 @@ fn hold(instance: String) -> ExitCode {
         warnings,
         None,
         Shims::Own,
+        hosts,
     ));
     let control = ControlSocket::start(Arc::clone(&tools), message_limit, directory);
     let control = control.inspect_err(|error| tracing::error!("no control socket: {error}")).ok();

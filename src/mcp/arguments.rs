@@ -106,7 +106,8 @@ fn check_type(name: &str, property: &Value, value: &Value) -> Result<Value, Argu
         }
         "string" => {
             if !value.is_string() {
-                let number = if NUMBERS_ACCEPTED.contains(&name) { " or a whole number" } else { "" };
+                let number =
+                    if NUMBERS_ACCEPTED.contains(&name) { " or a whole number" } else { "" };
                 return Err(wrong(&format!("a string{number}")));
             }
             let choices = property.get("enum").and_then(Value::as_array);

@@ -25,7 +25,8 @@ use crate::config::{Config, MAX_WAIT, Warning};
 use crate::history::notices;
 use crate::history::recorder::Recorder;
 use crate::peer::RelayedClient;
-use crate::peer::hosts::{HostContext, Hosts, Purpose};
+use crate::peer::hosts::Hosts;
+use crate::peer::pages::Pages;
 use crate::process::guard::Launcher;
 use crate::process::listening;
 use crate::protocol::message::put;
@@ -278,7 +279,10 @@ pub struct Tools {
     pub lease: OnceLock<Duration>,
     /// The connection to this far side is lost: cancelled calls leave their commands running.
     pub connection_lost: AtomicBool,
-    pub hosts: Hosts,
+    /// Where else commands run.
+    pub hosts: Arc<Hosts>,
+    /// On a host: answers the page of the server that it is connected to.
+    pub pages: OnceLock<Box<dyn Pages>>,
     /// The first answer has reported the detached tasks of the project.
     pub(super) detached_reported: AtomicBool,
     /// Calls that have become tasks of the client, by task id.
@@ -345,17 +349,11 @@ impl Tools {
         warnings: Vec<Warning>,
         monitor: Option<MonitorAt>,
         shims: Shims,
+        hosts: Arc<Hosts>,
     ) -> Tools {
-        let hosts = Hosts::new(
-            config.hosts.clone(),
-            &HostContext {
-                purpose: Purpose::Server(supervisor.instance.clone()),
-                environment: supervisor.settings.environment.inherited.to_vec(),
-                daemons: Arc::clone(&supervisor.settings.daemons),
-            },
-        );
         Tools {
             hosts,
+            pages: OnceLock::new(),
             connection_lost: AtomicBool::new(false),
             supervisor,
             recorder,

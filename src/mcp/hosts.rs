@@ -12,12 +12,15 @@ use super::dispatch::{Answered, ToolCall, ToolResult, Tools};
 use super::relay;
 use super::tools::{Tool, ToolName};
 use crate::config::MAX_WAIT;
-use crate::peer::hosts::Host;
-use crate::peer::{ANSWER_LIMIT, Peer, PeerCall, PeerError, RelayedSecret};
+use crate::peer::hosts::{self, Host};
+use crate::peer::{Peer, PeerCall, PeerError, RelayedSecret};
 use crate::process::files;
 use crate::protocol::message::put;
 use crate::task::journal::is_task_id;
 
+/// How much longer than its own wait a call may take: results may be large and lines slow. Pings
+/// find a lost connection sooner.
+const CALL_LIMIT: Duration = Duration::from_secs(2 * hosts::SILENCE_LIMIT.as_secs());
 /// The words before a task id in text that zsh-tool writes.
 const BEFORE_IDS: [&str; 5] = ["task=", "task_id=", "task '", "task ", "attach "];
 const ID_LENGTH: usize = 8;
@@ -104,34 +107,40 @@ impl Tools {
         let mut client = call.relayed_client();
         client.task_id = on_host.task.clone().filter(|_| starts);
         client.secret = secret.map(|secret| RelayedSecret { data: secret.bytes().to_vec() });
-        if let Some(task) = &on_host.task {
+        if let Some(task) = on_host.task.as_ref().filter(|_| starts) {
             host.note(task);
         }
         let request = PeerCall {
             tool: tool.wire_name,
             arguments: &on_host.arguments,
             client,
-            limit: on_host.wait(tool) + ANSWER_LIMIT,
+            limit: on_host.wait(tool) + CALL_LIMIT,
             cancel: call.cancel,
         };
         let mut forward = relay::forward_progress(&mut call.progress);
         match peer.call(&request, forward.as_mut().map(|forward| forward as _)) {
             Ok(mut result) => {
+                if !explain_unknown(&mut result, host, on_host.task.as_deref()) {
+                    on_host.task.iter().for_each(|task| host.note(task));
+                }
                 with_host(&mut result, host, tool);
-                explain_unknown(&mut result, host, on_host.task.as_deref());
                 Ok((peer, result))
             }
             Err(PeerError::Cancelled) => Err(HostFailure::Cancelled),
             Err(PeerError::Refused(text)) => {
                 Err(HostFailure::Error(format!("host {}: {text}", on_host.host)))
             }
-            Err(error) => {
-                let cause = match error {
-                    PeerError::Silent { waited, .. } => {
-                        format!("host {} has not answered for {} s", on_host.host, waited.as_secs())
-                    }
-                    _ => format!("connection to {} lost ({})", on_host.host, host.final_reason()),
-                };
+            Err(PeerError::Silent { waited, .. }) => {
+                let name = &on_host.host;
+                let cause = format!("host {name} has not answered for {} s", waited.as_secs());
+                Err(HostFailure::Error(match on_host.task.as_deref().filter(|_| !starts) {
+                    Some(task) => format!("{cause}: zsh_poll task_id={name}:{task} asks again"),
+                    None => unanswered(&cause, host, on_host.task.as_deref(), starts),
+                }))
+            }
+            Err(_) => {
+                let cause =
+                    format!("connection to {} lost ({})", on_host.host, host.final_reason());
                 Err(HostFailure::Error(unanswered(&cause, host, on_host.task.as_deref(), starts)))
             }
         }
@@ -214,10 +223,11 @@ fn ids_with_host(text: &str, host: &str, is_list: bool, knows: impl Fn(&str) -> 
     prefixed + rest
 }
 
-/// Explains that a task which its host does not know may never have started.
-fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) {
+/// A task that its host does not know, though its start was asked for here, never ran. Returns
+/// whether it is unknown.
+fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) -> bool {
     let Some(Value::String(text)) = result.pointer_mut("/content/0/text") else {
-        return;
+        return false;
     };
     if let Some(task) = task
         && text.starts_with(&format!("task_id {task} is unknown"))
@@ -227,7 +237,9 @@ fn explain_unknown(result: &mut Value, host: &Host, task: Option<&str>) {
             "task_id {name}:{task} is unknown on {name}: if its zsh call was not answered, the command \
              never started; zsh_tasks with host={name} and all=true lists the tasks that are known"
         );
+        return true;
     }
+    false
 }
 
 #[cfg(test)]

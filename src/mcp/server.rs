@@ -24,6 +24,7 @@ use super::render::result::Palette;
 use super::rpc_error::RpcError;
 use super::tools::{self, INSTRUCTIONS, Tool, ToolName};
 use crate::config::{ColorChoice, MAX_WAIT};
+use crate::peer::pages::{PAGE, PageRequest};
 use crate::peer::{
     ATTACH, ATTACH_INPUT, ATTACH_RESIZE, DELIVERED, END, EVENT, EVENTS, RELAY_KEY, RelayedClient,
 };
@@ -258,6 +259,13 @@ impl Server {
             (Era::Legacy, EVENTS) if self.access != Access::Full => {
                 self.streams_events.store(true, Ordering::Relaxed);
                 Work::Events { follow: events_follow(params.as_ref()) }
+            }
+            (Era::Legacy, PAGE) if self.access == Access::Carrier => {
+                let request = params.map(serde_json::from_value).transpose();
+                let Ok(Some(request)) = request else {
+                    return Err(RpcError::new(INVALID_PARAMS, "no request of a page"));
+                };
+                Work::Page(request)
             }
             (Era::Legacy, ATTACH) if matches!(self.access, Access::ControlSocket { .. }) => {
                 self.attach(outbound, params)?
@@ -506,6 +514,8 @@ enum Work {
     Events { follow: bool },
     /// Show a task to a person.
     Attach(Arc<Attachment>),
+    /// Answer a page.
+    Page(PageRequest),
 }
 
 impl Work {
@@ -557,6 +567,7 @@ impl Work {
             Work::Task { .. } => "task",
             Work::Events { .. } => "events",
             Work::Attach(_) => "attach",
+            Work::Page(_) => "page",
         }
     }
 }
@@ -630,6 +641,14 @@ impl RunningCall {
                 let result = self.server.tools.operate(*operation, task, client)?;
                 let wanted = self.cancel.begin_answer();
                 Ok(wanted.then(|| complete(result)))
+            }
+            Work::Page(request) => {
+                let Some(pages) = self.server.tools.pages.get() else {
+                    return Err(unknown_method(PAGE));
+                };
+                let answer = pages.answer(request.clone(), &self.cancel);
+                let wanted = self.cancel.begin_answer();
+                Ok(wanted.then(|| complete(json!(answer))))
             }
             Work::Events { follow } => self.stream_events(*follow).map(|()| {
                 let wanted = self.cancel.begin_answer();

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::events::{FollowedRun, FollowedTask, LastSent, ListEvents, SessionEvents};
+use super::hosts::{self, HostLists};
 use super::http::request::{Method, Request};
 use super::http::response::{Response, Routes};
 use super::output::OutputSource;
@@ -24,6 +25,7 @@ use crate::history::recorder::Recorder;
 use crate::oneshot::sessions::{self as oneshot, RunView, StopError, StopOutcome};
 use crate::oneshot::state::RunState;
 use crate::peer;
+use crate::peer::hosts::Hosts;
 use crate::progress::status_forecast::Status;
 use crate::task::live::{Cancel, StateView};
 use crate::task::registry::TaskHandle;
@@ -51,11 +53,13 @@ const END_AFTER_KILL: Duration = Duration::from_secs(2);
 pub(crate) struct Api {
     sessions: Arc<Sessions>,
     checks: Checks,
+    /// Where commands of this process run as well.
+    hosts: Option<Arc<Hosts>>,
 }
 
 impl Api {
-    pub(crate) fn new(sessions: Sessions, checks: Checks) -> Api {
-        Api { sessions: Arc::new(sessions), checks }
+    pub(crate) fn new(sessions: Sessions, checks: Checks, hosts: Option<Arc<Hosts>>) -> Api {
+        Api { sessions: Arc::new(sessions), checks, hosts }
     }
 }
 
@@ -65,12 +69,21 @@ impl Routes for Api {
         let Some(path) = segments.strip_prefix(&["api"]) else {
             return Response::not_found();
         };
+        if let Some(hosts) = &self.hosts
+            && let Some(response) = hosts::forward(hosts, request)
+        {
+            return response;
+        }
         let answered = match (path, request.method) {
-            (["sessions"], Method::Get) => Ok(Response::json(200, &self.sessions.list())),
-            (["sessions", id, "events"], Method::Get) => self.session_events(id, request),
-            (["events"], Method::Get) => {
-                Ok(Response::Events(Box::new(ListEvents::new(Arc::clone(&self.sessions)))))
+            (["sessions"], Method::Get) => {
+                let of_hosts = self.hosts.clone().map(HostLists::of_now).unwrap_or_default();
+                Ok(Response::json(200, &self.sessions.list().with(of_hosts)))
             }
+            (["sessions", id, "events"], Method::Get) => self.session_events(id, request),
+            (["events"], Method::Get) => Ok(Response::Events(Box::new(ListEvents::new(
+                Arc::clone(&self.sessions),
+                self.hosts.clone(),
+            )))),
             (["history"], Method::Get) => {
                 Ok(Response::json(200, &history(&self.sessions.recorder, now())))
             }

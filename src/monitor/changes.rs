@@ -4,7 +4,7 @@
 //! Some changes touch neither (a server is killed, a task falls silent): a check every [`RECHECK`]
 //! finds them while a client watches.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -102,9 +102,15 @@ impl FileChanges {
         }
     }
 
-    /// Waits for a change since [`FileChanges::note`], or until the deadline. `shows_all` means that
-    /// every change appears in the directories.
-    pub(crate) fn wait(&mut self, deadline: Instant, cancel: &Cancel, shows_all: bool) {
+    /// Waits for a change since [`FileChanges::note`], until one of `others` is readable, or until
+    /// the deadline. `shows_all` says that every change appears in the directories.
+    pub(crate) fn wait(
+        &mut self,
+        deadline: Instant,
+        cancel: &Cancel,
+        shows_all: bool,
+        others: &[BorrowedFd],
+    ) {
         self.be_woken_by(cancel);
         let sees_all = shows_all && self.watch.is_some() && self.woken.is_some();
         let recheck = if sees_all { RECHECK } else { BLIND_RECHECK };
@@ -121,6 +127,9 @@ impl FileChanges {
         }
         if let Some(woken) = &self.woken {
             poller.watch(woken.as_fd(), Interest::Read);
+        }
+        for other in others {
+            poller.watch(*other, Interest::Read);
         }
         poller.wait(Some(limit.saturating_duration_since(Instant::now())));
     }

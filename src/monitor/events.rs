@@ -11,9 +11,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::changes::{FileChanges, GATHER, OwnChanges};
+use super::hosts::HostLists;
 use super::http::response::{Event, EventSource, StreamStep};
 use super::output::{Chunk, OutputSource};
 use super::runs;
@@ -22,6 +23,7 @@ use super::sessions::{Sessions, Task};
 use crate::oneshot::log::LogLine;
 use crate::oneshot::log_reader::{self, Follower};
 use crate::oneshot::sessions::{self, RunView};
+use crate::peer::hosts::Hosts;
 use crate::task::live::Cancel;
 use crate::text::quantity::grouped;
 
@@ -241,7 +243,7 @@ impl Followed for FollowedTask {
     fn wait(&mut self, deadline: Instant, cancel: &Cancel) {
         match &mut self.changes {
             Changes::Own(changes) => changes.wait(deadline, cancel),
-            Changes::Files(changes) => changes.wait(deadline, cancel, true),
+            Changes::Files(changes) => changes.wait(deadline, cancel, true, &[]),
         }
     }
 }
@@ -315,7 +317,7 @@ impl Followed for FollowedRun {
     }
 
     fn wait(&mut self, deadline: Instant, cancel: &Cancel) {
-        self.changes.wait(deadline, cancel, true);
+        self.changes.wait(deadline, cancel, true, &[]);
     }
 }
 
@@ -332,12 +334,15 @@ fn data_of(line: LogLine) -> String {
 pub(crate) struct ListEvents {
     sessions: Arc<Sessions>,
     changes: FileChanges,
-    sent: Option<List>,
+    hosts: Option<HostLists>,
+    /// The list of this machine, and what hosts have listed.
+    sent: Option<(List, Vec<Value>)>,
 }
 
 impl ListEvents {
-    pub(crate) fn new(sessions: Arc<Sessions>) -> ListEvents {
-        ListEvents { sessions, changes: FileChanges::new(LIST_PAUSE), sent: None }
+    pub(crate) fn new(sessions: Arc<Sessions>, hosts: Option<Arc<Hosts>>) -> ListEvents {
+        let hosts = hosts.map(HostLists::new);
+        ListEvents { sessions, changes: FileChanges::new(LIST_PAUSE), hosts, sent: None }
     }
 }
 
@@ -346,20 +351,22 @@ impl EventSource for ListEvents {
         loop {
             if self.sent.is_some() {
                 let shows_all = self.sessions.are_on_disk();
-                self.changes.wait(deadline, cancel, shows_all);
+                let of_hosts = self.hosts.iter().flat_map(HostLists::awaited).collect::<Vec<_>>();
+                self.changes.wait(deadline, cancel, shows_all, &of_hosts);
             }
             if cancel.is_cancelled() {
                 return StreamStep::End;
             }
             self.changes.note(&self.sessions.directories());
             let list = self.sessions.list();
-            let without_times = list.without_times();
-            if self.sent.as_ref() != Some(&without_times) {
-                self.sent = Some(without_times);
+            let of_hosts = self.hosts.as_mut().map(HostLists::sessions).unwrap_or_default();
+            let listed = Some((list.without_times(), of_hosts.clone()));
+            if self.sent != listed {
+                self.sent = listed;
                 return StreamStep::Event(Event {
                     id: None,
                     name: Some("sessions"),
-                    data: json!(list).to_string(),
+                    data: list.with(of_hosts).to_string(),
                 });
             }
             if Instant::now() >= deadline {

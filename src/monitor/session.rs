@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::alan::rows::unix_seconds;
 use crate::task::request::Detached;
@@ -66,6 +67,8 @@ pub(crate) struct Session {
     /// The median remaining time, given the time so far.
     pub remaining_ms: Option<u64>,
     pub server: ServerName,
+    /// The host that it runs on; null for this machine.
+    pub host: Option<String>,
     /// Null for a task that ends with its server.
     pub detached: Option<Detached>,
     /// Whether it is a task that has processes and can be reached.
@@ -140,6 +143,15 @@ impl Session {
 }
 
 impl List {
+    /// Its JSON, with the sessions of hosts after those of this machine.
+    pub(crate) fn with(&self, of_hosts: Vec<Value>) -> Value {
+        let mut list = json!(self);
+        if let Some(sessions) = list.get_mut("sessions").and_then(Value::as_array_mut) {
+            sessions.extend(of_hosts);
+        }
+        list
+    }
+
     /// See [`Session::without_times`].
     pub(crate) fn without_times(&self) -> List {
         let sessions = self.sessions.iter().map(Session::without_times).collect();

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::log::{self, LineKind, LogCheckError, NewLine, Origin, RunLog, StateChange};
-use super::log_reader;
 use super::redaction::Redacted;
 use super::run_files::{self, Entry, FileError, LoadError, Lock, LockError, RunFile};
 use super::state::{
     Action, Event, Invalid, NotResumable, Position, Reason, RunState, Unreplayable, resume, step,
 };
+use super::{log_line, log_reader};
 use crate::base::clock::Now;
 use crate::process::files::{self, PrivateDirError};
 use crate::process::tree::Identity;
@@ -83,7 +83,11 @@ impl OpenRun {
         let directory = sessions.join(&file.oneshot_id);
         let making = run_files::unfinished(&sessions, &file.oneshot_id);
         files::private_subdir(&making)?;
-        let created = OpenRun::fill(&making, file, redactor).and_then(|mut run| {
+        // Where another process creates a run with this id at this moment, it has the lock.
+        let lock = Lock::take(&making)?;
+        // One that was killed meanwhile may have left a beginning.
+        let _ = std::fs::remove_file(making.join(log_line::FILE_NAME));
+        let created = OpenRun::fill(&making, file, redactor, lock).and_then(|mut run| {
             std::fs::rename(&making, &directory)
                 .and_then(|()| files::sync_directory(&sessions))
                 .map_err(FileError::cannot("make", &directory))?;
@@ -101,8 +105,8 @@ impl OpenRun {
         directory: &Path,
         mut file: RunFile,
         redactor: Arc<Redactor>,
+        lock: Lock,
     ) -> Result<OpenRun, OpenError> {
-        let lock = Lock::take(directory)?;
         let mut log = RunLog::open(directory)?;
         file.redact(&redactor);
         let position = Position::created(file.max_iterations);

@@ -28,13 +28,14 @@ use crate::process::files;
 use crate::process::spawn::{Errors, Launch, Wiring};
 use crate::protocol::framing::MAX_FRAME_BYTES;
 use crate::protocol::transport::Transport;
+use crate::task::supervisor::Supervisor;
 
 /// How long a host may take for its first report.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Clocks that differ by at most this many seconds count as equal.
 const CLOCK_PRECISION: u64 = 2;
-/// How long sending the program may take.
-const SEND_LIMIT: Duration = Duration::from_secs(120);
+/// How long a host may take to check the program that was sent, and to receive the end of it.
+const INSTALL_LIMIT: Duration = Duration::from_secs(120);
 /// Attempts to connect begin at least this far apart.
 const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
 /// How often a host is pinged.
@@ -144,7 +145,18 @@ impl Hosts {
         Hosts { by_name: list.iter().map(host).collect(), list }
     }
 
-    /// Looks up a host by its name.
+    /// Those of the configuration, for the server that owns these tasks.
+    pub fn of_server(list: HostList, supervisor: &Supervisor) -> Hosts {
+        let settings = &supervisor.settings;
+        let context = HostContext {
+            purpose: Purpose::Server(supervisor.instance.clone()),
+            environment: settings.environment.inherited.to_vec(),
+            daemons: Arc::clone(&settings.daemons),
+        };
+        Hosts::new(list, &context)
+    }
+
+    /// Looks a host up by its name.
     ///
     /// # Errors
     /// When the host is not listed.
@@ -244,7 +256,15 @@ impl Host {
         }
     }
 
-    /// The state of the connection, for people to read.
+    /// The connection, if there is one.
+    pub(crate) fn connected(&self) -> Option<Arc<Link>> {
+        match &self.connection.lock().state {
+            State::Connected { link, .. } => Some(Arc::clone(link)),
+            _ => None,
+        }
+    }
+
+    /// How the connection is, for people to read.
     pub fn status(&self) -> String {
         let connection = self.connection.lock();
         match (&connection.state, &connection.reason) {
@@ -449,18 +469,17 @@ impl Carrier {
         purpose: &Purpose,
         wakes: &OwnedFd,
     ) -> Result<FarSystem, String> {
-        let deadline = Instant::now() + ANSWER_LIMIT;
-        self.write(bootstrap::script(entry, purpose).as_bytes(), deadline, wakes)?;
-        let system = match self.report(deadline, wakes)? {
+        let limit = Limit::of(ANSWER_LIMIT);
+        self.write(bootstrap::script(entry, purpose).as_bytes(), wakes)?;
+        let system = match self.report(limit, wakes)? {
             Report::Ready(system) => return Ok(system),
             Report::Failed(reason) => return Err(reason),
             Report::Needed { system } => system,
         };
         let payload = Payload::for_system(&system)
             .map_err(|error| format!("the program to send cannot be read: {error}"))?;
-        let deadline = Instant::now() + SEND_LIMIT;
         let Some(payload) = payload else {
-            let _ = self.write(NO_PROGRAM.as_bytes(), deadline, wakes);
+            let _ = self.write(NO_PROGRAM.as_bytes(), wakes);
             return Err(format!(
                 "there is no zsh-tool for {system} here: install version {} there, in PATH or in \
                  binary_directory",
@@ -468,11 +487,11 @@ impl Carrier {
             ));
         };
         let line = bootstrap::announcement(payload.bytes.len(), &payload.hash);
-        let sent = self
-            .write(line.as_bytes(), deadline, wakes)
-            .and_then(|()| self.write(&payload.bytes, deadline, wakes));
-        // If the host did not read the program, its report says why.
-        match (self.report(deadline, wakes), sent) {
+        let sent =
+            self.write(line.as_bytes(), wakes).and_then(|()| self.write(&payload.bytes, wakes));
+        // If it was not read, the report says why.
+        let limit = if sent.is_ok() { INSTALL_LIMIT } else { LAST_ERRORS };
+        match (self.report(Limit::of(limit), wakes), sent) {
             (Ok(Report::Ready(system)), Ok(())) => Ok(system),
             (Ok(Report::Failed(reason)), _) => Err(reason),
             (Ok(_), _) => Err("it has not installed zsh-tool".to_owned()),
@@ -480,7 +499,7 @@ impl Carrier {
         }
     }
 
-    fn report(&mut self, deadline: Instant, wakes: &OwnedFd) -> Result<Report, String> {
+    fn report(&mut self, limit: Limit, wakes: &OwnedFd) -> Result<Report, String> {
         loop {
             while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
@@ -492,23 +511,30 @@ impl Carrier {
                 self.read.clear();
             }
             let output = self.output.as_ref().ok_or("it has no output")?;
+            // Also where there is always something to read.
+            await_ready(output, Interest::Read, limit, wakes)?;
             let mut buffer = [0; 4096];
             match descriptors::read(output, &mut buffer) {
                 Transfer::Bytes(count) => {
                     self.read.extend_from_slice(buffer.get(..count).unwrap_or_default());
                 }
-                Transfer::WouldBlock => await_ready(output, Interest::Read, deadline, wakes)?,
+                Transfer::WouldBlock => {}
                 Transfer::Closed => return Err(CLOSED.to_owned()),
             }
         }
     }
 
-    fn write(&self, mut bytes: &[u8], deadline: Instant, wakes: &OwnedFd) -> Result<(), String> {
+    /// Fails when nothing has been read for long, however much there is to write.
+    fn write(&self, mut bytes: &[u8], wakes: &OwnedFd) -> Result<(), String> {
         let input = self.input.as_ref().ok_or("it has no input")?;
+        let mut limit = Limit::of(ANSWER_LIMIT);
         while !bytes.is_empty() {
             match descriptors::write(input, bytes) {
-                Transfer::Bytes(count) => bytes = bytes.get(count..).unwrap_or_default(),
-                Transfer::WouldBlock => await_ready(input, Interest::Write, deadline, wakes)?,
+                Transfer::Bytes(count) => {
+                    bytes = bytes.get(count..).unwrap_or_default();
+                    limit = Limit::of(ANSWER_LIMIT);
+                }
+                Transfer::WouldBlock => await_ready(input, Interest::Write, limit, wakes)?,
                 Transfer::Closed => return Err(CLOSED.to_owned()),
             }
         }
@@ -574,16 +600,30 @@ impl Carrier {
     }
 }
 
-/// Waits until a descriptor is ready; fails at the deadline, and when `wakes` becomes readable.
+/// How long something may take.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    whole: Duration,
+    deadline: Instant,
+}
+
+impl Limit {
+    fn of(whole: Duration) -> Limit {
+        Limit { whole, deadline: Instant::now() + whole }
+    }
+}
+
+/// Waits until a descriptor is ready. `wakes` becomes readable when this process ends.
 fn await_ready(
     fd: &OwnedFd,
     interest: Interest,
-    deadline: Instant,
+    limit: Limit,
     wakes: &OwnedFd,
 ) -> Result<(), String> {
-    let rest = deadline.saturating_duration_since(Instant::now());
+    let rest = limit.deadline.saturating_duration_since(Instant::now());
     if rest.is_zero() {
-        return Err(format!("it has not answered for {} s", ANSWER_LIMIT.as_secs()));
+        let did = if interest == Interest::Write { "read" } else { "answered" };
+        return Err(format!("it has not {did} for {} s", limit.whole.as_secs()));
     }
     let mut poller = Poller::default();
     poller.watch(fd.as_fd(), interest);

@@ -10,7 +10,10 @@ use super::mistyped::END_OF_OPTIONS;
 use super::words;
 use crate::commands::output;
 use crate::oneshot::engine::Engine;
-use crate::oneshot::state::{Reason, RunState, Stage};
+use crate::oneshot::recovery;
+use crate::oneshot::run_files::RunFile;
+use crate::oneshot::sessions::RunView;
+use crate::oneshot::state::{Position, Reason, RunState, Stage};
 
 /// The result of a run.
 pub(super) struct End {
@@ -35,14 +38,25 @@ impl End {
         let position = run.position();
         // A paused run shows no result, and searching for it takes time.
         let is_paused = matches!(position.stage, Stage::Interrupted { .. });
+        let result = (!is_paused).then(|| engine.result()).flatten();
+        End::new(run.file(), position, run.directory(), result)
+    }
+
+    /// That of a run which has ended before.
+    pub(super) fn of_ended(run: &RunView, position: &Position) -> End {
+        let result = recovery::result(&run.directory, position.iteration).ok().flatten();
+        End::new(&run.file, position, &run.directory, result)
+    }
+
+    fn new(file: &RunFile, position: &Position, directory: &Path, result: Option<String>) -> End {
         End {
-            id: run.id().to_owned(),
-            result: (!is_paused).then(|| engine.result()).flatten(),
+            id: file.oneshot_id.clone(),
             stage: position.stage.clone(),
             iteration: position.iteration,
             maximum: position.maximum.get(),
-            directory: run.directory().to_path_buf(),
-            feedback: run.file().feedback.clone(),
+            directory: directory.to_path_buf(),
+            result,
+            feedback: file.feedback.clone(),
         }
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, bounded};
 use signal_hook::consts::{SIGCHLD, SIGUSR1};
+use uuid::Uuid;
 
 use super::end::{End, prompt_command, resume_command};
 use super::planning::{flags, options, overlay, plan, probe_settings};
@@ -31,8 +32,9 @@ use crate::oneshot::engine::Engine;
 use crate::oneshot::run::OpenRun;
 use crate::oneshot::run_files::{MAX_PROMPT_BYTES, RunFile};
 use crate::oneshot::runtime::{Runtime, check_agents};
-use crate::oneshot::sessions;
-use crate::oneshot::state::Event;
+use crate::oneshot::sessions::{self, FindError, RunView};
+use crate::oneshot::state::{self, Event};
+use crate::peer::hosts::Hosts;
 use crate::process::{descriptors, memory};
 use crate::task::housekeeping::wake_housekeeping;
 
@@ -51,7 +53,16 @@ pub(super) fn run(
     }
     let target = match &arguments.resume {
         Some(id) => RunTarget::Resumed(find(config, id)?.directory),
-        None => RunTarget::New(prompt(&arguments.prompt)?),
+        None => {
+            let prompt = prompt(&arguments.prompt)?;
+            match arguments.id.map(|id| earlier(config, id, &prompt)).transpose()?.flatten() {
+                Some(run) => match over(&run, arguments) {
+                    Some(end) => return Ok(end.report(arguments.json)),
+                    None => RunTarget::Resumed(run.directory),
+                },
+                None => RunTarget::New(prompt),
+            }
+        }
     };
     let executors = setup::executors(config).map_err(failed)?;
     let names = [settings.executor.as_str(), settings.auditor()];
@@ -94,6 +105,30 @@ enum RunTarget {
     New(String),
     /// The existing run in this directory.
     Resumed(PathBuf),
+}
+
+/// The run that was started under this id before, if there is one.
+fn earlier(config: &Config, id: Uuid, prompt: &str) -> Result<Option<RunView>, ExitCode> {
+    let id = id.to_string();
+    let run = match sessions::find(setup::state_directory(config)?, &id) {
+        Ok(run) => run,
+        Err(FindError::Unknown(_)) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    if setup::redactor(config).redact(prompt) != run.file.prompt {
+        return Err(misused(format_args!(
+            "the run {id} has another prompt: give a new run another id, or resume it with {}",
+            resume_command(&id)
+        )));
+    }
+    Ok(Some(run))
+}
+
+/// How a run has ended that nothing can be done about with these arguments.
+fn over(run: &RunView, arguments: &OneshotRunArguments) -> Option<End> {
+    let position = run.file.position().ok().filter(|_| !run.live)?;
+    let is_over = state::resume(&position, arguments.max_iterations).is_err();
+    is_over.then(|| End::of_ended(run, &position))
 }
 
 fn prompt(words: &[String]) -> Result<String, ExitCode> {
@@ -167,7 +202,9 @@ fn begin(
                 failed(format_args!("the working directory cannot be used: {error}"))
             })?;
             let now = SystemClock.now();
+            let created = RunFile::created(settings.max_iterations, now);
             let file = RunFile {
+                oneshot_id: arguments.id.map_or(created.oneshot_id, |id| id.to_string()),
                 prompt: prompt.clone(),
                 directory,
                 executor: settings.executor.clone(),
@@ -175,7 +212,7 @@ fn begin(
                 model: settings.model.clone(),
                 auditor_model: settings.auditor_model.clone(),
                 options: options(settings),
-                ..RunFile::created(settings.max_iterations, now)
+                ..created
             };
             let state = setup::state_directory(config)?;
             if let Some(keep) = settings.keep() {
@@ -242,6 +279,7 @@ fn conclude(
     let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
     setup::start_housekeeping(&supervisor, woken, memory::give_back_free);
     let directory = supervisor.directory_made();
+    let hosts = Arc::new(Hosts::of_server(config.hosts.clone(), &supervisor));
     let tools = Tools::new(
         Arc::clone(&supervisor),
         Arc::clone(&recorder),
@@ -249,6 +287,7 @@ fn conclude(
         Vec::new(),
         None,
         Shims::Unavailable,
+        hosts,
     );
     let message_limit = setup::message_limit(config);
     if let Err(error) = ControlSocket::start(Arc::new(tools), message_limit, directory) {
@@ -256,7 +295,7 @@ fn conclude(
     }
     let mut monitor = None;
     if let Some(address) = arguments.http.or(config.http) {
-        match monitor::start_beside(&supervisor, address, config, &recorder) {
+        match monitor::start_beside(&supervisor, address, config, &recorder, None) {
             Ok(started) => {
                 let address = started.announcement();
                 output::say(format_args!("zsh-tool: dashboard at {address}"));

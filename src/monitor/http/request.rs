@@ -6,17 +6,23 @@
 //! and ambiguous input is refused (two lengths, two hosts, folded headers, invalid percent
 //! encoding).
 
+use serde::{Deserialize, Serialize};
+
 /// The maximum size of a request line and its headers, including the blank line, in bytes.
 pub(crate) const MAX_HEAD: usize = 16 * 1024;
 /// The maximum size of a body, in bytes.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
 /// The maximum number of headers; browsers send about twenty.
 const MAX_HEADERS: usize = 100;
+/// The header that continues a stream of events.
+const LAST_EVENT_ID: &str = "Last-Event-ID";
+/// The names of a session's id in a query.
+const SESSION_KEYS: [&str; 2] = ["sessionId", "session_id"];
 /// The supported methods, as in the `Allow` header.
 pub(crate) const METHODS: &str = "GET, HEAD, POST";
 
 /// A request's method. HEAD becomes a GET whose answer has no body ([`Head::without_body`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
     /// Reads.
     Get,
@@ -25,7 +31,7 @@ pub enum Method {
 }
 
 /// A whole request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub method: Method,
     segments: Vec<String>,
@@ -36,6 +42,45 @@ pub struct Request {
 }
 
 impl Request {
+    /// A request for the resource with this path.
+    pub(crate) fn get(path: &[&str]) -> Request {
+        Request {
+            method: Method::Get,
+            segments: path.iter().map(|segment| (*segment).to_owned()).collect(),
+            query: Vec::new(),
+            headers: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
+    /// The host that it is about, if it is about one, and the request as that host takes it: with
+    /// the id there, and without the headers that are for this server. `known` tells such an id
+    /// apart.
+    pub(crate) fn for_host<H>(
+        &self,
+        known: impl Fn(&str) -> Option<(H, String)>,
+    ) -> Option<(H, Request)> {
+        let mut host = None;
+        let mut strip = |id: &mut String| {
+            if let Some((found, there)) = known(id) {
+                host = Some(found);
+                *id = there;
+            }
+        };
+        let mut request = self.clone();
+        request.headers.retain(|(name, _)| name.eq_ignore_ascii_case(LAST_EVENT_ID));
+        request.segments.iter_mut().for_each(&mut strip);
+        let ids = request.query.iter_mut();
+        ids.filter(|(name, _)| SESSION_KEYS.contains(&name.as_str())).for_each(|(_, id)| strip(id));
+        if let Ok(mut body) = serde_json::from_slice::<serde_json::Value>(&request.body)
+            && let Some(serde_json::Value::String(id)) = body.get_mut("sessionId")
+        {
+            strip(id);
+            request.body = body.to_string().into_bytes();
+        }
+        host.map(|host| (host, request))
+    }
+
     /// A request for this target (`/api/sessions?a=b`), without a body.
     fn of(method: Method, target: &str, headers: Vec<(String, String)>) -> Result<Request, Fault> {
         if !target.starts_with('/') {

@@ -9,7 +9,7 @@ use super::client::Client;
 use super::env::{Env, binary};
 
 /// A user and group that own nothing.
-const NOBODY: &str = "65534";
+pub const NOBODY: &str = "65534";
 
 /// Starts a server. Tests that run as root switch to the user nobody for it.
 pub fn client(env: &Env) -> Client {
