@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::support::database::open_database;
-use crate::support::env::{Env, unique_word};
+use crate::support::env::{Env, copy_program, unique_word};
 use crate::support::processes::{UniqueSleep, assert_none_left, end, processes_with, wait_until};
 use crate::support::unprivileged;
 
@@ -177,7 +178,7 @@ fn a_daemon_of_the_list_is_neither_reported_nor_ended() {
     env.configure(&format!("daemons: [{name}]\n"));
     // A program whose name is the daemon's: a copy of sleep.
     let program = env.work().join(name);
-    fs::copy("/bin/sleep", &program).expect("a copy of sleep");
+    copy_program(Path::new("/bin/sleep"), &program);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
     let client = env.client();
     let argument = UniqueSleep::new().to_string().replace("sleep ", "");
@@ -225,7 +226,7 @@ fn one_that_only_has_a_daemons_name_is_a_leftover_like_others() {
     let name = &unique_name();
     env.configure(&format!("daemons: [{name}]\n"));
     let program = env.work().join(name);
-    fs::copy("/bin/sleep", &program).expect("a copy of sleep");
+    copy_program(Path::new("/bin/sleep"), &program);
     let client = env.client();
     // Still in the session, or still holding the output.
     for shape in ["./NAME 98765 >/dev/null 2>&1 </dev/null &", "setsid ./NAME 98765 &"] {

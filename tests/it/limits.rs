@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
-use crate::support::env::{Env, binary};
+use crate::support::env::{Env, binary, copy_program};
 use crate::support::processes::{UniqueSleep, memory_kib, wait_until};
 use crate::support::state_files::server_files;
 
@@ -501,7 +501,7 @@ fn unused_user() -> u32 {
 /// lie where others cannot go.
 fn allow_others(env: &Env, id: u32) -> PathBuf {
     let program = env.path("zsh-tool");
-    fs::copy(binary(), &program).expect("a copy of the program");
+    copy_program(&binary(), &program);
     let root = env.path("");
     let given = Command::new("chown")
         .args(["-R", &id.to_string()])

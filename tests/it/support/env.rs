@@ -40,6 +40,13 @@ pub fn binary() -> PathBuf {
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_zsh-tool")), PathBuf::from)
 }
 
+/// Copies a program. Another process does it: a child that this one has just started may hold a
+/// file that this one writes, and what any process writes cannot be executed (ETXTBSY).
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status().expect("cp is installed");
+    assert!(copied.success(), "a copy of {}", from.display());
+}
+
 /// Set by `make test-by-host`: commands run on a host, which is this machine.
 const BY_HOST: &str = "ZSH_TOOL_TESTS_BY_HOST";
 

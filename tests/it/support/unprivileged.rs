@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::client::Client;
-use super::env::{Env, binary};
+use super::env::{Env, binary, copy_program};
 
 /// A user and group that own nothing.
 pub const NOBODY: &str = "65534";
@@ -59,7 +59,7 @@ fn start(env: &Env, preparation: &str) -> Client {
 fn prepare(env: &Env, preparation: &str, arguments: &[&str]) -> Command {
     let program = env.path("zsh-tool");
     if !program.exists() {
-        fs::copy(binary(), &program).expect("a copy of the program");
+        copy_program(&binary(), &program);
     }
     open_to_all(&env.path(""));
     open_to_all(&program);
