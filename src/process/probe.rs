@@ -10,8 +10,9 @@ use crate::progress::wait::ProcessName;
 pub struct Identity {
     /// The process id.
     pub pid: i32,
-    /// On Linux field 22 of `/proc/<pid>/stat`, in clock ticks since boot, on macOS Unix
-    /// time in microseconds; 0 where it is not known.
+    /// On Linux field 22 of `/proc/<pid>/stat`, in clock ticks since boot; on macOS a number
+    /// that the kernel gives each process in order, and one of the boot; 0 where it is not
+    /// known.
     pub started: u64,
 }
 
@@ -48,6 +49,9 @@ pub struct ProcessInfo {
     pub id: Identity,
     /// Its parent's pid.
     pub parent: i32,
+    /// The start of the process that started it, which stays the same when that has ended, and
+    /// then of those above it as far as they are known. Empty where the system does not keep it.
+    pub origins: Vec<u64>,
     /// Its process group's id.
     pub group: i32,
     /// Its session's id.
@@ -69,7 +73,7 @@ pub struct ProcessInfo {
     pub runnable: bool,
     /// The memory that it occupies, in bytes; pages that several processes share count for each.
     pub resident: u64,
-    /// The CPU time that it has used, in clock ticks.
+    /// The CPU time that it has used, on Linux in clock ticks and on macOS in microseconds.
     pub cpu_ticks: u64,
     /// The CPU time of the children that it has waited for, in clock ticks.
     pub children_ticks: u64,
@@ -132,4 +136,6 @@ pub enum VisibilityLimit {
     OthersHidden,
     /// The program was built without the parts that need Linux.
     Portable,
+    /// macOS shows processes, and not what they are blocked in.
+    MacOs,
 }

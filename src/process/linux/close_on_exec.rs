@@ -8,6 +8,9 @@ use rustix::pipe::PipeFlags;
 
 use crate::process::marking::mark_one_by_one;
 
+/// The limit of descriptors is as this process has found it.
+pub(crate) fn restore_limit() {}
+
 /// Marks every descriptor from 3 upwards, so that nothing the client left open reaches a
 /// command.
 pub(crate) fn mark_inherited() {
