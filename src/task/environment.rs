@@ -103,7 +103,15 @@ const TERMINAL: &str = "xterm-256color";
 const CLIENT_TOKENS: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
 
 /// Where programs are looked up if PATH is not set, as the shells do.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const DEFAULT_PATH: &str = match cfg!(target_os = "macos") {
+    // Homebrew is at the first place on Apple's own processors.
+    true => "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    false => "/usr/local/bin:/usr/bin:/bin",
+};
+
+/// A locale with UTF-8. Not every version of macOS has C.UTF-8.
+pub(crate) const UTF8_LOCALE: &str =
+    if cfg!(target_os = "macos") { "en_US.UTF-8" } else { "C.UTF-8" };
 
 /// The PATH of the server's environment, in which it looks up the shell. A call's own additions
 /// affect only its command.
@@ -142,7 +150,7 @@ pub fn environment(
         variables.iter().any(|(known, value)| known == name && !value.is_empty())
     };
     if !["LC_ALL", "LC_CTYPE", "LANG"].iter().any(|name| is_set(&variables, name)) {
-        set(&mut variables, "LANG", "C.UTF-8");
+        set(&mut variables, "LANG", UTF8_LOCALE);
     }
     if on_terminal {
         set(&mut variables, "TERM", TERMINAL);
@@ -201,7 +209,7 @@ mod tests {
         assert_eq!(value(&variables, "TERM"), Some("xterm-256color"));
         assert_eq!(value(&variables, "PAGER"), None);
         assert_eq!(value(&variables, "EDITOR"), Some("vi"));
-        assert_eq!(value(&variables, "LANG"), Some("C.UTF-8"));
+        assert_eq!(value(&variables, "LANG"), Some(UTF8_LOCALE));
     }
 
     #[test]
