@@ -112,7 +112,7 @@
 //! | `writer` | 1 | a bounded channel, `write(2)` of stdout |
 //! | `signals` | 1 | signal-hook's pipe |
 //! | `hangup` | 1 | `poll(2)` of stdin: its end, also while the reader waits to answer |
-//! | `housekeeping` | 1 | a channel; SIGCHLD wakes it |
+//! | `housekeeping` | 1 | `poll(2)`; the end of a task or of an adopted process wakes it |
 //! | `control` | 1 | `accept(2)` on the control socket |
 //! | `control-call` | one for each connection of it, at most 16, with a reader and a writer | their channels |
 //! | `call-…` | one for each call of a tool, about a client's task, for a stream of events or for a person attached, at most 64 | a task's monitor, the signal for events |

@@ -138,13 +138,12 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
     let supervisor = setup::supervisor_of_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
-    let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
     let guard = arguments.guarded.as_ref().map(|_| std::os::unix::process::parent_id());
     let guard = guard.and_then(|guard| i32::try_from(guard).ok());
     let stopping = Arc::new(Cancel::default());
     let daemons = config.daemons.clone();
-    if let Err(error) = shim::watch_signals(guard, &wake, stop, Arc::clone(&stopping), daemons) {
+    if let Err(error) = shim::watch_signals(guard, stop, Arc::clone(&stopping), daemons) {
         output::complain(format_args!("cannot take signals: {error}"));
         return ExitCode::FAILURE;
     }
@@ -165,7 +164,7 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
         resting.store().release_memory();
         memory::give_back_free();
     };
-    let housekeeper = setup::start_housekeeping(&supervisor, woken, rest);
+    setup::start_housekeeping(&supervisor, rest);
     let earlier = supervisor.settings.state.as_deref().map(far_sides).unwrap_or_default();
     let own_earlier: Vec<PathBuf> = earlier
         .iter()
@@ -200,8 +199,6 @@ fn hold(instance: String, arguments: &FarArguments) -> ExitCode {
     shim::write_last(&supervisor);
     recorder.close();
     supervisor.leave_server_dir();
-    drop(wake);
-    drop(housekeeper);
     ExitCode::SUCCESS
 }
 

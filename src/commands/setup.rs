@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crossbeam_channel::Receiver;
 use signal_hook::consts::SIGXFSZ;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -27,6 +26,7 @@ use crate::history::manopt::OptionsPolicy;
 use crate::history::recorder::Recorder;
 use crate::history::run_record::RecorderSettings;
 use crate::neverhang::Rules;
+use crate::process::descriptors::Waker;
 use crate::process::{files, orphans};
 use crate::progress::tracker;
 use crate::shell::{normalise, template};
@@ -256,16 +256,17 @@ pub(crate) fn adopt_orphans() {
 /// Starts the housekeeping, which runs until the process exits. A failure is logged only:
 /// without housekeeping, zombies and old output accumulate. `rest` is called when no
 /// commands are running any more.
-pub(crate) fn start_housekeeping(
-    supervisor: &Arc<Supervisor>,
-    woken: Receiver<()>,
-    rest: impl Fn() + Send + 'static,
-) -> Option<std::thread::JoinHandle<()>> {
-    let supervisor = Arc::clone(supervisor);
-    let started = std::thread::Builder::new()
-        .name("housekeeping".to_owned())
-        .spawn(move || supervisor.run_housekeeping(&woken, rest));
-    started.inspect_err(|error| tracing::error!("no housekeeping thread: {error}")).ok()
+pub(crate) fn start_housekeeping(supervisor: &Arc<Supervisor>, rest: impl Fn() + Send + 'static) {
+    let start = || {
+        let (waker, woken) = Waker::new()?;
+        supervisor.set_housekeeping(Arc::new(waker))?;
+        let supervisor = Arc::clone(supervisor);
+        let thread = std::thread::Builder::new().name("housekeeping".to_owned());
+        thread.spawn(move || supervisor.run_housekeeping(&woken, rest))
+    };
+    if let Err(error) = start() {
+        tracing::error!("no housekeeping: {error}");
+    }
 }
 
 /// Under `ulimit -f` a write beyond the limit would end the process with SIGXFSZ. With any

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
-use signal_hook::consts::SIGCHLD;
 
 use super::signals::{self, StopRequest};
 use super::{serve, setup};
@@ -20,7 +19,6 @@ use crate::process::guard::Role;
 use crate::process::signals::Exit;
 use crate::process::{descriptors, files, guard, memory, survivors};
 use crate::protocol::transport::{Outbound, Transport};
-use crate::task::housekeeping::wake_housekeeping;
 use crate::task::journal::{self, SHIM_PREFIX};
 use crate::task::live::{Cancel, LiveState, StateView};
 use crate::task::supervisor::Supervisor;
@@ -63,12 +61,11 @@ fn hold(instance: String) -> ExitCode {
     let message_limit = usize::try_from(config.max_request).unwrap_or(usize::MAX);
     let supervisor = setup::supervisor_of_instance(instance, &config);
     let recorder = setup::recorder(&config, &supervisor.settings.redactor);
-    let (wake, woken) = bounded(1);
     let (stop, stopped) = bounded(1);
     let guard = i32::try_from(std::os::unix::process::parent_id()).ok();
     let stopping = Arc::new(Cancel::default());
     let daemons = config.daemons.clone();
-    if let Err(error) = watch_signals(guard, &wake, stop, Arc::clone(&stopping), daemons) {
+    if let Err(error) = watch_signals(guard, stop, Arc::clone(&stopping), daemons) {
         tracing::error!("cannot take signals: {error}");
         return ExitCode::FAILURE;
     }
@@ -88,7 +85,7 @@ fn hold(instance: String) -> ExitCode {
         resting.store().release_memory();
         memory::give_back_free();
     };
-    let housekeeper = setup::start_housekeeping(&supervisor, woken, rest);
+    setup::start_housekeeping(&supervisor, rest);
     if let Err(error) = take_call(Arc::clone(&tools), message_limit, &stopped) {
         tracing::error!("cannot take the call: {error}");
     }
@@ -107,8 +104,6 @@ fn hold(instance: String) -> ExitCode {
     write_last(&supervisor);
     recorder.close();
     supervisor.leave_server_dir();
-    drop(wake);
-    drop(housekeeper);
     ExitCode::SUCCESS
 }
 
@@ -181,14 +176,12 @@ pub(super) fn write_last(supervisor: &Supervisor) {
 /// The first signal ends the shim in order, the second at once.
 pub(super) fn watch_signals(
     guard: Option<i32>,
-    wake: &Sender<()>,
     stop: Sender<()>,
     stopping: Arc<Cancel>,
     daemons: Vec<String>,
 ) -> io::Result<()> {
-    let wake = wake.clone();
-    signals::take(guard, &[SIGCHLD], move |asked| match asked {
-        StopRequest::Else(_) => wake_housekeeping(&wake),
+    signals::take(guard, &[], move |asked| match asked {
+        StopRequest::Else(_) => {}
         StopRequest::EndAtOnce(number) => {
             survivors::kill_all(&daemons);
             std::process::exit(signals::EXIT_SIGNALLED + number);

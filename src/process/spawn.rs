@@ -159,6 +159,8 @@ impl Launch {
             directory: &self.directory,
             descriptors: &descriptors,
         })?;
+        // What watches the child takes their place, where no others are left.
+        drop((child_input, child_output, child_errors));
         Spawned::new(pid, output, errors, input)
     }
 

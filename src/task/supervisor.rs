@@ -30,6 +30,8 @@ use super::termination::Receipt;
 use super::tombstone::{EndCause, ServerEnd};
 use super::worker::{OnShellEnd, Setup, Worker};
 use crate::base::clock::Clock;
+use crate::base::sync::handover;
+use crate::process::descriptors::Waker;
 use crate::process::files;
 use crate::process::probe::Identity;
 use crate::process::pty::TerminalSize;
@@ -126,6 +128,8 @@ pub struct Supervisor {
     /// Tasks of ended servers that were requested recently.
     pub(super) recalled: Mutex<VecDeque<Arc<TaskHandle>>>,
     pub(super) workers: Mutex<Vec<(String, JoinHandle<()>)>>,
+    /// What wakes the housekeeping.
+    pub(super) housekeeping: OnceLock<Arc<Waker>>,
 }
 
 impl Supervisor {
@@ -154,6 +158,7 @@ impl Supervisor {
             kept_directory: Mutex::new(None),
             sessions: Arc::default(),
             workers: Mutex::default(),
+            housekeeping: OnceLock::new(),
         }
     }
 
@@ -389,9 +394,10 @@ impl Supervisor {
             tracker: self.settings.tracker,
             on_pressure: self.pressure_relief(),
             completion: Arc::clone(&completion),
+            housekeeping: self.housekeeping.get().cloned(),
         };
         let events = Arc::clone(&self.events);
-        let (report, started) = bounded(1);
+        let (report, started) = handover();
         let on_thread = move || {
             // The thread that starts the child is the one that waits for it.
             let spawned = match launch.spawn() {
@@ -399,7 +405,7 @@ impl Supervisor {
                 Err(error) => {
                     // Removed before the failure is reported: the script holds the command's text.
                     drop(setup);
-                    let _ = report.send(Err(error));
+                    report.give(Err(error));
                     return;
                 }
             };
@@ -415,8 +421,7 @@ impl Supervisor {
                 // Other processes answer for it, whatever ends this one after the answer.
                 setup.journal.write(&task);
             }
-            let _ = report.send(Ok(Arc::clone(&task)));
-            drop(report);
+            report.give(Ok(Arc::clone(&task)));
             Worker::new(task, spawned, setup).run();
         };
         let thread = std::thread::Builder::new()
@@ -425,7 +430,7 @@ impl Supervisor {
             .spawn(on_thread)
             .map_err(StartError::Worker)?;
         self.workers.lock().push((id.to_owned(), thread));
-        let live = started.recv().map_err(|_| {
+        let live = started.take().ok_or_else(|| {
             StartError::Worker(std::io::Error::other("the worker ended before it began"))
         })??;
         Ok(Arc::new(TaskHandle { live, spool: reader, commands, completion, past: None }))

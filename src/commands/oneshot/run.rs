@@ -9,8 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, bounded};
-use signal_hook::consts::{SIGCHLD, SIGUSR1};
+use signal_hook::consts::SIGUSR1;
 
 use super::end::{End, prompt_command, resume_command};
 use super::planning::{flags, looks, options, overlay, plan};
@@ -34,7 +33,6 @@ use crate::oneshot::runtime::{Runtime, check_agents};
 use crate::oneshot::sessions;
 use crate::oneshot::state::Event;
 use crate::process::{descriptors, memory};
-use crate::task::housekeeping::wake_housekeeping;
 
 /// Runs the command.
 pub(super) fn run(
@@ -70,10 +68,10 @@ pub(super) fn run(
     }
     setup::adopt_orphans();
     // From here on there is a run to pause, and a command to report that resumes it.
-    let signals =
+    let controls =
         listen(config).map_err(|error| failed(format_args!("cannot take signals: {error}")))?;
     let begun = begin(arguments, config, &settings, wanted, &executors)?;
-    conclude(arguments, config, &settings, begun, signals, executors, &judge)
+    conclude(arguments, config, &settings, begun, controls, executors, &judge)
 }
 
 /// Reports an error; the exit code of a run that cannot continue.
@@ -135,18 +133,16 @@ fn is_surely_a_prompt() -> bool {
 
 /// Takes signals from now on: the first that asks for the end pauses the run, the second ends
 /// everything at once, and SIGUSR1 (`zsh-tool oneshot stop`) ends it for good. Returns the
-/// requests to the run, and what receives when a process has ended.
-fn listen(config: &Config) -> io::Result<(Controls, Receiver<()>)> {
+/// requests to the run.
+fn listen(config: &Config) -> io::Result<Controls> {
     let controls = Controls::new();
-    let (wake, woken) = bounded(1);
     let (controller, daemons) = (controls.controller.clone(), config.daemons.clone());
-    signals::take(None, &[SIGCHLD, SIGUSR1], move |request| match request {
-        StopRequest::Else(SIGUSR1) => controller.ask(Control::Stop(Event::Cancel)),
-        StopRequest::Else(_) => wake_housekeeping(&wake),
+    signals::take(None, &[SIGUSR1], move |request| match request {
+        StopRequest::Else(_) => controller.ask(Control::Stop(Event::Cancel)),
         StopRequest::End(number) => controller.ask(Control::Stop(Event::Interrupt(number))),
         StopRequest::EndAtOnce(number) => signals::exit_at_once(&daemons, number),
     })?;
-    Ok((controls, woken))
+    Ok(controls)
 }
 
 /// A run that this process holds, its prompt as it was given, and its first event, if any.
@@ -231,7 +227,7 @@ fn conclude(
     config: &Config,
     settings: &RunSettings,
     (run, task, first): Begun,
-    (controls, woken): (Controls, Receiver<()>),
+    controls: Controls,
     executors: Executors,
     judge: &JudgeChoice,
 ) -> Result<ExitCode, ExitCode> {
@@ -240,7 +236,7 @@ fn conclude(
     let recorder = setup::recorder(config, &supervisor.settings.redactor);
     let judge = setup::judge(judge, config, &supervisor);
     let checks = Arc::new(Checks::new(judge, config.enable_concurrent_checks));
-    setup::start_housekeeping(&supervisor, woken, memory::give_back_free);
+    setup::start_housekeeping(&supervisor, memory::give_back_free);
     let directory = supervisor.directory_made();
     let tools = Tools::new(
         Arc::clone(&supervisor),

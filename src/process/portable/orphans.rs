@@ -3,7 +3,9 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::Arc;
 
+use crate::process::descriptors::Waker;
 use crate::process::groups::{self, Group};
 use crate::process::signals;
 use crate::process::tree::Identity;
@@ -18,6 +20,11 @@ pub(crate) fn adopt() -> io::Result<()> {
 /// The processes that this one adopted: not known.
 pub(crate) fn adopted() -> Option<Vec<i32>> {
     None
+}
+
+/// No process is adopted, so there is nothing to wake for.
+pub(crate) fn wake_at_ends(_waker: Arc<Waker>) -> io::Result<()> {
+    Ok(())
 }
 
 /// No process is adopted, so none is reaped.
