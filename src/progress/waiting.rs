@@ -24,6 +24,10 @@ pub const FIRST_PAUSES: [Duration; 4] = [
 ];
 /// … and then every second.
 pub const LATER_PAUSE: Duration = Duration::from_secs(1);
+/// A silent task that takes no input, and that no call waits for, is probed so rarely …
+pub const RARE_PAUSE: Duration = Duration::from_secs(2);
+/// … after this many probes.
+pub const PROBES_BEFORE_RARE: usize = 5;
 /// The pause before a probe that is to confirm the one before it.
 pub const CONFIRMING_PAUSE: Duration = Duration::from_millis(100);
 
