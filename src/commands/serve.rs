@@ -150,6 +150,7 @@ fn serve(guard: Option<i32>, launcher: Option<Launcher>, instance: String) -> Ex
         tracing::error!("no hangup thread: {error}");
         never()
     });
+    memory::give_back_code();
     if await_end(&transport, &stopped, &hung_up) {
         server.await_calls(LAST_CALLS);
     }
